@@ -1,0 +1,24 @@
+"""klamm: a Kafka-compatible event log in Python.
+
+The public names are imported when they are first used, so that `import klamm` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from klamm._version import __version__
+from klamm.errors import KlammError
+
+if TYPE_CHECKING:
+    from klamm.testing.embedded import Broker
+
+__all__ = ["Broker", "KlammError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Broker":
+        from klamm.testing.embedded import Broker
+
+        return Broker
+    raise AttributeError(f"module 'klamm' has no attribute {name!r}")
