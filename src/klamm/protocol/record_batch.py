@@ -1,0 +1,248 @@
+"""The header of a record batch (magic 2): what the log knows of a batch without opening it.
+
+A batch on the wire and on the disk is the same bytes. Its header is 61 bytes long:
+
+    base offset            8   outside the CRC, stamped by the leader
+    batch length           4   bytes that follow this field
+    partition leader epoch 4   outside the CRC, stamped by the leader
+    magic                  1   2
+    CRC-32C                4   of everything from the attributes on
+    attributes             2   compression, timestamp type, transactional, control, delete horizon
+    last offset delta      4
+    base timestamp         8   or the delete horizon, if the attributes say so
+    max timestamp          8
+    producer id            8
+    producer epoch         2
+    base sequence          4
+    records count          4
+
+Source of the layout: `org.apache.kafka.common.record.internal.DefaultRecordBatch` of Apache Kafka 4.3 (KIP-98).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from klamm.protocol.compression import COMPRESSION_BY_ID, Compression
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
+
+__all__ = [
+    "BATCH_HEADER",
+    "BatchHeader",
+    "CorruptRecord",
+    "HEADER_SIZE_BYTES",
+    "LOG_OVERHEAD_BYTES",
+    "MAGIC",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "batch_crc_is_valid",
+    "increment_sequence",
+    "iterate_batches",
+    "read_batch_header",
+    "restamp",
+]
+
+BATCH_HEADER: Final = Struct(">qiibIhiqqqhii")
+"""All fields of the header, in order."""
+HEADER_SIZE_BYTES: Final = 61
+LOG_OVERHEAD_BYTES: Final = 12
+"""Base offset and batch length: the part that the batch length does not count."""
+MAGIC: Final = 2
+NO_PRODUCER_ID: Final = ProducerId(-1)
+NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
+NO_SEQUENCE: Final = -1
+
+CRC_START: Final = 21
+"""Where the attributes stand, the first byte that the CRC covers."""
+
+_MINIMUM_BATCH_LENGTH: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
+# A message of magic 0, the smallest there ever was: CRC, magic, attributes, key length, value length.
+_MINIMUM_LEGACY_LENGTH: Final = 14
+_LEGACY_HEADER: Final = Struct(">qiIbb")
+_PREFIX: Final = Struct(">qii")
+_MAXIMUM_SEQUENCE: Final = 0x7FFF_FFFF
+
+_COMPRESSION_MASK: Final = 0x07
+_TIMESTAMP_TYPE_MASK: Final = 0x08
+_TRANSACTIONAL_MASK: Final = 0x10
+_CONTROL_MASK: Final = 0x20
+_DELETE_HORIZON_MASK: Final = 0x40
+
+
+class CorruptRecord(KafkaError):
+    """Bytes that claim to be a record batch and are not: CORRUPT_MESSAGE on the wire."""
+
+    __slots__ = ()
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.corrupt_message, message)
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a batch's header as they stand in the bytes; only what `read_batch_header` names was checked."""
+
+    base_offset: Offset
+    batch_length: int
+    partition_leader_epoch: LeaderEpoch
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: Millis
+    max_timestamp: Millis
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return self.batch_length + LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> Offset:
+        """Offset of the last record that the batch had when it was written (a cleaner may have dropped it since)."""
+        return Offset(self.base_offset + self.last_offset_delta)
+
+    @property
+    def next_offset(self) -> Offset:
+        """First offset after the batch."""
+        return Offset(self.base_offset + self.last_offset_delta + 1)
+
+    @property
+    def compression(self) -> Compression:
+        """Codec of the records. Raises `CorruptRecord` for a number that stands for none."""
+        codec = COMPRESSION_BY_ID.get(self.attributes & _COMPRESSION_MASK)
+        if codec is None:
+            raise CorruptRecord(f"unknown compression codec {self.attributes & _COMPRESSION_MASK}")
+        return codec
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 if the producer set the records' timestamps (CreateTime), 1 if the leader did (LogAppendTime)."""
+        return (self.attributes & _TIMESTAMP_TYPE_MASK) >> 3
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction, as data or as its marker."""
+        return self.attributes & _TRANSACTIONAL_MASK != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch is a marker that no application may see."""
+        return self.attributes & _CONTROL_MASK != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the base timestamp is the time from which a cleaner may drop tombstones and markers (KIP-534)."""
+        return self.attributes & _DELETE_HORIZON_MASK != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether an idempotent or transactional producer wrote the batch."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; sequences wrap from 2**31 - 1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """The sequence `increment` records after `sequence`; it wraps from 2**31 - 1 to 0."""
+    return (sequence + increment) & _MAXIMUM_SEQUENCE
+
+
+def read_batch_header(view: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
+    """The header of the batch that starts at `position`; the batch itself may reach beyond the view.
+
+    A message of magic 0 or 1 gives a header of that magic whose base offset, length, CRC and attributes are right and
+    whose other fields are -1, so that the caller can refuse it by its name.
+    Raises `CorruptRecord` for fewer bytes than a header has, a length no batch can have, or a magic that never was.
+    """
+    try:
+        header = BatchHeader._make(BATCH_HEADER.unpack_from(view, position))
+    except error:
+        header = None
+    if header is not None and header.magic == MAGIC and header.batch_length >= _MINIMUM_BATCH_LENGTH:
+        return header
+    return _read_unusual_header(view, position)
+
+
+def _read_unusual_header(view: bytes | bytearray | memoryview, position: int) -> BatchHeader:
+    remaining = len(view) - position
+    if remaining < _LEGACY_HEADER.size:
+        raise CorruptRecord(f"{remaining} bytes are too few for a record batch")
+    base_offset, batch_length, crc, magic, attributes = _LEGACY_HEADER.unpack_from(view, position)
+    if magic not in (0, 1, MAGIC):
+        raise CorruptRecord(f"invalid magic {magic}")
+    if batch_length < (_MINIMUM_BATCH_LENGTH if magic == MAGIC else _MINIMUM_LEGACY_LENGTH):
+        raise CorruptRecord(f"a length of {batch_length} bytes is less than a record batch of magic {magic} needs")
+    if magic == MAGIC:
+        raise CorruptRecord(f"{remaining} bytes are too few for a record batch")
+    none = -1
+    return BatchHeader(
+        base_offset,
+        batch_length,
+        LeaderEpoch(none),
+        magic,
+        crc,
+        attributes,
+        none,
+        Millis(none),
+        Millis(none),
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        NO_SEQUENCE,
+        none,
+    )
+
+
+def iterate_batches(view: bytes | bytearray | memoryview) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch that is wholly in the view; a partial one at the end, as fetches have, is left out.
+
+    Raises `CorruptRecord` at the first batch whose header can't be one.
+    """
+    position = 0
+    end = len(view)
+    while (remaining := end - position) >= LOG_OVERHEAD_BYTES:
+        if remaining < HEADER_SIZE_BYTES:
+            batch_length = int.from_bytes(view[position + 8 : position + LOG_OVERHEAD_BYTES], "big", signed=True)
+            if batch_length + LOG_OVERHEAD_BYTES > remaining:
+                return
+        header = read_batch_header(view, position)
+        next_position = position + header.batch_length + LOG_OVERHEAD_BYTES
+        if next_position > end:
+            return
+        yield position, header
+        position = next_position
+
+
+def batch_crc_is_valid(view: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:
+    """Whether the CRC-32C in the header is that of the batch's bytes. False if the batch reaches beyond the view."""
+    end = position + header.batch_length + LOG_OVERHEAD_BYTES
+    if end > len(view):
+        return False
+    return crc32c(memoryview(view)[position + CRC_START : end]) == header.crc
+
+
+def restamp(
+    batch: bytes | bytearray | memoryview, base_offset: Offset, leader_epoch: LeaderEpoch
+) -> tuple[bytes, memoryview]:
+    """The batch as it stands in the leader's log, in two parts that are written one after the other.
+
+    The first 16 bytes are new (base offset, length, partition leader epoch: all outside the CRC); the rest is the
+    caller's bytes, not copied.
+    """
+    view = memoryview(batch)
+    batch_length = int.from_bytes(view[8:12], "big", signed=True)
+    return _PREFIX.pack(base_offset, batch_length, leader_epoch), view[16:]
