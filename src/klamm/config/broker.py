@@ -1,0 +1,134 @@
+"""What one broker is set to: the values that the rooms above act on.
+
+A field for each broker key that klamm honours, named as the key with dots as underscores; defaults are Kafka 4.3's,
+except for those that say otherwise here, which are what Kafka's own `config/server.properties` sets for a single node.
+Values come from flags, the environment, a file and a profile, in that order of precedence (`load.py`). Keys that only
+feed topics (`log.retention.ms`, `message.max.bytes`, ...) have no field: what they amount to is `topic_defaults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, Self
+
+from klamm.config.listeners import Listener
+from klamm.config.topic import TopicConfig
+from klamm.protocol.types import BrokerId
+
+__all__ = ["BrokerConfig", "Profile"]
+
+Profile = Literal["default", "test"]
+
+_INT_MAX: Final = 2**31 - 1
+_FIRST_BROKER: Final = BrokerId(1)
+
+
+def _nothing() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """The configuration of one broker; `BrokerConfig()` is what `klamm serve` runs with when nothing is set."""
+
+    # Who and where. Kafka has no default for node.id; 1 and the loopback address make a broker that needs no settings.
+    node_id: BrokerId = _FIRST_BROKER
+    broker_rack: str | None = None
+    listeners: tuple[Listener, ...] = (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    advertised_listeners: tuple[Listener, ...] = ()
+    log_dirs: tuple[Path, ...] = (Path("klamm-data"),)
+    klamm_cluster_id: str | None = None
+
+    # Sockets
+    connections_max_idle_ms: int = 600_000
+    max_connections: int = _INT_MAX
+    max_connections_per_ip: int = _INT_MAX
+    max_request_partition_size_limit: int = 2000
+    queued_max_request_bytes: int = -1
+    socket_listen_backlog_size: int = 50
+    socket_receive_buffer_bytes: int = 102_400
+    socket_request_max_bytes: int = 104_857_600
+    socket_send_buffer_bytes: int = 102_400
+
+    # Topics
+    auto_create_topics_enable: bool = True
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    num_partitions: int = 1
+    topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+
+    # Logs
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_scheduler_interval_ms: int = 2**63 - 1
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_initial_task_delay_ms: int = 30_000
+    log_retention_check_interval_ms: int = 300_000
+    num_recovery_threads_per_data_dir: int = 2
+    producer_id_expiration_check_interval_ms: int = 600_000
+    producer_id_expiration_ms: int = 86_400_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5000
+
+    # Fetch
+    fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1000
+
+    # Groups and their offsets
+    group_initial_rebalance_delay_ms: int = 3000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = _INT_MAX
+    group_min_session_timeout_ms: int = 6000
+    group_coordinator_append_linger_ms: int = -1
+    group_coordinator_cached_buffer_max_bytes: int = 1_048_588
+    offset_metadata_max_bytes: int = 4096
+    offsets_commit_timeout_ms: int = 5000
+    offsets_load_buffer_size: int = 5_242_880
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_retention_minutes: int = 10_080
+    offsets_topic_compression_codec: int = 0
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_segment_bytes: int = 104_857_600
+    offsets_topic_replication_factor: int = 1
+
+    explicit: Mapping[str, str] = field(default_factory=_nothing)
+    """What was set, as text, by key: for DescribeConfigs, which tells what was set from what is a default."""
+    sources: Mapping[str, str] = field(default_factory=_nothing)
+    """Where each key of `explicit` was set, for messages to people."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster id that the data directory is to have; None leaves it to the first start."""
+        return self.klamm_cluster_id
+
+    @property
+    def data_directory(self) -> Path:
+        """The one folder that everything is stored in."""
+        return self.log_dirs[0]
+
+    @property
+    def listen_host(self) -> str:
+        """Host of the first listener; empty is every address."""
+        return self.listeners[0].host
+
+    @property
+    def listen_port(self) -> int:
+        """Port of the first listener; 0 picks a free one."""
+        return self.listeners[0].port
+
+    @classmethod
+    def load(
+        cls,
+        flags: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        file: Path | None = None,
+        profile: Profile = "default",
+    ) -> Self:
+        """The configuration from flags, environment, file and profile, in that order of precedence.
+
+        Raises ConfigurationError, which names key, value, source and what is allowed.
+        """
+        from klamm.config.load import load_fields
+
+        return cls(**load_fields(flags or {}, environ or {}, file, profile))

@@ -1,0 +1,42 @@
+"""Where a broker listens and what address it gives to clients: Kafka's `listeners` and `advertised.listeners`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from klamm.config.errors import ConfigurationError
+
+__all__ = ["Listener", "parse_listener"]
+
+# As Kafka's SocketServerConfigs.URI_PARSE_REGEXP: name; a host, which may be empty or an IPv6 address in brackets; port.
+_URI: Final = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
+_MAX_PORT: Final = 65535
+
+
+class Listener(NamedTuple):
+    """One end point: `name` is Kafka's listener name, an empty `host` is every address, port 0 picks a free one."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it accepts on every address, so that the host is no address that a client could be told."""
+        return self.host in _WILDCARDS
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_listener(text: str) -> Listener:
+    """`NAME://host:port` as Kafka reads it. Raises ConfigurationError when it is not one."""
+    match = _URI.match(text.strip())
+    if match is None or not 0 <= int(match[3]) <= _MAX_PORT:
+        raise ConfigurationError(
+            f"{text!r} is not a listener: NAME://HOST:PORT is needed, such as PLAINTEXT://127.0.0.1:9092"
+        )
+    return Listener(match[1].upper(), match[2], int(match[3]))
