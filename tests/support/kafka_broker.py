@@ -1,0 +1,162 @@
+"""Apache Kafka itself, one node in KRaft mode from its Maven jars: the broker that klamm is held against.
+
+The classpath comes from the environment variable KLAMM_KAFKA_CLASSPATH, or from Maven (offline first, then online).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from klamm.errors import KlammError
+
+__all__ = ["ApacheKafka", "KafkaUnavailable", "kafka_classpath"]
+
+KAFKA_VERSION = "4.3.0"
+_POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>klamm.test</groupId><artifactId>kafka-classpath</artifactId><version>1</version>
+  <dependencies><dependency>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
+  </dependency></dependencies>
+</project>
+"""
+
+
+class KafkaUnavailable(KlammError):
+    """Apache Kafka cannot be run on this machine; the text says what is missing."""
+
+
+def kafka_classpath() -> str:
+    """The jars of Apache Kafka's broker and tools, joined by colons.
+
+    Raises `KafkaUnavailable` when there is no Java, no Maven, or the jars cannot be had.
+    """
+    if shutil.which("java") is None:
+        raise KafkaUnavailable("no java on PATH: install a JDK 17 or later to test against Apache Kafka")
+    if given := os.environ.get("KLAMM_KAFKA_CLASSPATH"):
+        return given
+    if shutil.which("mvn") is None:
+        raise KafkaUnavailable("no mvn on PATH: install Maven, or set KLAMM_KAFKA_CLASSPATH to Apache Kafka's jars")
+    with tempfile.TemporaryDirectory(prefix="klamm-kafka-pom-") as folder:
+        (Path(folder) / "pom.xml").write_text(_POM, encoding="utf-8")
+        output = Path(folder) / "classpath.txt"
+        command = ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+        for attempt in ([*command, "-o"], command):
+            completed = subprocess.run(attempt, cwd=folder, capture_output=True, text=True, check=False)
+            if completed.returncode == 0:
+                return output.read_text(encoding="utf-8").strip()
+    raise KafkaUnavailable(f"Maven could not find Apache Kafka {KAFKA_VERSION}: {completed.stdout[-500:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ApacheKafka:
+    """A fresh single-node Apache Kafka: `with ApacheKafka() as kafka: kafka.bootstrap_servers`.
+
+    `config` overrides keys of server.properties. The data lies in a temporary folder that goes with the broker.
+    """
+
+    def __init__(self, config: Mapping[str, str] | None = None, *, heap: str = "512M") -> None:
+        self._overrides = dict(config or {})
+        self._heap = heap
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self.bootstrap_servers = ""
+
+    def __enter__(self) -> ApacheKafka:
+        classpath = kafka_classpath()
+        self._folder = Path(tempfile.mkdtemp(prefix="klamm-apache-kafka-"))
+        try:
+            self._start(classpath, self._folder)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self, classpath: str, folder: Path) -> None:
+        port, controller_port = _free_port(), _free_port()
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(folder / "data"),
+            "num.partitions": "1",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.retention.check.interval.ms": "1000",
+            **self._overrides,
+        }
+        config = folder / "server.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
+        java = ["java", f"-Xmx{self._heap}", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+        arguments = ["format", "--standalone", "-t", "klammtestAAAAAAAAAAAAA", "-c", str(config)]
+        formatted = subprocess.run(
+            [*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, check=False
+        )
+        if formatted.returncode != 0:
+            raise KafkaUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-1000:]}")
+        with (folder / "broker.out").open("wb") as output:
+            self._process = subprocess.Popen(
+                [*java, "kafka.Kafka", str(config)], stdout=output, stderr=subprocess.STDOUT, cwd=folder
+            )
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        self._wait_until_ready(self._process, folder)
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                break
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except KafkaException:
+                time.sleep(0.1)
+        raise KafkaUnavailable(f"Apache Kafka did not start: {(folder / 'broker.out').read_text()[-2000:]}")
+
+    def stop(self) -> None:
+        """Stops the broker and removes its data. Safe to call twice."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
