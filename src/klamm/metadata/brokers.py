@@ -1,0 +1,49 @@
+"""What is written when a broker starts: its registration, and a new leader epoch for everything it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from klamm.metadata.entries import broker_key, put_broker, put_cluster, put_partition
+from klamm.metadata.image import MetadataImage
+from klamm.metadata.plan import Plan
+from klamm.metadata.store import Change
+from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+
+__all__ = ["plan_deregistration", "plan_registration"]
+
+
+def plan_deregistration(image: MetadataImage, broker_id: BrokerId) -> Plan[None]:
+    """Takes back what an earlier life of the broker registered, so that the new registration is created anew."""
+    if broker_id not in image.brokers:
+        return Plan(None)
+    return Plan(None, [Change(broker_key(broker_id), None)])
+
+
+def plan_registration(
+    image: MetadataImage,
+    broker_id: BrokerId,
+    host: str,
+    port: int,
+    rack: str | None,
+    *,
+    cluster_id: str,
+    minimum_leader_epochs: Mapping[TopicPartition, int],
+) -> Plan[None]:
+    """The broker's registration, and with it, in one transaction, a higher leader epoch for each partition it leads.
+
+    A client that was ahead of a log which lost its tail in a crash notices by the epoch (KIP-320).
+    `minimum_leader_epochs` is the lowest epoch that a partition may get, for logs that have seen higher epochs than
+    the store has.
+    """
+    changes = [put_broker(broker_id, host, port, rack)]
+    if image.cluster_id != cluster_id:
+        changes.append(put_cluster(cluster_id))
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if partition.leader == broker_id:
+                minimum = minimum_leader_epochs.get(TopicPartition(topic.name, partition.index), 0)
+                epoch = LeaderEpoch(max(partition.leader_epoch + 1, minimum))
+                changes.append(put_partition(topic.topic_id, replace(partition, leader_epoch=epoch)))
+    return Plan(None, changes)

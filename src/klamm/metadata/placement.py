@@ -1,0 +1,65 @@
+"""Which brokers hold a new partition: spread over those registered, or as the client said.
+
+Rules and words from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. Racks are not weighed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import BrokerId
+
+__all__ = ["check_assignment", "place"]
+
+
+def place(
+    brokers: Collection[BrokerId], partitions: range, replication_factor: int, shift: int
+) -> list[tuple[BrokerId, ...]]:
+    """The replicas of each of `partitions`, the preferred leader first, so that every broker leads as many as any
+    other.
+
+    `shift` moves the first leader, so that topics with few partitions do not all lie on the lowest broker. Raises
+    INVALID_REPLICATION_FACTOR when there are not enough brokers.
+    """
+    if not brokers:
+        reason = "All brokers are currently fenced, or have all their log directories cordoned."
+        raise KafkaError(ErrorCode.invalid_replication_factor, reason)
+    if replication_factor > len(brokers):
+        reason = (
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
+            "broker(s) are registered or some brokers have all their log directories cordoned."
+        )
+        raise KafkaError(ErrorCode.invalid_replication_factor, reason)
+    ordered = sorted(brokers)
+    return [
+        tuple(ordered[(shift + index + copy) % len(ordered)] for copy in range(replication_factor))
+        for index in partitions
+    ]
+
+
+def check_assignment(
+    brokers: Collection[BrokerId], replicas: Sequence[int], replication_factor: int | None
+) -> tuple[BrokerId, ...]:
+    """The replicas that a client gave for one partition. Raises INVALID_REPLICA_ASSIGNMENT when they can't be had.
+
+    `replication_factor` is that of the topic's other partitions, None for the first.
+    """
+
+    def refuse(reason: str) -> KafkaError:
+        return KafkaError(ErrorCode.invalid_replica_assignment, f"The manual partition assignment includes {reason}")
+
+    if not replicas:
+        raise refuse("an empty replica list.")
+    ordered = sorted(replicas)
+    for position, broker in enumerate(ordered):
+        if broker not in brokers:
+            raise refuse(f"broker {broker}, but no such broker is registered.")
+        if position and broker == ordered[position - 1]:
+            raise refuse(f"the broker {broker} more than once.")
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise refuse(
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with previous partitions, "
+            f"which have {replication_factor} replica(s)."
+        )
+    return tuple(BrokerId(broker) for broker in replicas)

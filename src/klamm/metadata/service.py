@@ -1,0 +1,224 @@
+"""What the broker and its handlers ask of the agreed metadata, and the one place where it changes.
+
+A change is decided on the current image by a pure function (`topics`, `configs`, `brokers` in this package), written
+as one transaction that holds only if nothing it was decided on has changed, and becomes visible when the store's
+watch brings it back. So an image is always what the store says, and a second broker on the same store needs nothing
+else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Self, TypeVar
+
+from klamm.config.broker import BrokerConfig
+from klamm.errors import KlammError
+from klamm.metadata.brokers import plan_deregistration, plan_registration
+from klamm.metadata.configs import ConfigChanges, plan_configs
+from klamm.metadata.entries import apply, put_producer_ids, uuid_text
+from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
+from klamm.metadata.plan import Plan
+from klamm.metadata.store import Commit, ConditionFailed, MetadataStore, MetadataStoreError
+from klamm.metadata.topics import (
+    NewPartitions,
+    NewTopic,
+    TopicRules,
+    plan_partition_creation,
+    plan_topic_creation,
+    plan_topic_deletion,
+)
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import ProducerId, TopicId, TopicPartition
+
+__all__ = ["MetadataService", "NewPartitions", "NewTopic", "random_uuid"]
+
+T = TypeVar("T")
+Subscriber = Callable[[MetadataImage, MetadataImage], None]
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+
+_log = logging.getLogger(__name__)
+
+
+class MetadataService:
+    """The agreed metadata as one broker sees it. Made with `open`; used on the event loop's thread only.
+
+    Every method that changes something returns once the change is durable, `image` shows it and all subscribers have
+    been called. It raises KAFKA_STORAGE_ERROR when the store can't write; then nothing has changed.
+    """
+
+    def __init__(self, store: MetadataStore, config: BrokerConfig) -> None:
+        """Use `open`: before the store was read there is nothing to serve."""
+        self.image: MetadataImage = EMPTY_IMAGE
+        self._store = store
+        self._broker_id = config.node_id
+        self._rules = TopicRules(
+            partitions=config.num_partitions,
+            replication_factor=config.default_replication_factor,
+            check_configs=lambda configs: None,
+            new_topic_id=lambda: TopicId(random_uuid()),
+        )
+        self._revisions: dict[str, int] = {}
+        self._subscribers: list[Subscriber] = []
+        # Decide, write, see: one change at a time, or the second would be decided on what the first is about to change.
+        self._changing = asyncio.Lock()
+        self._producer_ids = range(0)
+
+    @classmethod
+    async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
+        """A service that shows what is in the store. Raises MetadataStoreError when that can't be read."""
+        service = cls(store, config)
+        snapshot = await store.watch(service._apply_commit)
+        service._revisions = {key: entry.mod_revision for key, entry in snapshot.entries.items()}
+        service.image = apply(EMPTY_IMAGE, snapshot.revision, snapshot.entries)
+        return service
+
+    async def close(self) -> None:
+        """Finish the change that is under way, and close the store."""
+        async with self._changing:
+            await self._store.close()
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call `subscriber(old, new)` on the loop for each new image, in order, before the change is answered.
+
+        Subscribers are called in the order of subscription. What one raises is logged: the change has happened by then.
+        """
+        self._subscribers.append(subscriber)
+
+    async def start_broker(
+        self,
+        host: str,
+        port: int,
+        rack: str | None = None,
+        *,
+        cluster_id: str | None = None,
+        minimum_leader_epochs: Mapping[TopicPartition, int] | None = None,
+    ) -> BrokerImage:
+        """Register this broker under a new epoch and raise the leader epoch of every partition that it leads.
+
+        The first start makes the cluster id, or takes the one given (as found in the data directory).
+        `minimum_leader_epochs`: the lowest epoch a partition may get, one above the last its log has seen. Raises
+        KlammError when the store belongs to another cluster than `cluster_id`.
+        """
+        known = self.image.cluster_id
+        if known and cluster_id is not None and known != cluster_id:
+            raise KlammError(
+                f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
+            )
+        cluster = known or cluster_id or uuid_text(random_uuid())
+        await self._change(lambda image: plan_deregistration(image, self._broker_id))
+        await self._change(
+            lambda image: plan_registration(
+                image,
+                self._broker_id,
+                host,
+                port,
+                rack,
+                cluster_id=image.cluster_id or cluster,
+                minimum_leader_epochs=minimum_leader_epochs or {},
+            )
+        )
+        return self.image.brokers[self._broker_id]
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, TopicImage | KafkaError]:
+        """Each topic as it was created, or why it was not. No name may occur twice.
+
+        Raises POLICY_VIOLATION when the request is too large as a whole.
+        """
+        if validate_only:
+            return plan_topic_creation(self.image, topics, self._rules).result
+        return await self._change(lambda image: plan_topic_creation(image, topics, self._rules))
+
+    async def ensure_topic(self, topic: NewTopic) -> TopicImage:
+        """The topic of that name, created if it isn't there yet. Raises what CreateTopics would answer."""
+        known = self.image.topics.get(topic.name)
+        if known is None:
+            result = (await self.create_topics([topic]))[topic.name]
+            # Somebody else may have created it while this waited for its turn.
+            known = self.image.topics.get(topic.name)
+            if known is None:
+                assert isinstance(result, KafkaError)
+                raise result
+        return known
+
+    async def delete_topics(self, topic_ids: Collection[TopicId]) -> dict[TopicId, KafkaError | None]:
+        """None for each topic that was deleted, UNKNOWN_TOPIC_ID for one that isn't there."""
+        return await self._change(lambda image: plan_topic_deletion(image, topic_ids))
+
+    async def create_partitions(
+        self, wishes: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """None for each topic that got its partitions, else why it did not. No topic may occur twice."""
+        if validate_only:
+            return plan_partition_creation(self.image, wishes).result
+        return await self._change(lambda image: plan_partition_creation(image, wishes))
+
+    async def alter_configs(self, changes: ConfigChanges) -> None:
+        """Set (or unset, by None) overrides of resources, named by type and name; all of them or none.
+
+        Values must have been checked. Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that isn't there.
+        """
+        await self._change(lambda image: plan_configs(image, changes))
+
+    async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK_SIZE) -> range:
+        """`count` producer ids that nobody was given before, nor will be."""
+
+        def plan(image: MetadataImage) -> Plan[range]:
+            block = range(image.next_producer_id, image.next_producer_id + count)
+            return Plan(block, [put_producer_ids(block.stop)])
+
+        return await self._change(plan)
+
+    async def next_producer_id(self) -> ProducerId:
+        """A producer id that nobody was given before; only each thousandth call writes."""
+        while not self._producer_ids:
+            block = await self.allocate_producer_ids()
+            # Several callers may have waited here: the ids of a block that came second are lost, which costs nothing.
+            self._producer_ids = self._producer_ids or block
+        producer_id = self._producer_ids[0]
+        self._producer_ids = self._producer_ids[1:]
+        return ProducerId(producer_id)
+
+    async def _change(self, decide: Callable[[MetadataImage], Plan[T]]) -> T:
+        async with self._changing:
+            while True:
+                plan = decide(self.image)
+                if not plan.changes:
+                    return plan.result
+                keys = [*(change.key for change in plan.changes), *plan.reads]
+                try:
+                    await self._store.transact({key: self._revisions.get(key, 0) for key in keys}, plan.changes)
+                except ConditionFailed:
+                    # Another broker was faster; by now the watch has told of it, so the next decision knows.
+                    continue
+                except MetadataStoreError as error:
+                    raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
+                return plan.result
+
+    def _apply_commit(self, commit: Commit) -> None:
+        old = self.image
+        for key, entry in commit.entries.items():
+            if entry is None:
+                self._revisions.pop(key, None)
+            else:
+                self._revisions[key] = entry.mod_revision
+        self.image = apply(old, commit.revision, commit.entries)
+        for subscriber in self._subscribers:
+            try:
+                subscriber(old, self.image)
+            except Exception:
+                _log.exception("a subscriber failed on metadata revision %d", commit.revision)
+
+
+def random_uuid() -> bytes:
+    """A random UUID as Kafka's `Uuid.randomUuid`: not a reserved one, and its text does not look like an option."""
+    while True:
+        drawn = uuid.uuid4().bytes
+        # The reserved ones (0 and 1) are not of version 4, so they can't be drawn.
+        if not uuid_text(drawn).startswith("-"):
+            return drawn

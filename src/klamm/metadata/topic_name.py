@@ -1,0 +1,39 @@
+"""Which names a topic may have. Source: `org.apache.kafka.common.internals.Topic` of Apache Kafka 4.3."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["CLUSTER_METADATA_TOPIC", "INTERNAL_TOPICS", "MAX_LENGTH", "collision_key", "is_internal", "why_invalid"]
+
+MAX_LENGTH: Final = 249
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def why_invalid(name: str) -> str | None:
+    """The reason, in Kafka's words, why no topic may be called so; None for a name that may be used."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    elif not _LEGAL.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return None
+    return f"Topic name is invalid: {reason}"
+
+
+def collision_key(name: str) -> str:
+    """What must differ between any two topics: '.' and '_' are one character in the names of Kafka's metrics."""
+    return name.replace(".", "_")
+
+
+def is_internal(name: str) -> bool:
+    """Whether Kafka counts the topic among its own, which pattern subscriptions leave out."""
+    return name in INTERNAL_TOPICS
