@@ -34,6 +34,7 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, Pro
 __all__ = [
     "BATCH_HEADER",
     "BatchHeader",
+    "CONTROL_MASK",
     "CorruptRecord",
     "HEADER_SIZE_BYTES",
     "LOG_OVERHEAD_BYTES",
@@ -41,9 +42,11 @@ __all__ = [
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
+    "TRANSACTIONAL_MASK",
     "batch_crc_is_valid",
     "increment_sequence",
     "iterate_batches",
+    "pack_header",
     "read_batch_header",
     "restamp",
 ]
@@ -66,13 +69,15 @@ _MINIMUM_BATCH_LENGTH: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
 _MINIMUM_LEGACY_LENGTH: Final = 14
 _LEGACY_HEADER: Final = Struct(">qiIbb")
 _PREFIX: Final = Struct(">qii")
+_LENGTH_TO_CRC: Final = Struct(">iibI")
 _MAXIMUM_SEQUENCE: Final = 0x7FFF_FFFF
 
-_COMPRESSION_MASK: Final = 0x07
-_TIMESTAMP_TYPE_MASK: Final = 0x08
-_TRANSACTIONAL_MASK: Final = 0x10
-_CONTROL_MASK: Final = 0x20
-_DELETE_HORIZON_MASK: Final = 0x40
+# Bits of the attributes.
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_MASK: Final = 0x08
+TRANSACTIONAL_MASK: Final = 0x10
+CONTROL_MASK: Final = 0x20
+DELETE_HORIZON_MASK: Final = 0x40
 
 
 class CorruptRecord(KafkaError):
@@ -119,30 +124,30 @@ class BatchHeader(NamedTuple):
     @property
     def compression(self) -> Compression:
         """Codec of the records. Raises `CorruptRecord` for a number that stands for none."""
-        codec = COMPRESSION_BY_ID.get(self.attributes & _COMPRESSION_MASK)
+        codec = COMPRESSION_BY_ID.get(self.attributes & COMPRESSION_MASK)
         if codec is None:
-            raise CorruptRecord(f"unknown compression codec {self.attributes & _COMPRESSION_MASK}")
+            raise CorruptRecord(f"unknown compression codec {self.attributes & COMPRESSION_MASK}")
         return codec
 
     @property
     def timestamp_type(self) -> int:
         """0 if the producer set the records' timestamps (CreateTime), 1 if the leader did (LogAppendTime)."""
-        return (self.attributes & _TIMESTAMP_TYPE_MASK) >> 3
+        return (self.attributes & TIMESTAMP_TYPE_MASK) >> 3
 
     @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction, as data or as its marker."""
-        return self.attributes & _TRANSACTIONAL_MASK != 0
+        return self.attributes & TRANSACTIONAL_MASK != 0
 
     @property
     def is_control(self) -> bool:
         """Whether the batch is a marker that no application may see."""
-        return self.attributes & _CONTROL_MASK != 0
+        return self.attributes & CONTROL_MASK != 0
 
     @property
     def has_delete_horizon(self) -> bool:
         """Whether the base timestamp is the time from which a cleaner may drop tombstones and markers (KIP-534)."""
-        return self.attributes & _DELETE_HORIZON_MASK != 0
+        return self.attributes & DELETE_HORIZON_MASK != 0
 
     @property
     def has_producer_id(self) -> bool:
@@ -155,6 +160,14 @@ class BatchHeader(NamedTuple):
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    def with_compression(self, compression: Compression) -> BatchHeader:
+        """The header that says so of records under another codec; `pack_header` makes it fit them."""
+        return self._replace(attributes=self.attributes & ~COMPRESSION_MASK | compression)
+
+    def with_log_append_time(self, now: Millis) -> BatchHeader:
+        """The header under which readers see `now` on every record; `pack_header` makes its CRC."""
+        return self._replace(attributes=self.attributes | TIMESTAMP_TYPE_MASK, max_timestamp=now)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
@@ -208,7 +221,7 @@ def _read_unusual_header(view: bytes | bytearray | memoryview, position: int) ->
 
 
 def iterate_batches(view: bytes | bytearray | memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch that is wholly in the view; a partial one at the end, as fetches have, is left out.
+    """Position and header of each batch that is wholly in the view; a partial one at the end is left out.
 
     Raises `CorruptRecord` at the first batch whose header can't be one.
     """
@@ -233,6 +246,17 @@ def batch_crc_is_valid(view: bytes | bytearray | memoryview, position: int, head
     if end > len(view):
         return False
     return crc32c(memoryview(view)[position + CRC_START : end]) == header.crc
+
+
+def pack_header(header: BatchHeader, payload: bytes | bytearray | memoryview) -> bytes:
+    """The 61 bytes of a header whose length and CRC are those of this payload: the records, compressed or not."""
+    packed = bytearray(HEADER_SIZE_BYTES)
+    BATCH_HEADER.pack_into(packed, 0, *header)
+    crc = crc32c(payload, crc32c(memoryview(packed)[CRC_START:]))
+    _LENGTH_TO_CRC.pack_into(
+        packed, 8, len(payload) + _MINIMUM_BATCH_LENGTH, header.partition_leader_epoch, header.magic, crc
+    )
+    return bytes(packed)
 
 
 def restamp(

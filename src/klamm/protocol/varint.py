@@ -1,0 +1,102 @@
+"""Integers of variable length, and the tagged fields that are counted with them.
+
+Seven bits a byte, lowest first, the highest bit of each byte says that another follows. Signed numbers are zigzag:
+0, -1, 1, -2 stand as 0, 1, 2, 3. The hot codecs read the common one-byte form in line and call these for the rest.
+Source: `org.apache.kafka.common.utils.ByteUtils` of Apache Kafka 4.3; tagged fields: KIP-482.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from klamm.protocol.errors import MalformedMessage
+
+__all__ = [
+    "encode_unsigned_varint",
+    "encode_varint",
+    "read_unsigned_varint",
+    "read_varint",
+    "read_varlong",
+    "skip_tagged_fields",
+]
+
+_ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
+
+
+def encode_unsigned_varint(number: int) -> bytes:
+    """The bytes of a number that is not negative."""
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def encode_varint(number: int) -> bytes:
+    """The zigzag bytes of a number of up to 64 bits."""
+    return encode_unsigned_varint(number << 1 if number >= 0 else ~(number << 1))
+
+
+def read_unsigned_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """The number of up to 32 bits at `position`, and the position after it.
+
+    Raises `MalformedMessage` for more than five bytes, IndexError where the data ends first.
+    """
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number & 0xFFFF_FFFF, position
+        shift += 7
+        if shift > 28:
+            raise MalformedMessage("a varint is longer than 5 bytes")
+
+
+def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """The zigzag number of up to 32 bits at `position`, and the position after it. Raises as `read_unsigned_varint`."""
+    number, position = read_unsigned_varint(data, position)
+    return (number >> 1) ^ -(number & 1), position
+
+
+def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
+    """The zigzag number of up to 64 bits at `position`, and the position after it.
+
+    Raises `MalformedMessage` for more than ten bytes, IndexError where the data ends first.
+    """
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            number &= 0xFFFF_FFFF_FFFF_FFFF
+            return (number >> 1) ^ -(number & 1), position
+        shift += 7
+        if shift > 63:
+            raise MalformedMessage("a varlong is longer than 10 bytes")
+
+
+def skip_tagged_fields(data: bytes | bytearray | memoryview, position: int) -> int:
+    """The position after the tagged fields that start at `position`, none of which is known to the caller.
+
+    Raises `MalformedMessage` for a field that reaches beyond the data, IndexError where the data ends first.
+    """
+    count, position = read_unsigned_varint(data, position)
+    end = len(data)
+    # A field has at least a tag and a size.
+    if count > (end - position) // 2:
+        raise MalformedMessage(f"{count} tagged fields in {end - position} bytes")
+    for _ in range(count):
+        _, position = read_unsigned_varint(data, position)
+        size, position = read_unsigned_varint(data, position)
+        position += size
+        if position > end:
+            raise MalformedMessage(f"a tagged field of {size} bytes reaches beyond the message")
+    return position
