@@ -1,0 +1,130 @@
+"""What a coordinator's shard is, and what it hands to the runtime that turns it.
+
+A shard decides for one partition of an internal topic. Its state is of two kinds:
+
+- Durable state is what the partition's log says. It changes in `replay` and nowhere else; the runtime calls `replay` for a record
+  just appended and, after a restart or failover, for the same record read back, so there is no second path.
+- Volatile state (the round of a rebalance, pending member ids, parked requests) is never logged and is lost with leadership. A
+  decision may change it at once, because nobody but this shard sees it; where a change must not outrun the log it waits in the
+  `Result` for its moment: `on_append`, `on_commit`, or `on_failure`.
+
+The runtime does with a `Result`, in this order: arms and cancels the timers, appends the records, replays them, calls `on_append`,
+waits until the high watermark has passed everything written so far, then releases the replies and calls `on_commit`. If the append
+fails or the wait times out, replies to other requests are released all the same, `on_failure` decides again, and the request itself
+fails with the mapped error unless `on_failure` answered it.
+
+After Apache Kafka's `CoordinatorShard`, `CoordinatorResult` and `CoordinatorRuntime`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple, NewType, Protocol, TypeAlias
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId, TopicId
+
+__all__ = [
+    "ClientContext",
+    "CoordinatorRecord",
+    "DeletedTopic",
+    "Result",
+    "Shard",
+    "Ticket",
+    "TimerKey",
+]
+
+Ticket = NewType("Ticket", int)
+"""Stands for one request until it has its answer; a parked request keeps it over many decisions."""
+
+TimerKey: TypeAlias = tuple[Hashable, ...]
+"""Names a timer of a shard. Arming a key that is armed already moves its deadline."""
+
+
+class ClientContext(NamedTuple):
+    """Who asks, and in which version of the API."""
+
+    client_id: str
+    client_host: str
+    api_version: int
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record of an internal topic: generated messages, and the version in which the value travels.
+
+    A value of None is a tombstone.
+    """
+
+    key: Message
+    value: Message | None
+    value_version: int
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that has just been deleted; a new one of the same name has another id."""
+
+    name: str
+    topic_id: TopicId
+
+
+class Result:
+    """What one decision wants done; the module's docstring says in which order.
+
+    `records` are appended as one batch; with `atomic` False they may be spread over several, each record alone being right
+    (expiry, deletion of topics). `replies` answer this request or others that were parked; a request whose ticket isn't among them
+    stays parked. `timers` is a sequence of keys and delays, a delay of None cancels. `events` say in words what happened, for people.
+    """
+
+    __slots__ = ("atomic", "events", "on_append", "on_commit", "on_failure", "records", "replies", "timers")
+
+    def __init__(self, records: Sequence[CoordinatorRecord] = (), *, atomic: bool = True) -> None:
+        self.records = records
+        self.atomic = atomic
+        self.replies: list[tuple[Ticket, Message]] = []
+        self.timers: list[tuple[TimerKey, int | None]] = []
+        self.events: list[str] = []
+        self.on_append: Callable[[], None] | None = None
+        self.on_commit: Callable[[Millis], Result] | None = None
+        self.on_failure: Callable[[ErrorCode, Millis], Result] | None = None
+
+    def reply(self, ticket: Ticket, response: Message) -> None:
+        """Answer the request of that ticket."""
+        self.replies.append((ticket, response))
+
+    def arm(self, key: TimerKey, delay_ms: int) -> None:
+        """Have `handle_timer` called with that key once the delay has passed, instead of any time named before."""
+        self.timers.append((key, delay_ms))
+
+    def cancel(self, key: TimerKey) -> None:
+        """Forget the timer, if it is armed."""
+        self.timers.append((key, None))
+
+
+class Shard(Protocol):
+    """The part of a coordinator that stands on one partition; requests come in by methods of the concrete class.
+
+    Each such method has the shape `handle_x(request, context, ticket, now) -> Result` and may raise `KafkaError`.
+    """
+
+    def replay(
+        self, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: CoordinatorRecord
+    ) -> None:
+        """Apply one record of the log to the durable state."""
+
+    def replay_end_transaction_marker(
+        self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
+    ) -> None:
+        """Apply a transaction marker of the log to the durable state."""
+
+    def handle_timer(self, key: TimerKey, now: Millis) -> Result:
+        """Decide what follows from a timer that has run out."""
+
+    def on_loaded(self, now: Millis) -> Result:
+        """Derive the volatile state from the durable one after the log has been replayed to its end, and arm the timers."""
+
+    def on_metadata_update(self, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
+        """Decide what follows from a change of the cluster's topics."""
+
+    def on_unloaded(self) -> Result:
+        """Answer every parked request with NOT_COORDINATOR: leadership is gone, and the shard will be dropped."""

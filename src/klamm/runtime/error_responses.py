@@ -1,0 +1,133 @@
+"""How each group API says that a request failed as a whole.
+
+After `getErrorResponse` and its kin in Apache Kafka's request classes, and the error branches of `GroupCoordinatorService`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klamm.core.coordinator.append_errors import coordinator_error, offset_fetch_error
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_groups_response import DeletableGroupResult
+from klamm.protocol.schema.describe_groups_response import DescribedGroup
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.schema.join_group_request import JoinGroupRequest
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
+from klamm.protocol.schema.leave_group_response import LeaveGroupResponse, MemberResponse
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest
+from klamm.protocol.schema.offset_delete_response import OffsetDeleteResponse
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup
+from klamm.protocol.schema.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+
+__all__ = [
+    "commit_error",
+    "delete_groups_error",
+    "describe_groups_error",
+    "fetch_group_error",
+    "heartbeat_error",
+    "join_error",
+    "leave_error",
+    "offset_delete_error",
+    "sync_error",
+]
+
+
+def join_error(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    """The answer to a JoinGroup that failed."""
+    return JoinGroupResponse(error_code=coordinator_error(code))
+
+
+def sync_error(request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
+    """The answer to a SyncGroup that failed."""
+    return SyncGroupResponse(error_code=coordinator_error(code))
+
+
+def heartbeat_error(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
+    """The answer to a Heartbeat that failed. While its group is loading a member is believed."""
+    if code is ErrorCode.coordinator_load_in_progress:
+        return HeartbeatResponse()
+    return HeartbeatResponse(error_code=coordinator_error(code))
+
+
+def leave_error(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
+    """The answer to a LeaveGroup that failed. If the group is unknown, each of its members is."""
+    if code is not ErrorCode.unknown_member_id:
+        return LeaveGroupResponse(error_code=coordinator_error(code))
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)
+            for member in request.members
+        ]
+    )
+
+
+def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """The answer to an OffsetCommit that failed: the same code for each partition."""
+    error_code = coordinator_error(code)
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def fetch_group_error(group: OffsetFetchRequestGroup, code: ErrorCode, api_version: int) -> OffsetFetchResponseGroup:
+    """The part of an OffsetFetch answer that says why one group failed; version 1 has room for it at the partitions only."""
+    error_code = offset_fetch_error(code)
+    if api_version >= 2:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=index, committed_offset=-1, committed_leader_epoch=-1, error_code=error_code
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in group.topics or ()
+        ],
+    )
+
+
+def offset_delete_error(request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
+    """The answer to an OffsetDelete that failed."""
+    return OffsetDeleteResponse(error_code=coordinator_error(code))
+
+
+def describe_groups_error(group_ids: Iterable[str], code: ErrorCode) -> list[DescribedGroup]:
+    """The part of a DescribeGroups answer for groups that could not be asked."""
+    error_code = coordinator_error(code)
+    return [DescribedGroup(group_id=group_id, error_code=error_code) for group_id in group_ids]
+
+
+def delete_groups_error(group_ids: Iterable[str], code: ErrorCode) -> list[DeletableGroupResult]:
+    """The part of a DeleteGroups answer for groups that could not be deleted."""
+    error_code = coordinator_error(code)
+    return [DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in group_ids]

@@ -1,0 +1,260 @@
+"""The group coordinator as the handlers see it: one method per API, from decoded request to response.
+
+Checks what needs no group (an empty group id, a session timeout out of range), finds the partition that is responsible, lets the
+runtime decide there, and puts errors into the shape of each API. After Apache Kafka's `GroupCoordinatorService`.
+
+A method returns the response at once where it is known, and else an awaitable of it; it never raises KafkaError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import TypeAlias, TypeVar, cast
+
+from klamm.core.coordinator.contract import ClientContext, DeletedTopic
+from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.group.config import GroupConfig
+from klamm.core.group.shard import GroupShard
+from klamm.metadata.image import MetadataImage
+from klamm.protocol.compression import Compression
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.schema.join_group_request import JoinGroupRequest
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
+from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
+from klamm.protocol.schema.list_groups_request import ListGroupsRequest
+from klamm.protocol.schema.list_groups_response import ListGroupsResponse
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest
+from klamm.protocol.schema.offset_delete_response import OffsetDeleteResponse
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+from klamm.protocol.types import LeaderEpoch, PartitionIndex
+from klamm.runtime import error_responses as errors
+from klamm.runtime.coordinator_runtime import CoordinatorRuntime
+from klamm.runtime.ports import CoordinatorLog, Ids, Promises, Timers, WallClock
+
+__all__ = ["Answer", "GroupCoordinator"]
+
+T = TypeVar("T")
+Answer: TypeAlias = T | Awaitable[T]
+
+
+class GroupCoordinator:
+    """All groups whose partition of `__consumer_offsets` this broker leads.
+
+    `partition_count` says how many partitions `__consumer_offsets` has, or will have; `start` asks it once.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        log: CoordinatorLog,
+        timers: Timers,
+        wall_clock: WallClock,
+        ids: Ids,
+        promises: Promises,
+        partition_count: Callable[[], int],
+        write_timeout_ms: int = 5000,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        self._config = config
+        self._count_partitions = partition_count
+        self._partition_count = 0
+        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            lambda: GroupShard(config, ids.member_id),
+            log=log,
+            timers=timers,
+            wall_clock=wall_clock,
+            promises=promises,
+            write_timeout_ms=write_timeout_ms,
+            compression=compression,
+        )
+        # The hash walks over every character, and the same groups ask again and again.
+        self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
+
+    def start(self) -> None:
+        """Begin to answer; before it, and after `stop`, every request gets COORDINATOR_NOT_AVAILABLE."""
+        self._partition_count = self._count_partitions()
+        self._partition_of.cache_clear()
+
+    def stop(self) -> None:
+        """Give up all partitions; parked requests get NOT_COORDINATOR."""
+        self._partition_count = 0
+        self._runtime.stop()
+
+    def partition_for(self, group_id: str) -> PartitionIndex:
+        """The partition of `__consumer_offsets` that is responsible for the group."""
+        return self._partition_of(group_id)
+
+    def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
+        """This broker leads the partition now: load it. Its groups get COORDINATOR_LOAD_IN_PROGRESS until it is read."""
+        self._runtime.load(partition, leader_epoch)
+
+    def on_resignation(self, partition: PartitionIndex) -> None:
+        """This broker leads the partition no more: parked requests get NOT_COORDINATOR."""
+        self._runtime.unload(partition)
+
+    def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Drop the offsets of topics that were deleted between the two images."""
+        gone = old.topics_by_id.keys() - new.topics_by_id.keys()
+        if gone:
+            deleted = [DeletedTopic(old.topics_by_id[topic_id].name, topic_id) for topic_id in sorted(gone)]
+            self._runtime.on_metadata_update(deleted)
+
+    def join_group(self, request: JoinGroupRequest, context: ClientContext) -> Answer[JoinGroupResponse]:
+        """JoinGroup; the answer comes when the rebalance has gathered its members."""
+        if not self._partition_count:
+            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.coordinator_not_available)
+        if not request.group_id:
+            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_group_id)
+        config = self._config
+        if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+            return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_session_timeout)
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(partition, GroupShard.handle_join_group, request, context, errors.join_error)
+
+    def sync_group(self, request: SyncGroupRequest, context: ClientContext) -> Answer[SyncGroupResponse]:
+        """SyncGroup; followers are answered when the leader's assignment is committed."""
+        if not self._partition_count:
+            return errors.sync_error(request, ErrorCode.coordinator_not_available)
+        if not request.group_id:
+            return errors.sync_error(request, ErrorCode.invalid_group_id)
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(partition, GroupShard.handle_sync_group, request, context, errors.sync_error)
+
+    def heartbeat(self, request: HeartbeatRequest, context: ClientContext) -> Answer[HeartbeatResponse]:
+        """Heartbeat of a member."""
+        if not self._partition_count:
+            return errors.heartbeat_error(request, ErrorCode.coordinator_not_available)
+        if not request.group_id:
+            return errors.heartbeat_error(request, ErrorCode.invalid_group_id)
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error)
+
+    def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:
+        """LeaveGroup, asked and answered in the shape of version 3 and later: the members that leave are in `members`."""
+        if not self._partition_count:
+            return errors.leave_error(request, ErrorCode.coordinator_not_available)
+        if not request.group_id:
+            return errors.leave_error(request, ErrorCode.invalid_group_id)
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(partition, GroupShard.handle_leave_group, request, context, errors.leave_error)
+
+    def offset_commit(self, request: OffsetCommitRequest, context: ClientContext) -> Answer[OffsetCommitResponse]:
+        """OffsetCommit of topics that exist, each with its name and id. The empty group id is a group (old consumers use it)."""
+        if not self._partition_count:
+            return errors.commit_error(request, ErrorCode.coordinator_not_available)
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(partition, GroupShard.handle_offset_commit, request, context, errors.commit_error)
+
+    def offset_fetch(
+        self, group: OffsetFetchRequestGroup, require_stable: bool, context: ClientContext
+    ) -> Answer[OffsetFetchResponseGroup]:
+        """OffsetFetch of one group, asked and answered in the shape of version 8 and later; `topics` None asks for all."""
+
+        def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponseGroup:
+            return errors.fetch_group_error(group, code, context.api_version)
+
+        request = OffsetFetchRequest(groups=[group], require_stable=require_stable)
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        partition = self._partition_of(group.group_id)
+        return self._runtime.submit(partition, GroupShard.handle_offset_fetch, request, context, refuse)
+
+    def offset_delete(self, request: OffsetDeleteRequest, context: ClientContext) -> Answer[OffsetDeleteResponse]:
+        """OffsetDelete of partitions that exist."""
+        if not self._partition_count:
+            return errors.offset_delete_error(request, ErrorCode.coordinator_not_available)
+        if not request.group_id:
+            return errors.offset_delete_error(request, ErrorCode.invalid_group_id)
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(
+            partition, GroupShard.handle_offset_delete, request, context, errors.offset_delete_error
+        )
+
+    def list_groups(self, request: ListGroupsRequest, context: ClientContext) -> Answer[ListGroupsResponse]:
+        """ListGroups over all partitions that this broker leads; one of them still loading makes the list incomplete."""
+
+        def refuse(request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
+            # A partition that went away meanwhile is somebody else's to list.
+            return ListGroupsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
+
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        parts = [
+            self._runtime.submit(partition, GroupShard.handle_list_groups, request, context, refuse)
+            for partition in self._runtime.partitions()
+        ]
+        return _combine(parts, _merge_lists)
+
+    def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
+        """DescribeGroups; the groups may lie on several partitions."""
+
+        def refuse(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+            return DescribeGroupsResponse(groups=errors.describe_groups_error(request.groups, code))
+
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        parts = [
+            self._runtime.submit(
+                partition, GroupShard.handle_describe_groups, DescribeGroupsRequest(groups=group_ids), context, refuse
+            )
+            for partition, group_ids in self._by_partition(request.groups).items()
+        ]
+        return _combine(parts, lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part.groups]))
+
+    def delete_groups(self, request: DeleteGroupsRequest, context: ClientContext) -> Answer[DeleteGroupsResponse]:
+        """DeleteGroups; the groups may lie on several partitions."""
+
+        def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
+            return DeleteGroupsResponse(results=errors.delete_groups_error(request.groups_names, code))
+
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        parts = [
+            self._runtime.submit(
+                partition, GroupShard.handle_delete_groups, DeleteGroupsRequest(groups_names=group_ids), context, refuse
+            )
+            for partition, group_ids in self._by_partition(request.groups_names).items()
+        ]
+        return _combine(parts, lambda parts: DeleteGroupsResponse(results=[one for part in parts for one in part.results]))
+
+    def _compute_partition(self, group_id: str) -> PartitionIndex:
+        return PartitionIndex(partition_for(group_id, self._partition_count or self._count_partitions()))
+
+    def _by_partition(self, group_ids: Sequence[str]) -> dict[PartitionIndex, list[str]]:
+        grouped: dict[PartitionIndex, list[str]] = {}
+        for group_id in group_ids:
+            grouped.setdefault(self._partition_of(group_id), []).append(group_id)
+        return grouped
+
+
+def _merge_lists(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
+    for part in parts:
+        if part.error_code:
+            return ListGroupsResponse(error_code=part.error_code)
+    return ListGroupsResponse(groups=[group for part in parts for group in part.groups])
+
+
+def _combine(parts: Sequence[Answer[T]], merge: Callable[[Sequence[T]], T]) -> Answer[T]:
+    """The answer made of the answers of several partitions: at once if all of them are there."""
+    if not any(isinstance(part, Awaitable) for part in parts):
+        return merge(cast("Sequence[T]", parts))
+
+    async def gather() -> T:
+        # The partitions have all been asked already: waiting for one after the other costs nothing.
+        return merge([await part if isinstance(part, Awaitable) else part for part in parts])
+
+    return gather()
