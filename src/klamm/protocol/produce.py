@@ -1,0 +1,314 @@
+"""Produce, as the broker reads and answers it; written by hand, because it is the busiest request there is.
+
+3: transactional id, record batches of magic 2. 5: log start offset in the answer. 7: zstd allowed. 8: record errors and
+error message in the answer. 9: flexible. 10: current leader and node endpoints in the answer (KIP-951). 12: adds
+partitions to the transaction (KIP-890). 13: topic ids in place of names (KIP-516).
+Layout: ProduceRequest.json and ProduceResponse.json of Apache Kafka 4.3.
+
+No record is looked at and no batch is copied: records are views of the request's bytes. What is common (lengths and
+counts below 127, no tagged fields) is read in line, because calls are what costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct, error
+from typing import Final, NamedTuple, NoReturn
+
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.node_endpoint import NodeEndpoint, encode_node_endpoints
+from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
+from klamm.protocol.varint import encode_unsigned_varint, read_unsigned_varint, skip_tagged_fields
+
+__all__ = [
+    "ProducePartitionResponse",
+    "ProduceRequest",
+    "ProduceTopic",
+    "ProduceTopicResponse",
+    "decode_produce_request",
+    "encode_produce_response",
+]
+
+_FLEXIBLE_FROM: Final = 9
+_CURRENT_LEADER_FROM: Final = 10
+_TOPIC_IDS_FROM: Final = 13
+
+
+class ProduceTopic(NamedTuple):
+    """What a request holds for one topic: name, or from version 13 id; and of each partition index and records."""
+
+    name: str | None
+    topic_id: TopicId | None
+    partitions: list[tuple[int, memoryview | None]]
+
+
+class ProduceRequest(NamedTuple):
+    """A Produce request; `acks` is 0, 1 or -1 (all) if the client is a good one."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[ProduceTopic]
+
+
+class ProducePartitionResponse(NamedTuple):
+    """What became of the records for one partition.
+
+    `record_errors` are pairs of a record's place in its batch and a message; `current_leader` is leader id and epoch.
+    """
+
+    index: int  # type: ignore[assignment]  # Kafka's name, and tuple.index has no use here
+    error_code: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[tuple[int, str | None]] = ()
+    error_message: str | None = None
+    current_leader: tuple[int, int] | None = None
+
+
+class ProduceTopicResponse(NamedTuple):
+    """The answer for one topic, named as the request named it."""
+
+    name: str | None
+    topic_id: TopicId | None
+    partitions: Sequence[ProducePartitionResponse]
+
+
+_ACKS_TIMEOUT_COUNT: Final = Struct(">hii")
+_INDEX_LENGTH: Final = Struct(">ii")
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+# The last byte is the first of a varint, which mostly is all of it.
+_ACKS_TIMEOUT_VARINT: Final = Struct(">hiB")
+_INDEX_VARINT: Final = Struct(">iB")
+
+# The fewest bytes that one element of an array takes: no count may claim more elements than the bytes allow.
+_MINIMUM_TOPIC_BYTES: Final = 6
+_MINIMUM_PARTITION_BYTES: Final = 8
+_MINIMUM_FLEXIBLE_TOPIC_BYTES: Final = 3
+_MINIMUM_FLEXIBLE_PARTITION_BYTES: Final = 6
+
+
+def decode_produce_request(version: int, view: memoryview, offset: int = 0) -> ProduceRequest:
+    """The request of a version from 3 to 13 whose body starts at `offset`. Raises `MalformedMessage`."""
+    try:
+        if version >= _FLEXIBLE_FROM:
+            return _decode_flexible(version >= _TOPIC_IDS_FROM, view, offset)
+        return _decode_fixed(view, offset)
+    except (error, IndexError):
+        raise MalformedMessage("a Produce request ends within a field") from None
+
+
+def _decode_fixed(view: memoryview, position: int) -> ProduceRequest:
+    end = len(view)
+    (length,) = _INT16.unpack_from(view, position)
+    position += 2
+    transactional_id = None
+    if length >= 0:
+        text_end = position + length
+        if text_end > end:
+            _refuse_length(length)
+        transactional_id = str(view[position:text_end], "utf-8", "replace")
+        position = text_end
+    acks, timeout_ms, topics_count = _ACKS_TIMEOUT_COUNT.unpack_from(view, position)
+    position += 10
+    if not 0 <= topics_count <= (end - position) // _MINIMUM_TOPIC_BYTES:
+        _refuse_count(topics_count, "topics")
+    topics = []
+    for _ in range(topics_count):
+        (length,) = _INT16.unpack_from(view, position)
+        position += 2
+        text_end = position + length
+        if length < 0 or text_end > end:
+            _refuse_length(length)
+        name = str(view[position:text_end], "utf-8", "replace")
+        (partitions_count,) = _INT32.unpack_from(view, text_end)
+        position = text_end + 4
+        if not 0 <= partitions_count <= (end - position) // _MINIMUM_PARTITION_BYTES:
+            _refuse_count(partitions_count, "partitions")
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partitions_count):
+            index, length = _INDEX_LENGTH.unpack_from(view, position)
+            position += 8
+            if length >= 0:
+                records_end = position + length
+                if records_end > end:
+                    _refuse_length(length)
+                partitions.append((index, view[position:records_end]))
+                position = records_end
+            else:
+                partitions.append((index, None))
+        topics.append(ProduceTopic(name, None, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _decode_flexible(has_topic_ids: bool, view: memoryview, position: int) -> ProduceRequest:  # noqa: PLR0912, PLR0915
+    end = len(view)
+    length = view[position]
+    position += 1
+    if length >= 0x80:
+        length, position = read_unsigned_varint(view, position - 1)
+    transactional_id = None
+    if length:
+        text_end = position + length - 1
+        if text_end > end:
+            _refuse_length(length - 1)
+        transactional_id = str(view[position:text_end], "utf-8", "replace")
+        position = text_end
+    acks, timeout_ms, topics_count = _ACKS_TIMEOUT_VARINT.unpack_from(view, position)
+    position += 7
+    if topics_count >= 0x80:
+        topics_count, position = read_unsigned_varint(view, position - 1)
+    if not 0 < topics_count <= (end - position) // _MINIMUM_FLEXIBLE_TOPIC_BYTES + 1:
+        _refuse_count(topics_count - 1, "topics")
+    topics = []
+    for _ in range(topics_count - 1):
+        name = topic_id = None
+        if has_topic_ids:
+            topic_id = TopicId(bytes(view[position : position + 16]))
+            position += 16
+        else:
+            length = view[position]
+            position += 1
+            if length >= 0x80:
+                length, position = read_unsigned_varint(view, position - 1)
+            text_end = position + length - 1
+            if not length or text_end > end:
+                _refuse_length(length - 1)
+            name = str(view[position:text_end], "utf-8", "replace")
+            position = text_end
+        partitions_count = view[position]
+        position += 1
+        if partitions_count >= 0x80:
+            partitions_count, position = read_unsigned_varint(view, position - 1)
+        if not 0 < partitions_count <= (end - position) // _MINIMUM_FLEXIBLE_PARTITION_BYTES + 1:
+            _refuse_count(partitions_count - 1, "partitions")
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partitions_count - 1):
+            index, length = _INDEX_VARINT.unpack_from(view, position)
+            position += 5
+            if length >= 0x80:
+                length, position = read_unsigned_varint(view, position - 1)
+            if length:
+                records_end = position + length - 1
+                if records_end > end:
+                    _refuse_length(length - 1)
+                partitions.append((index, view[position:records_end]))
+                position = records_end
+            else:
+                partitions.append((index, None))
+            position = skip_tagged_fields(view, position) if view[position] else position + 1
+        position = skip_tagged_fields(view, position) if view[position] else position + 1
+        topics.append(ProduceTopic(name, topic_id, partitions))
+    skip_tagged_fields(view, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _refuse_length(length: int) -> NoReturn:
+    raise MalformedMessage(f"a field of {length} bytes in a Produce request that has fewer left")
+
+
+def _refuse_count(count: int, of: str) -> NoReturn:
+    raise MalformedMessage(f"{count} {of} in a Produce request that has no room for them")
+
+
+_PARTITION_V3: Final = Struct(">ihqq")
+_PARTITION_V5: Final = Struct(">ihqqq")
+# With no record errors and no error message; in the flexible form, with no tagged fields either.
+_PARTITION_PLAIN_V8: Final = Struct(">ihqqqih")
+_PARTITION_PLAIN_FLEXIBLE: Final = Struct(">ihqqqBBB")
+# Number of tagged fields, tag, size; leader id, leader epoch, number of their tagged fields.
+_CURRENT_LEADER: Final = Struct(">BBBiiB")
+_UNKNOWN_LEADER: Final = (-1, -1)
+
+
+def encode_produce_response(
+    version: int,
+    topics: Sequence[ProduceTopicResponse],
+    throttle_time_ms: int = 0,
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
+    """The body of the answer in a version from 3 to 13; fields that the version lacks are left out."""
+    if version >= _FLEXIBLE_FROM:
+        return _encode_flexible(version, topics, throttle_time_ms, node_endpoints)
+    parts = [_INT32.pack(len(topics))]
+    for name, _, partitions in topics:
+        encoded_name = (name or "").encode()
+        parts += (_INT16.pack(len(encoded_name)), encoded_name, _INT32.pack(len(partitions)))
+        for partition in partitions:
+            if version < 5:
+                parts.append(_PARTITION_V3.pack(*partition[:4]))
+            elif version < 8:
+                parts.append(_PARTITION_V5.pack(*partition[:5]))
+            elif partition.record_errors or partition.error_message is not None:
+                parts.append(_encode_refused_partition(partition))
+            else:
+                parts.append(_PARTITION_PLAIN_V8.pack(*partition[:5], 0, -1))
+    parts.append(_INT32.pack(throttle_time_ms))
+    return b"".join(parts)
+
+
+def _encode_refused_partition(partition: ProducePartitionResponse) -> bytes:
+    parts = [_PARTITION_V5.pack(*partition[:5]), _INT32.pack(len(partition.record_errors))]
+    for batch_index, message in partition.record_errors:
+        parts += (_INT32.pack(batch_index), _encode_nullable_string(message))
+    parts.append(_encode_nullable_string(partition.error_message))
+    return b"".join(parts)
+
+
+def _encode_nullable_string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def _encode_flexible(
+    version: int,
+    topics: Sequence[ProduceTopicResponse],
+    throttle_time_ms: int,
+    node_endpoints: Sequence[NodeEndpoint],
+) -> bytes:
+    parts = [encode_unsigned_varint(len(topics) + 1)]
+    for name, topic_id, partitions in topics:
+        if version >= _TOPIC_IDS_FROM:
+            parts.append(topic_id or ZERO_TOPIC_ID)
+        else:
+            encoded_name = (name or "").encode()
+            parts += (encode_unsigned_varint(len(encoded_name) + 1), encoded_name)
+        parts.append(encode_unsigned_varint(len(partitions) + 1))
+        for partition in partitions:
+            index, error_code, base_offset, append_time, log_start_offset, record_errors, message, leader = partition
+            if record_errors or message is not None or leader is not None:
+                parts.append(_encode_refused_partition_flexible(version, partition))
+            else:
+                parts.append(
+                    _PARTITION_PLAIN_FLEXIBLE.pack(
+                        index, error_code, base_offset, append_time, log_start_offset, 1, 0, 0
+                    )
+                )
+        parts.append(b"\x00")
+    parts.append(_INT32.pack(throttle_time_ms))
+    parts.append(encode_node_endpoints(node_endpoints if version >= _CURRENT_LEADER_FROM else ()))
+    return b"".join(parts)
+
+
+def _encode_refused_partition_flexible(version: int, partition: ProducePartitionResponse) -> bytes:
+    parts = [_PARTITION_V5.pack(*partition[:5]), encode_unsigned_varint(len(partition.record_errors) + 1)]
+    for batch_index, message in partition.record_errors:
+        parts += (_INT32.pack(batch_index), _encode_compact_nullable_string(message), b"\x00")
+    parts.append(_encode_compact_nullable_string(partition.error_message))
+    leader = partition.current_leader
+    if leader is None or leader == _UNKNOWN_LEADER or version < _CURRENT_LEADER_FROM:
+        parts.append(b"\x00")
+    else:
+        parts.append(_CURRENT_LEADER.pack(1, 0, 9, *leader, 0))
+    return b"".join(parts)
+
+
+def _encode_compact_nullable_string(text: str | None) -> bytes:
+    if text is None:
+        return b"\x00"
+    encoded = text.encode()
+    return encode_unsigned_varint(len(encoded) + 1) + encoded
