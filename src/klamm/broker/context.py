@@ -1,0 +1,90 @@
+"""What a handler may reach: the services of its broker, and who is asking."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from klamm.protocol.types import BrokerId, Millis
+
+if TYPE_CHECKING:
+    from klamm.broker.fetch_sessions import FetchSessionCache
+    from klamm.broker.partitions import Partitions
+    from klamm.config.broker import BrokerConfig
+    from klamm.metadata.service import MetadataService
+    from klamm.protocol.api import ApiKey
+    from klamm.runtime.group_coordinator import GroupCoordinator
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["BrokerContext", "ConnectionInfo", "RequestContext"]
+
+
+@dataclass(slots=True, eq=False)
+class BrokerContext:
+    """The services of one broker, as its handlers see them.
+
+    Lives as long as the broker.
+    """
+
+    config: BrokerConfig
+    node_id: BrokerId
+    clock: Callable[[], Millis]
+    metadata: MetadataService
+    log_directory: LogDirectory
+    partitions: Partitions
+    fetch_sessions: FetchSessionCache
+    groups: GroupCoordinator
+    ensure_internal_topic: Callable[[str], Awaitable[None]]
+    """Creates the internal topic of that name unless it exists; its partitions can be written to when this
+    returns."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as clients see it."""
+        return self.metadata.image.cluster_id
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionInfo:
+    """One client's connection: what stays the same over its requests."""
+
+    client_host: str
+    """The address the client came from, as text."""
+
+    peer: str
+    """`host:port` of the client, for log lines."""
+
+    advertised_host: str
+    """The address this broker gives to that client: `advertised.listeners`, else the listener's own, else (wildcard)
+    the one it reached."""
+
+    advertised_port: int
+    client_software_name: str = ""
+    client_software_version: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class RequestContext:
+    """One request's surroundings, as a handler gets them."""
+
+    broker: BrokerContext
+    connection: ConnectionInfo
+    api_key: ApiKey
+    api_version: int
+    client_id: str | None
+
+    @property
+    def client_host(self) -> str:
+        """The address the client came from, in Kafka's form (`/127.0.0.1`), as group descriptions show it."""
+        return "/" + self.connection.client_host
+
+    @property
+    def advertised_host(self) -> str:
+        """The host under which this client finds the broker."""
+        return self.connection.advertised_host
+
+    @property
+    def advertised_port(self) -> int:
+        """The port under which this client finds the broker."""
+        return self.connection.advertised_port

@@ -1,0 +1,79 @@
+"""DeleteRecords: raises the log start offset, so that what lies below is gone (KIP-107).
+
+Version 0 to 2: 1 throttling before the answer, 2 flexible. Offset -1 stands for the high watermark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
+from klamm.protocol.schema.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from klamm.protocol.types import Offset
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+HIGH_WATERMARK: Final = -1
+INVALID_LOW_WATERMARK: Final = -1
+
+
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Deletes below the offset of each partition; each has an error of its own."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete(context, topic.name, partition) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def error_response(
+    request: DeleteRecordsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DeleteRecordsResponse:
+    """The answer that refuses every partition."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_refuse(partition, code) for partition in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refuse(partition: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=partition.partition_index, low_watermark=INVALID_LOW_WATERMARK, error_code=code
+    )
+
+
+def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    partitions = context.broker.partitions
+    try:
+        led = partitions.by_name.get(topic)
+        if led is not None and led.is_internal:
+            raise KafkaError(ErrorCode.invalid_topic_exception, f"cannot delete records of internal topic {topic}")
+        partition = partitions.get(topic, wanted.partition_index)
+        log = partition.log
+        if log.config.cleanup_policy == {"compact"}:
+            raise KafkaError(
+                ErrorCode.policy_violation, f"records of {partition} can not be deleted: its cleanup.policy is compact"
+            )
+        offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else Offset(wanted.offset)
+        if offset < 0:
+            raise KafkaError(ErrorCode.offset_out_of_range, f"the offset {offset} for {partition} is not valid")
+        low_watermark = log.delete_records_before(offset)
+    except KafkaError as error:
+        return _refuse(wanted, error.code)
+    return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)

@@ -1,0 +1,59 @@
+"""DescribeLogDirs: how much of the disk each partition takes.
+
+Version 1 is the oldest served. 2 flexible, 3 top-level error, 4 total and usable bytes of the volume (KIP-827), 5
+cordoned folders.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
+from klamm.protocol.schema.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Describes the one data folder; a null list of topics asks for all."""
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    topics = []
+    for name, led in sorted(context.broker.partitions.by_name.items()):
+        partitions = [
+            DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)
+            for partition in led.partitions
+            if partition is not None and (wanted is None or (name, partition.index) in wanted)
+        ]
+        if partitions:
+            topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
+    directory = context.broker.log_directory.path
+    volume = os.statvfs(directory)
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResult(
+                log_dir=str(directory.absolute()),
+                topics=topics,
+                total_bytes=volume.f_blocks * volume.f_frsize,
+                usable_bytes=volume.f_bavail * volume.f_frsize,
+            )
+        ]
+    )
+
+
+def error_response(
+    request: DescribeLogDirsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeLogDirsResponse:
+    """The answer that refuses the request."""
+    return DescribeLogDirsResponse(error_code=code)

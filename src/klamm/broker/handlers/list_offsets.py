@@ -1,0 +1,122 @@
+"""ListOffsets: the offset at the beginning, at the end, at a time, or of the newest timestamp.
+
+Version 1 is the oldest served. 2 isolation level, 4 leader epochs (KIP-320), 6 flexible, 7 max timestamp (KIP-734), 8
+earliest local (KIP-405), 9 latest tiered (KIP-1005), 10 timeout, 11 earliest pending upload (KIP-1023).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from klamm.protocol.schema.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from klamm.protocol.types import Millis
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+    from klamm.broker.partitions import Partition
+
+__all__ = ["error_response", "handle"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+READ_COMMITTED: Final = 1
+CONSUMER_REPLICA_ID: Final = -1
+NOTHING: Final = -1
+
+
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Looks up every partition asked for; each has an error of its own."""
+    asked = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _refuse(partition, ErrorCode.invalid_request)
+                    if asked[topic.name, partition.partition_index] > 1
+                    else _look_up(context, request, topic.name, partition)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def error_response(
+    request: ListOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ListOffsetsResponse:
+    """The answer that refuses every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_refuse(partition, code) for partition in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refuse(partition: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=code)
+
+
+def _look_up(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    timestamp = wanted.timestamp
+    if timestamp < 0 and (timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < SINCE_VERSION.get(timestamp, 0)):
+        return _refuse(wanted, ErrorCode.unsupported_version)
+    try:
+        partition = context.broker.partitions.get(topic, wanted.partition_index)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        found = _find(partition, timestamp, _end_for(request, partition))
+    except KafkaError as error:
+        return _refuse(wanted, error.code)
+    if found is None:
+        return ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    found_timestamp, offset, leader_epoch = found
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        timestamp=found_timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch if context.api_version >= 4 else NOTHING,
+    )
+
+
+def _end_for(request: ListOffsetsRequest, partition: Partition) -> int:
+    """The first offset that the asker may not see."""
+    log = partition.log
+    if request.replica_id != CONSUMER_REPLICA_ID:
+        return log.log_end_offset
+    return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
+
+
+def _find(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch), or None where no record of that time can be seen."""
+    log = partition.log
+    if log.is_offline:
+        raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason)
+    if timestamp == LATEST:
+        return NOTHING, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return NOTHING, log.log_start_offset, log.leader_epoch_at_start()
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # there is no tiered storage
+        return NOTHING, NOTHING, NOTHING
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(Millis(timestamp))
+    return found if found is not None and found[1] < end else None

@@ -1,0 +1,128 @@
+"""The listening socket and what its connections share: scratch buffer, limits, and the address that clients are
+told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.buffers import BufferPool
+from klamm.broker.connection import Connection
+
+if TYPE_CHECKING:
+    from klamm.broker.dispatch import Dispatcher
+
+__all__ = ["Listener"]
+
+logger = logging.getLogger(__name__)
+
+SCRATCH_BYTES: Final = 256 * 1024
+WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
+BACKLOG: Final = 1024
+
+
+class Listener:
+    """Accepts Kafka clients on one address."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        host: str,
+        port: int,
+        advertised: tuple[str, int] | None,
+        maximum_frame_bytes: int,
+        maximum_connections: int,
+        maximum_connections_per_host: int,
+        maximum_idle_s: float,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._host = host
+        self._port = port
+        self._advertised = advertised
+        self._maximum_frame_bytes = maximum_frame_bytes
+        self._maximum_connections = maximum_connections
+        self._maximum_connections_per_host = maximum_connections_per_host
+        self._maximum_idle_s = maximum_idle_s
+        self._connections: set[Connection] = set()
+        self._connections_of: dict[str, int] = {}
+        self._server: asyncio.Server | None = None
+        self._reaper: asyncio.TimerHandle | None = None
+        self.loop = asyncio.get_running_loop()
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.buffers = BufferPool()
+
+    async def start(self) -> tuple[str, int]:
+        """Binds, and returns the host and the port it got.
+
+        Raises OSError when the address is taken.
+        """
+        self._server = await self.loop.create_server(
+            lambda: Connection(self, self._dispatcher, self._maximum_frame_bytes),
+            self._host or None,
+            self._port,
+            backlog=BACKLOG,
+            start_serving=False,
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+        await self._server.start_serving()
+        self._schedule_reaper()
+        return self._host, self._port
+
+    async def stop(self) -> None:
+        """Accepts nobody any more and closes every connection."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def advertised_to(self, reached_host: str, reached_port: int) -> tuple[str, int]:
+        """The address under which a client that reached us at this one should come back."""
+        if self._advertised is not None:
+            return self._advertised
+        if self._host in WILDCARDS:
+            return reached_host, reached_port
+        return self._host, self._port
+
+    def admit(self, connection: Connection) -> bool:
+        """Counts a new connection; False when it is one too many (`max.connections`, `max.connections.per.ip`)."""
+        assert connection.info is not None
+        host = connection.info.client_host
+        of_host = self._connections_of.get(host, 0)
+        if len(self._connections) >= self._maximum_connections or of_host >= self._maximum_connections_per_host:
+            logger.warning(
+                "refusing a connection of %s: %d are open, %d of its host",
+                connection.info.peer,
+                len(self._connections),
+                of_host,
+            )
+            return False
+        self._connections.add(connection)
+        self._connections_of[host] = of_host + 1
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """Stops counting a connection that is closed."""
+        if connection not in self._connections or connection.info is None:
+            return
+        self._connections.discard(connection)
+        host = connection.info.client_host
+        self._connections_of[host] -= 1
+        if not self._connections_of[host]:
+            del self._connections_of[host]
+
+    def _schedule_reaper(self) -> None:
+        self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Closes connections that have been silent for `connections.max.idle.ms`."""
+        oldest_s = self.loop.time() - self._maximum_idle_s
+        for connection in tuple(self._connections):
+            if connection.last_active_s < oldest_s and not connection.is_busy:
+                connection.close()
+        self._schedule_reaper()

@@ -1,0 +1,242 @@
+"""The partitions this broker leads: who may write and read, who waits for what is written.
+
+One node has no followers: what is appended is replicated at once, so the high watermark follows the log end offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from klamm.config.topic import TopicConfig
+    from klamm.metadata.image import MetadataImage, TopicImage
+    from klamm.storage.log import AppendInfo, Log
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["AppendObserver", "LedTopic", "Partition", "Partitions"]
+
+logger = logging.getLogger(__name__)
+
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+
+
+class AppendObserver(Protocol):
+    """Somebody who waits for a partition to grow, or to change so that waiting is pointless."""
+
+    def appended(self, size_bytes: int) -> None:
+        """Records became visible to consumers."""
+
+    def interrupted(self) -> None:
+        """The partition is led no longer, or its log was cut: ask again."""
+
+
+class Partition:
+    """One partition that this broker leads."""
+
+    __slots__ = ("_high_watermark_listeners", "_observers", "index", "leader_epoch", "log", "topic")
+
+    def __init__(self, topic: str, index: PartitionIndex, log: Log, leader_epoch: LeaderEpoch) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self._observers: set[AppendObserver] = set()
+        self._high_watermark_listeners: list[Callable[[Offset], None]] = []
+
+    def append(self, records: memoryview | bytes, now_ms: Millis, *, from_client: bool = True) -> AppendInfo:
+        """Appends as leader and wakes whoever waits for it.
+
+        Raises KafkaError with the code for the answer.
+        """
+        log = self.log
+        info = log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client)
+        log.advance_high_watermark(log.log_end_offset)
+        if self._observers:
+            size_bytes = len(records)
+            for observer in tuple(self._observers):
+                observer.appended(size_bytes)
+        for listener in self._high_watermark_listeners:
+            listener(log.high_watermark)
+        return info
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Refuses a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check."""
+        if current_leader_epoch in (-1, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.fenced_leader_epoch,
+                f"{self}: leader epoch {current_leader_epoch} is over, it is {self.leader_epoch}",
+            )
+        raise KafkaError(
+            ErrorCode.unknown_leader_epoch,
+            f"{self}: leader epoch {current_leader_epoch} is not known yet, it is {self.leader_epoch}",
+        )
+
+    def observe(self, observer: AppendObserver) -> None:
+        """Tells `observer` of every append until it is released."""
+        self._observers.add(observer)
+
+    def release(self, observer: AppendObserver) -> None:
+        """Stops telling `observer`."""
+        self._observers.discard(observer)
+
+    def on_high_watermark(self, listener: Callable[[Offset], None]) -> None:
+        """Tells `listener` of every rise of the high watermark."""
+        self._high_watermark_listeners.append(listener)
+
+    def off_high_watermark(self, listener: Callable[[Offset], None]) -> None:
+        """Stops telling `listener`."""
+        self._high_watermark_listeners.remove(listener)
+
+    def interrupt_observers(self) -> None:
+        """Sends everybody who waits back to look again."""
+        for observer in tuple(self._observers):
+            observer.interrupted()
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+class LedTopic:
+    """The partitions of one topic, by index; None where this broker leads none of that index."""
+
+    __slots__ = ("is_internal", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: TopicId, is_internal: bool) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.is_internal = is_internal
+        self.partitions: list[Partition | None] = []
+
+    def get(self, index: int) -> Partition:
+        """The partition of that index.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER.
+        """
+        if not 0 <= index < len(self.partitions):
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.name} has no partition {index}")
+        partition = self.partitions[index]
+        if partition is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker does not lead {self.name}-{index}")
+        return partition
+
+
+class Partitions:
+    """Every partition that this broker leads; follows the metadata image."""
+
+    def __init__(
+        self, node_id: BrokerId, log_directory: LogDirectory, topic_config_of: Callable[[TopicImage], TopicConfig]
+    ) -> None:
+        self._node_id = node_id
+        self._log_directory = log_directory
+        self._topic_config_of = topic_config_of
+        self.by_name: dict[str, LedTopic] = {}
+        self.by_id: dict[TopicId, LedTopic] = {}
+        self._leadership_observers: list[Callable[[Partition, bool], None]] = []
+
+    def on_leadership(self, observer: Callable[[Partition, bool], None]) -> None:
+        """Calls `observer(partition, True)` when this broker begins to lead a partition, with False when it ends."""
+        self._leadership_observers.append(observer)
+
+    def get(self, topic: str, index: int) -> Partition:
+        """The partition, ready to be read and written.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER.
+        """
+        led = self.by_name.get(topic)
+        if led is None:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no topic {topic!r}")
+        return led.get(index)
+
+    def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
+        """The same by topic id.
+
+        Raises KafkaError UNKNOWN_TOPIC_ID.
+        """
+        led = self.by_id.get(topic_id)
+        if led is None:
+            raise KafkaError(ErrorCode.unknown_topic_id, "there is no topic of that id")
+        return led.get(index)
+
+    def __iter__(self) -> Iterator[Partition]:
+        for led in self.by_name.values():
+            yield from (partition for partition in led.partitions if partition is not None)
+
+    def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
+        """Makes what is led here follow the new image: logs are created, set anew, or deleted.
+
+        Cheap where nothing changed.
+        """
+        old_topics: Mapping[str, TopicImage] = old.topics if old is not None else {}
+        if old is not None and old.topics is new.topics:
+            return
+        for name in old_topics.keys() - new.topics.keys():
+            self._drop(name)
+        for name, topic in new.topics.items():
+            before = old_topics.get(name)
+            if before is topic:
+                continue
+            if before is not None and before.topic_id != topic.topic_id:
+                self._drop(name)
+            self._lead(topic)
+
+    def reconfigure(self, image: MetadataImage) -> None:
+        """Gives every log its configuration anew, after a change of the broker's defaults."""
+        for name, led in self.by_name.items():
+            config = self._topic_config_of(image.topics[name])
+            for partition in led.partitions:
+                if partition is not None:
+                    partition.log.update_config(config)
+
+    def _lead(self, topic: TopicImage) -> None:
+        led = self.by_name.get(topic.name)
+        if led is None:
+            led = LedTopic(topic.name, topic.topic_id, topic.is_internal)
+            self.by_name[topic.name] = led
+            self.by_id[topic.topic_id] = led
+        config = self._topic_config_of(topic)
+        for image in topic.partitions:
+            while len(led.partitions) <= image.index:
+                led.partitions.append(None)
+            partition = led.partitions[image.index]
+            if image.leader != self._node_id:
+                continue
+            if partition is not None:
+                partition.log.update_config(config)
+                if partition.leader_epoch != image.leader_epoch:
+                    partition.leader_epoch = image.leader_epoch
+                    partition.log.assign_leader_epoch(image.leader_epoch)
+                    partition.interrupt_observers()
+                continue
+            topic_partition = TopicPartition(topic.name, image.index)
+            log = self._log_directory.get(topic_partition)
+            if log is None:
+                log = self._log_directory.create(topic_partition, topic.topic_id, config)
+            else:
+                log.update_config(config)
+            if not log.is_offline:
+                log.assign_leader_epoch(image.leader_epoch)
+                log.advance_high_watermark(log.log_end_offset)
+            partition = Partition(topic.name, image.index, log, image.leader_epoch)
+            led.partitions[image.index] = partition
+            for observer in self._leadership_observers:
+                observer(partition, True)
+
+    def _drop(self, name: str) -> None:
+        led = self.by_name.pop(name, None)
+        if led is None:
+            return
+        del self.by_id[led.topic_id]
+        for partition in led.partitions:
+            if partition is None:
+                continue
+            for observer in self._leadership_observers:
+                observer(partition, False)
+            self._log_directory.delete(TopicPartition(name, partition.index))
+            partition.interrupt_observers()

@@ -1,0 +1,206 @@
+"""One broker: puts the rooms together, starts them in order, stops them in the opposite one.
+
+Start: lock the data folder and recover the logs, read the metadata, register under a new epoch (which raises the
+leader epochs), lead the partitions, load the groups, and only then listen. So whoever can connect gets answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.context import BrokerContext
+from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
+from klamm.broker.dispatch import Dispatcher
+from klamm.broker.fetch_sessions import FetchSessionCache
+from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
+from klamm.broker.listener import Listener
+from klamm.broker.partitions import Partition, Partitions
+from klamm.config.topic import TopicConfig
+from klamm.core.group.config import GroupConfig
+from klamm.metadata.service import MetadataService
+from klamm.metadata.sqlite_store import SqliteStore
+from klamm.protocol.types import Millis
+from klamm.runtime.group_coordinator import GroupCoordinator
+from klamm.storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from klamm.config.broker import BrokerConfig
+    from klamm.metadata.image import TopicImage
+
+__all__ = ["BrokerServer", "now_ms"]
+
+logger = logging.getLogger(__name__)
+
+METADATA_FILE: Final = "metadata.sqlite"
+LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
+
+
+def now_ms() -> Millis:
+    """The wall clock in milliseconds since the epoch."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
+class BrokerServer:
+    """A broker that serves from `start` to `stop`, on the loop that started it."""
+
+    def __init__(self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms) -> None:
+        self.config = config
+        self._clock = clock
+        self._listeners: list[Listener] = []
+        self._periodic: list[asyncio.Task[None]] = []
+        self._log_directory: LogDirectory | None = None
+        self._metadata: MetadataService | None = None
+        self._groups: GroupCoordinator | None = None
+        self.context: BrokerContext | None = None
+
+    async def start(self) -> list[tuple[str, int]]:
+        """Starts everything and returns the addresses it listens on.
+
+        Raises DataDirectoryInUse when another broker has the folder, OSError when an address is taken or the folder
+        can't be written.
+        """
+        config = self.config
+        directory = Path(config.data_directory)
+        self._log_directory = log_directory = LogDirectory(directory, clock=self._clock, config=config)
+        log_directory.lock()
+        store = await SqliteStore.open(directory / METADATA_FILE)
+        self._metadata = metadata = await MetadataService.open(store, config)
+        await asyncio.to_thread(log_directory.open, lambda topic: self._log_config_of(metadata.image.topics.get(topic)))
+        listen = config.listeners[0]
+        advertised = config.advertised_listeners[0] if config.advertised_listeners else listen
+        broker = await metadata.start_broker(
+            advertised.host or "localhost",
+            advertised.port,
+            config.broker_rack,
+            cluster_id=log_directory.cluster_id or config.cluster_id,
+            minimum_leader_epochs={
+                topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
+            },
+        )
+        log_directory.write_meta_properties(
+            cluster_id=metadata.image.cluster_id, node_id=config.node_id, broker_epoch=broker.epoch
+        )
+        partitions = Partitions(config.node_id, log_directory, self._log_config_of)
+        loop = asyncio.get_running_loop()
+        self._groups = groups = GroupCoordinator(
+            config=GroupConfig.from_broker_config(config),
+            log=PartitionLogs(OFFSETS_TOPIC, partitions, self._clock),
+            timers=LoopTimers(loop),
+            wall_clock=self._clock,
+            ids=RandomIds(),
+            promises=loop,
+            partition_count=self._offsets_partition_count,
+            write_timeout_ms=config.offsets_commit_timeout_ms,
+            compression=Compression(config.offsets_topic_compression_codec),
+        )
+        self.context = context = BrokerContext(
+            config=config,
+            node_id=config.node_id,
+            clock=self._clock,
+            metadata=metadata,
+            log_directory=log_directory,
+            partitions=partitions,
+            fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
+            groups=groups,
+            ensure_internal_topic=self._ensure_internal_topic,
+        )
+        groups.start()
+        partitions.on_leadership(self._tell_groups)
+        partitions.apply(None, metadata.image)
+        metadata.subscribe(partitions.apply)
+        metadata.subscribe(groups.on_metadata_update)
+        dispatcher = Dispatcher(context)
+        addresses = []
+        for index, address in enumerate(config.listeners):
+            advertised_address = (
+                config.advertised_listeners[index] if index < len(config.advertised_listeners) else None
+            )
+            listener = Listener(
+                dispatcher,
+                host=address.host,
+                port=address.port,
+                advertised=(advertised_address.host, advertised_address.port)
+                if advertised_address is not None
+                else None,
+                maximum_frame_bytes=config.socket_request_max_bytes,
+                maximum_connections=config.max_connections,
+                maximum_connections_per_host=config.max_connections_per_ip,
+                maximum_idle_s=config.connections_max_idle_ms / 1000,
+            )
+            self._listeners.append(listener)
+            addresses.append(await listener.start())
+        self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        return addresses
+
+    async def stop(self) -> None:
+        """Stops listening, lets the groups go, closes logs and metadata.
+
+        Safe after a start that failed half-way.
+        """
+        for task in self._periodic:
+            task.cancel()
+        for listener in self._listeners:
+            await listener.stop()
+        self._listeners.clear()
+        if self._groups is not None:
+            self._groups.stop()
+            self._groups = None
+        if self._metadata is not None:
+            await self._metadata.close()
+            self._metadata = None
+        if self._log_directory is not None:
+            await asyncio.to_thread(self._log_directory.close)
+            self._log_directory = None
+
+    def _log_config_of(self, topic: TopicImage | None) -> TopicConfig:
+        if topic is None or not topic.configs:
+            return self.config.topic_defaults
+        return TopicConfig.from_mapping(topic.configs, self.config.topic_defaults)
+
+    async def _ensure_internal_topic(self, name: str) -> None:
+        assert self._metadata is not None
+        if name not in self._metadata.image.topics:
+            await self._metadata.ensure_topic(internal_topic(name, self.config))
+
+    def _offsets_partition_count(self) -> int:
+        assert self._metadata is not None
+        topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
+        return len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
+
+    def _tell_groups(self, partition: Partition, is_leader: bool) -> None:
+        assert self._groups is not None
+        if partition.topic != OFFSETS_TOPIC:
+            return
+        if is_leader:
+            self._groups.on_leadership(partition.index, partition.leader_epoch)
+        else:
+            self._groups.on_resignation(partition.index)
+
+    # -- what happens again and again
+    # --------------------------------------------------------------------------------------------------
+
+    def _every(self, interval_ms: int, action: Callable[[], None], *, first_ms: int | None = None) -> None:
+        async def repeat() -> None:
+            await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000)
+            while True:
+                try:
+                    action()
+                except Exception:
+                    logger.exception("housekeeping failed; it is tried again in %d ms", interval_ms)
+                await asyncio.sleep(max(LOWEST_HOUSEKEEPING_INTERVAL_S, interval_ms / 1000))
+
+        self._periodic.append(asyncio.get_running_loop().create_task(repeat()))
+
+    def _housekeep(self) -> None:
+        assert self._log_directory is not None
+        self._log_directory.housekeep(self._clock())
+
+    def _checkpoint(self) -> None:
+        assert self._log_directory is not None
+        self._log_directory.checkpoint()

@@ -1,0 +1,56 @@
+"""The `klamm` command: finds the noun's module, and turns errors into one line and an exit status.
+
+Exit status: 0 done, 1 failed, 2 wrong use. A noun's module is imported only when it is asked for, so that `klamm
+serve` starts without a Kafka client and `klamm --version` without anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from klamm._version import __version__
+from klamm.errors import KlammError
+
+__all__ = ["main"]
+
+COMMANDS: Final = {
+    "serve": ("klamm.cli.serve", "run a broker"),
+    "topic": ("klamm.cli.topic", "create, list, describe, alter and delete topics"),
+    "produce": ("klamm.cli.produce", "write records to a topic"),
+    "consume": ("klamm.cli.consume", "read records from topics"),
+    "group": ("klamm.cli.group", "list, describe, reset and delete consumer groups"),
+}
+"""Each module offers `configure(parser)`, and `run(arguments) -> int`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    noun = next((word for word in words if not word.startswith("-")), None)
+    parser = argparse.ArgumentParser(
+        prog="klamm", description="A Kafka-compatible event log, and what you need around it."
+    )
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, (module_name, summary) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=f"klamm {name}: {summary}.")
+        if name == noun:
+            importlib.import_module(module_name).configure(subparser)
+    parsed = parser.parse_args(words)
+    if parsed.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        return int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
+    except KlammError as error:
+        print(f"klamm: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,148 @@
+"""A broker in a thread of this process, for tests and examples.
+
+with Broker() as broker:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from klamm.broker.server import BrokerServer
+from klamm.config.broker import BrokerConfig
+from klamm.errors import KlammError
+
+__all__ = ["Broker"]
+
+T = TypeVar("T")
+
+
+class Broker:
+    """A real broker on a free port of 127.0.0.1, served by a thread of its own.
+
+    `data_dir`: where it stores; by default a fresh folder that goes away with it. `config`: Kafka's broker keys, as
+    text. `profile`: `test` (no rebalance delay, one partition for offsets) unless told otherwise. Use it as a context
+    manager, or call `start` and `stop`; it may be started again after a stop and, on the same `data_dir`, goes on
+    where it was, on the same port.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        profile: Literal["default", "test"] = "test",
+        port: int = 0,
+    ) -> None:
+        self._given_data_dir = Path(data_dir) if data_dir is not None else None
+        self._overrides = dict(config or {})
+        self._profile: Literal["default", "test"] = profile
+        self._port = port
+        self._own_data_dir: Path | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: BrokerServer | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port`, as every Kafka client takes it.
+
+        Raises KlammError when the broker has not been started.
+        """
+        if self._thread is None:
+            raise KlammError("the broker is not running: use `with Broker() as broker:` or call start() first")
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder it stores in.
+
+        Raises KlammError before the first start of a broker that makes its own.
+        """
+        directory = self._given_data_dir or self._own_data_dir
+        if directory is None:
+            raise KlammError("the broker has no data folder yet: call start() first")
+        return directory
+
+    def start(self) -> Self:
+        """Returns when the broker can answer.
+
+        Raises KlammError or OSError when it can't start.
+        """
+        if self._thread is not None:
+            raise KlammError("the broker is running already")
+        if self._given_data_dir is None and self._own_data_dir is None:
+            self._own_data_dir = Path(tempfile.mkdtemp(prefix="klamm-"))
+        flags = self._overrides | {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
+        config = BrokerConfig.load(flags=flags, environ={}, file=None, profile=self._profile)
+        started = threading.Event()
+        failures: list[BaseException] = []
+
+        def serve() -> None:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                self._loop = runner.get_loop()
+                self._server = server = BrokerServer(config)
+                try:
+                    self._port = runner.run(server.start())[0][1]
+                except BaseException as error:
+                    failures.append(error)
+                    with contextlib.suppress(Exception):
+                        runner.run(server.stop())
+                    started.set()
+                    return
+                started.set()
+                self._loop.run_forever()
+                runner.run(server.stop())
+
+        self._thread = threading.Thread(target=serve, name="klamm-broker", daemon=True)
+        self._thread.start()
+        started.wait()
+        if failures:
+            self._thread.join()
+            self._thread = None
+            raise failures[0]
+        return self
+
+    def stop(self) -> None:
+        """Stops cleanly; keeps a data folder that was given, removes one that was not, unless it will be started
+        again."""
+        if self._thread is None or self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._thread = None
+        self._loop = None
+        self._server = None
+
+    def run_in_broker(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine on the broker's own loop, for tests that look inside."""
+        if self._loop is None or self._server is None:
+            raise KlammError("the broker is not running")
+        return asyncio.run_coroutine_threadsafe(function(self._server), self._loop).result()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._own_data_dir is not None:
+            shutil.rmtree(self._own_data_dir, ignore_errors=True)
+            self._own_data_dir = None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
