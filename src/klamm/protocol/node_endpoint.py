@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.types import BrokerId
-from klamm.protocol.varint import encode_unsigned_varint, read_unsigned_varint, skip_tagged_fields
+from klamm.protocol.varint import encode_unsigned_varint, read_tagged_fields, read_unsigned_varint, skip_tagged_fields
 
 __all__ = ["NodeEndpoint", "decode_node_endpoints", "encode_node_endpoints"]
 
@@ -49,15 +49,9 @@ def decode_node_endpoints(view: memoryview, position: int) -> list[NodeEndpoint]
     Raises `MalformedMessage`; IndexError or struct.error where the data ends within a field.
     """
     endpoints: list[NodeEndpoint] = []
-    count, position = read_unsigned_varint(view, position)
-    for _ in range(count):
-        tag, position = read_unsigned_varint(view, position)
-        size, position = read_unsigned_varint(view, position)
-        if size > len(view) - position:
-            raise MalformedMessage(f"a tagged field of {size} bytes reaches beyond the message")
+    for tag, field in read_tagged_fields(view, position)[0]:
         if tag == 0:
-            endpoints = _decode_field(view[position : position + size])
-        position += size
+            endpoints = _decode_field(field)
     return endpoints
 
 

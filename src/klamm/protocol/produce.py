@@ -226,6 +226,7 @@ _UNKNOWN_LEADER: Final = (-1, -1)
 def encode_produce_response(
     version: int,
     topics: Sequence[ProduceTopicResponse],
+    *,
     throttle_time_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:

@@ -14,6 +14,7 @@ from klamm.protocol.errors import MalformedMessage
 __all__ = [
     "encode_unsigned_varint",
     "encode_varint",
+    "read_tagged_fields",
     "read_unsigned_varint",
     "read_varint",
     "read_varlong",
@@ -83,20 +84,28 @@ def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[i
             raise MalformedMessage("a varlong is longer than 10 bytes")
 
 
-def skip_tagged_fields(data: bytes | bytearray | memoryview, position: int) -> int:
+def read_tagged_fields(view: memoryview, position: int) -> tuple[list[tuple[int, memoryview]], int]:
+    """Tag and bytes of each tagged field at `position`, and the position after them. Raises as `skip_tagged_fields`."""
+    count, position = read_unsigned_varint(view, position)
+    end = len(view)
+    # A field has at least a tag and a size.
+    if count > (end - position) // 2:
+        raise MalformedMessage(f"{count} tagged fields in {end - position} bytes")
+    fields = []
+    for _ in range(count):
+        tag, position = read_unsigned_varint(view, position)
+        size, position = read_unsigned_varint(view, position)
+        field_end = position + size
+        if field_end > end:
+            raise MalformedMessage(f"a tagged field of {size} bytes reaches beyond the message")
+        fields.append((tag, view[position:field_end]))
+        position = field_end
+    return fields, position
+
+
+def skip_tagged_fields(view: memoryview, position: int) -> int:
     """The position after the tagged fields that start at `position`, none of which is known to the caller.
 
     Raises `MalformedMessage` for a field that reaches beyond the data, IndexError where the data ends first.
     """
-    count, position = read_unsigned_varint(data, position)
-    end = len(data)
-    # A field has at least a tag and a size.
-    if count > (end - position) // 2:
-        raise MalformedMessage(f"{count} tagged fields in {end - position} bytes")
-    for _ in range(count):
-        _, position = read_unsigned_varint(data, position)
-        size, position = read_unsigned_varint(data, position)
-        position += size
-        if position > end:
-            raise MalformedMessage(f"a tagged field of {size} bytes reaches beyond the message")
-    return position
+    return read_tagged_fields(view, position)[1] if view[position] else position + 1

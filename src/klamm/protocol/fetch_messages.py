@@ -1,0 +1,103 @@
+"""Fetch requests and answers as values: what the codecs of the broker's and the client's side have in common.
+
+Where a version has topic ids the name is None, and the other way round. Fields that a version lacks have Kafka's
+defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
+
+__all__ = [
+    "Buffers",
+    "FetchPartition",
+    "FetchPartitionResponse",
+    "FetchRequest",
+    "FetchTopic",
+    "FetchTopicResponse",
+    "ForgottenTopic",
+    "NO_HIGH_WATERMARK",
+]
+
+NO_HIGH_WATERMARK: Final = 2**63 - 1
+"""What a follower that does not send its high watermark is taken to have sent."""
+
+Buffers: TypeAlias = list[bytes | memoryview]
+"""Parts that follow one another on the wire."""
+
+
+class FetchPartition(NamedTuple):
+    """What is asked of one partition; fields that the version lacks have Kafka's defaults."""
+
+    index: int  # type: ignore[assignment]  # Kafka's name, and tuple.index has no use here
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    partition_max_bytes: int
+    replica_directory_id: bytes = ZERO_TOPIC_ID
+    high_watermark: int = NO_HIGH_WATERMARK
+
+
+class FetchTopic(NamedTuple):
+    """What is asked of one topic, which goes by its name, or from version 13 by its id."""
+
+    name: str | None
+    topic_id: TopicId | None
+    partitions: list[FetchPartition]
+
+
+class ForgottenTopic(NamedTuple):
+    """Partitions that leave the fetch session."""
+
+    name: str | None
+    topic_id: TopicId | None
+    partitions: list[int]
+
+
+class FetchRequest(NamedTuple):
+    """A Fetch request; `replica_id` is -1 for consumers, `session_epoch` -1 for a fetch without a session."""
+
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+    forgotten: list[ForgottenTopic]
+    rack_id: str = ""
+    cluster_id: str | None = None
+    replica_epoch: int = -1
+
+
+class FetchPartitionResponse(NamedTuple):
+    """What is answered for one partition; the defaults are what stands beside an error.
+
+    `aborted_transactions` are pairs of producer id and first offset, None for a read of uncommitted records.
+    `diverging_epoch` is epoch and end offset, `current_leader` leader id and epoch, `snapshot_id` end offset and epoch.
+    """
+
+    index: int  # type: ignore[assignment]  # as in FetchPartition
+    error_code: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: Sequence[tuple[int, int]] | None = None
+    preferred_read_replica: int = -1
+    records: bytes | memoryview | Buffers | None = b""
+    diverging_epoch: tuple[int, int] | None = None
+    current_leader: tuple[int, int] | None = None
+    snapshot_id: tuple[int, int] | None = None
+
+
+class FetchTopicResponse(NamedTuple):
+    """The answer for one topic, named as the request named it."""
+
+    name: str | None
+    topic_id: TopicId | None
+    partitions: Sequence[FetchPartitionResponse]
