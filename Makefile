@@ -1,0 +1,52 @@
+# What a newcomer and the continuous integration call. Each target sets up what it needs; a second run finds it done.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench docs docs-reference schema clean
+
+help:
+	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
+	@echo 'make test     run the tests'
+	@echo 'make check    format, lint, types, imports between rooms, documentation'
+	@echo 'make bench    measure klamm beside its peers'
+	@echo 'make install  only set up $(VENV)'
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt tools/install.sh
+	@PYTHON='$(PYTHON)' sh tools/install.sh '$(VENV)'
+	@touch $@
+
+demo: install
+	@$(BIN)/python -m examples.flights
+
+test: install
+	@$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: install
+	@$(BIN)/python -m bench $(BENCH)
+
+docs: install
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo 'docs/_build/html/index.html'
+
+docs-reference: install
+	$(BIN)/python tools/generate_configuration_docs.py
+
+# KAFKA_JARS: a folder with Apache Kafka's jars, as `mvn dependency:copy-dependencies` fills one (tests/interop/java/pom.xml).
+schema: install
+	$(BIN)/python tools/generate_schema.py $(KAFKA_JARS)
+
+clean:
+	rm -rf $(VENV) build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
