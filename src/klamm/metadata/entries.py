@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, ResourceType, TopicImage
@@ -46,6 +47,7 @@ PRODUCER_IDS_KEY: Final = "producer-ids"
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
+@lru_cache(maxsize=256)
 def uuid_text(uuid: bytes) -> str:
     """Kafka's way to write 16 bytes: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
@@ -92,13 +94,19 @@ def put_topic(topic: TopicImage) -> Change:
 
 
 def put_partition(topic_id: TopicId, partition: PartitionImage) -> Change:
+    return Change(partition_key(topic_id, partition.index), _partition_value(partition))
+
+
+# A start reads and rewrites every partition there is, and their values are nearly all the same: one leader, one epoch.
+@lru_cache(maxsize=4096)
+def _partition_value(partition: PartitionImage) -> bytes:
     body = {
         "leader": partition.leader,
         "epoch": partition.leader_epoch,
         "replicas": partition.replicas,
         "isr": partition.isr,
     }
-    return _put(partition_key(topic_id, partition.index), body)
+    return _encode(body).encode()
 
 
 def put_configs(resource_type: int, name: str, overrides: Mapping[str, str]) -> Change:
@@ -235,7 +243,7 @@ class _Topics:
             if entry is None:
                 assert _uuid_bytes(topic_id) not in self.by_id, "partitions go only with their topic"
             else:
-                by_topic.setdefault(topic_id, []).append(_partition(PartitionIndex(int(index)), entry))
+                by_topic.setdefault(topic_id, []).append(_partition(int(index), entry.value))
         for text, changed in by_topic.items():
             topic = self.by_id[_uuid_bytes(text)]
             partitions = {partition.index: partition for partition in topic.partitions}
@@ -245,8 +253,13 @@ class _Topics:
             self._store(TopicImage(topic.name, topic.topic_id, ordered, topic.configs))
 
 
-def _partition(index: PartitionIndex, entry: Versioned) -> PartitionImage:
-    body = json.loads(entry.value)
+@lru_cache(maxsize=4096)
+def _partition(index: int, value: bytes) -> PartitionImage:
+    body = json.loads(value)
     return PartitionImage(
-        index, BrokerId(body["leader"]), LeaderEpoch(body["epoch"]), tuple(body["replicas"]), tuple(body["isr"])
+        PartitionIndex(index),
+        BrokerId(body["leader"]),
+        LeaderEpoch(body["epoch"]),
+        tuple(body["replicas"]),
+        tuple(body["isr"]),
     )

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Snapshot, Versioned
 
@@ -43,13 +43,10 @@ T = TypeVar("T")
 class SqliteStore:
     """`MetadataStore` over a file. Made and used on the event loop's thread; its own thread has the connection."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, making it if there is none.
-
-        Raises MetadataStoreError when it can't be opened, is in use, is not a metadata store, or is of a later format.
-        """
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Use `open`. From here on the connection belongs to the store's thread."""
         self._path = path
-        self._connection = _open(path)
+        self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._requests: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._watchers: list[Callable[[Commit], None]] = []
@@ -58,6 +55,14 @@ class SqliteStore:
         # A daemon, so that a process whose loop died can still end: a transaction is whole or not there at any moment.
         self._thread = threading.Thread(target=self._run, name="metadata-store", daemon=True)
         self._thread.start()
+
+    @classmethod
+    async def open(cls, path: Path) -> Self:
+        """The store in the file at `path`, which is made if there is none.
+
+        Raises MetadataStoreError when it can't be opened, is in use, is not a metadata store, or is of a later format.
+        """
+        return cls(path, await asyncio.to_thread(_open, path))
 
     async def watch(self, on_commit: Callable[[Commit], None]) -> Snapshot:
         """See `MetadataStore.watch`."""
@@ -90,14 +95,17 @@ class SqliteStore:
             raise MetadataStoreError("the metadata store is closed")
         answer: asyncio.Future[T] = self._loop.create_future()
 
-        def succeed(result: T) -> None:
-            then(result)
-            if not answer.done():
-                answer.set_result(result)
-
         def fail(error: Exception) -> None:
             if not answer.done():
                 answer.set_exception(error)
+
+        def succeed(result: T) -> None:
+            try:
+                then(result)
+            except Exception as error:
+                fail(error)
+            if not answer.done():
+                answer.set_result(result)
 
         def request() -> None:
             try:

@@ -7,7 +7,7 @@ reads the same refusal. Each topic of a request succeeds or fails by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from klamm.metadata.entries import partition_key, put_partition, put_topic, topic_key
@@ -32,11 +32,12 @@ __all__ = [
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be: -1 takes the broker's default; `assignments` (partition to replicas) excludes both numbers."""
 
     name: str
+    _: KW_ONLY
     partitions: int = -1
     replication_factor: int = -1
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
