@@ -5,6 +5,7 @@ The public names are imported when they are first used, so that `import klamm` c
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from klamm._version import __version__
@@ -18,7 +19,5 @@ __all__ = ["Broker", "KlammError", "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name == "Broker":
-        from klamm.testing.embedded import Broker
-
-        return Broker
+        return importlib.import_module("klamm.testing.embedded").Broker
     raise AttributeError(f"module 'klamm' has no attribute {name!r}")
