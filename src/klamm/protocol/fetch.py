@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct, error
-from typing import Final, NoReturn
+from typing import Final
 
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.fetch_messages import (
@@ -27,6 +27,14 @@ from klamm.protocol.fetch_messages import (
     ForgottenTopic,
 )
 from klamm.protocol.node_endpoint import NodeEndpoint, encode_node_endpoints
+from klamm.protocol.primitives import (
+    check_count,
+    encode_compact_string,
+    encode_string,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_string,
+)
 from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 from klamm.protocol.varint import encode_unsigned_varint, read_tagged_fields, read_unsigned_varint, skip_tagged_fields
 
@@ -51,7 +59,6 @@ _TOPIC_IDS_FROM: Final = 13
 _REPLICA_STATE_FROM: Final = 15
 _NODE_ENDPOINTS_FROM: Final = 16
 
-_INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _NO_SESSION: Final = (0, -1)
@@ -92,24 +99,24 @@ def _decode_fixed(version: int, view: memoryview, position: int) -> FetchRequest
         session_id, session_epoch = _NO_SESSION
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, count = _REQUEST_V4.unpack_from(view, position)
         position += _REQUEST_V4.size
-    _check_count(count, view, position, _MINIMUM_TOPIC_BYTES)
+    check_count(count, view, position, _MINIMUM_TOPIC_BYTES)
     topics = []
     for _ in range(count):
-        name, position = _decode_string(view, position)
+        name, position = read_string(view, position)
         partitions, position = _decode_fixed_partitions(version, view, position)
         topics.append(FetchTopic(name, None, partitions))
     forgotten = []
     if version >= _SESSIONS_FROM:
         (count,) = _INT32.unpack_from(view, position)
         position += 4
-        _check_count(count, view, position, _MINIMUM_TOPIC_BYTES)
+        check_count(count, view, position, _MINIMUM_TOPIC_BYTES)
         for _ in range(count):
-            name, position = _decode_string(view, position)
+            name, position = read_string(view, position)
             (indexes_count,) = _INT32.unpack_from(view, position)
             position += 4
             indexes, position = _decode_indexes(indexes_count, view, position)
             forgotten.append(ForgottenTopic(name, None, indexes))
-    rack_id = _decode_string(view, position)[0] if version >= _RACK_FROM else ""
+    rack_id = read_string(view, position)[0] if version >= _RACK_FROM else ""
     return FetchRequest(
         replica_id,
         max_wait_ms,
@@ -128,7 +135,7 @@ def _decode_fixed_partitions(version: int, view: memoryview, position: int) -> t
     (count,) = _INT32.unpack_from(view, position)
     position += 4
     layout = _PARTITION_V9 if version >= _LEADER_EPOCH_FROM else _PARTITION_V5 if version >= 5 else _PARTITION_V4
-    _check_count(count, view, position, layout.size)
+    check_count(count, view, position, layout.size)
     end = position + count * layout.size
     rows = layout.iter_unpack(view[position:end])
     if version >= _LEADER_EPOCH_FROM:
@@ -138,17 +145,8 @@ def _decode_fixed_partitions(version: int, view: memoryview, position: int) -> t
     return [FetchPartition(index, -1, at, -1, -1, most) for index, at, most in rows], end
 
 
-def _decode_string(view: memoryview, position: int) -> tuple[str, int]:
-    (length,) = _INT16.unpack_from(view, position)
-    position += 2
-    end = position + length
-    if length < 0 or end > len(view):
-        _refuse_length(length)
-    return str(view[position:end], "utf-8", "replace"), end
-
-
 def _decode_indexes(count: int, view: memoryview, position: int) -> tuple[list[int], int]:
-    _check_count(count, view, position, 4)
+    check_count(count, view, position, 4)
     end = position + count * 4
     return [index for (index,) in _INT32.iter_unpack(view[position:end])], end
 
@@ -168,7 +166,7 @@ def _decode_flexible(version: int, view: memoryview, position: int) -> FetchRequ
     has_topic_ids = version >= _TOPIC_IDS_FROM
     if count >= 0x80:
         count, position = read_unsigned_varint(view, position - 1)
-    _check_count(count - 1, view, position, _MINIMUM_FLEXIBLE_TOPIC_BYTES)
+    check_count(count - 1, view, position, _MINIMUM_FLEXIBLE_TOPIC_BYTES)
     topics = []
     for _ in range(count - 1):
         name, topic_id, position = _decode_topic_key(has_topic_ids, view, position)
@@ -176,7 +174,7 @@ def _decode_flexible(version: int, view: memoryview, position: int) -> FetchRequ
         position = skip_tagged_fields(view, position) if view[position] else position + 1
         topics.append(FetchTopic(name, topic_id, partitions))
     count, position = read_unsigned_varint(view, position)
-    _check_count(count - 1, view, position, _MINIMUM_FLEXIBLE_TOPIC_BYTES)
+    check_count(count - 1, view, position, _MINIMUM_FLEXIBLE_TOPIC_BYTES)
     forgotten = []
     for _ in range(count - 1):
         name, topic_id, position = _decode_topic_key(has_topic_ids, view, position)
@@ -184,12 +182,12 @@ def _decode_flexible(version: int, view: memoryview, position: int) -> FetchRequ
         indexes, position = _decode_indexes(indexes_count - 1, view, position)
         position = skip_tagged_fields(view, position)
         forgotten.append(ForgottenTopic(name, topic_id, indexes))
-    rack_id, position = _decode_compact_string(view, position)
+    rack_id, position = read_compact_string(view, position)
     cluster_id, replica_epoch = None, -1
     if view[position]:
         for tag, field in read_tagged_fields(view, position)[0]:
             if tag == 0:
-                cluster_id = _decode_compact_string(field, 0)[0] if field[0] else None
+                cluster_id = read_compact_nullable_string(field, 0)[0]
             elif tag == 1 and version >= _REPLICA_STATE_FROM:
                 replica_id, replica_epoch = _REPLICA_STATE.unpack_from(field)
                 skip_tagged_fields(field, _REPLICA_STATE.size)
@@ -213,7 +211,7 @@ def _decode_topic_key(has_topic_ids: bool, view: memoryview, position: int) -> t
     if has_topic_ids:
         # Where fewer bytes are left, what is read next ends beyond them.
         return None, TopicId(bytes(view[position : position + 16])), position + 16
-    name, position = _decode_compact_string(view, position)
+    name, position = read_compact_string(view, position)
     return name, None, position
 
 
@@ -222,7 +220,7 @@ def _decode_flexible_partitions(view: memoryview, position: int) -> tuple[list[F
     position += 1
     if count >= 0x80:
         count, position = read_unsigned_varint(view, position - 1)
-    _check_count(count - 1, view, position, _PARTITION_V12.size)
+    check_count(count - 1, view, position, _PARTITION_V12.size)
     partitions = []
     for _ in range(count - 1):
         index, leader_epoch, at, fetched_epoch, start, most, tagged_fields = _PARTITION_V12.unpack_from(view, position)
@@ -244,31 +242,11 @@ def _decode_follower_fields(view: memoryview, position: int) -> tuple[bytes, int
     for tag, field in fields:
         if tag == 0:
             if len(field) < 16:
-                _refuse_length(len(field))
+                raise MalformedMessage(f"a replica directory id of {len(field)} bytes")
             directory_id = bytes(field[:16])
         elif tag == 1:
             (high_watermark,) = _INT64.unpack_from(field)
     return directory_id, high_watermark, position
-
-
-def _decode_compact_string(view: memoryview, position: int) -> tuple[str, int]:
-    length = view[position]
-    position += 1
-    if length >= 0x80:
-        length, position = read_unsigned_varint(view, position - 1)
-    end = position + length - 1
-    if not length or end > len(view):
-        _refuse_length(length - 1)
-    return str(view[position:end], "utf-8", "replace"), end
-
-
-def _check_count(count: int, view: memoryview, position: int, minimum_bytes: int) -> None:
-    if not 0 <= count <= (len(view) - position) // minimum_bytes:
-        raise MalformedMessage(f"an array of {count} in a Fetch request that has no room for it")
-
-
-def _refuse_length(length: int) -> NoReturn:
-    raise MalformedMessage(f"a field of {length} bytes in a Fetch request that has fewer left")
 
 
 _HEAD_V4: Final = Struct(">ii")
@@ -306,8 +284,7 @@ def encode_fetch_response(
             if version >= _TOPIC_IDS_FROM:
                 parts.append(topic_id or ZERO_TOPIC_ID)
             else:
-                encoded_name = (name or "").encode()
-                parts += (encode_unsigned_varint(len(encoded_name) + 1), encoded_name)
+                parts.append(encode_compact_string(name or ""))
             parts.append(encode_unsigned_varint(len(partitions) + 1))
             for partition in partitions:
                 parts = _encode_flexible_partition(partition, parts, buffers)
@@ -319,8 +296,7 @@ def encode_fetch_response(
         else:
             parts = [_HEAD_V4.pack(throttle_time_ms, len(topics))]
         for name, _, partitions in topics:
-            encoded_name = (name or "").encode()
-            parts += (_INT16.pack(len(encoded_name)), encoded_name, _INT32.pack(len(partitions)))
+            parts += (encode_string(name or ""), _INT32.pack(len(partitions)))
             for partition in partitions:
                 parts = _encode_fixed_partition(version, partition, parts, buffers)
     if parts:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.primitives import (
+    check_count,
+    encode_compact_nullable_string,
+    encode_compact_string,
+    read_compact_nullable_string,
+    read_compact_string,
+)
 from klamm.protocol.types import BrokerId
 from klamm.protocol.varint import encode_unsigned_varint, read_tagged_fields, read_unsigned_varint, skip_tagged_fields
 
@@ -32,13 +38,8 @@ def encode_node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
         return b"\x00"
     parts = [encode_unsigned_varint(len(endpoints) + 1)]
     for node_id, host, port, rack in endpoints:
-        encoded_host = host.encode()
-        parts += (_INT32.pack(node_id), encode_unsigned_varint(len(encoded_host) + 1), encoded_host, _INT32.pack(port))
-        if rack is None:
-            parts.append(b"\x00\x00")
-        else:
-            encoded_rack = rack.encode()
-            parts += (encode_unsigned_varint(len(encoded_rack) + 1), encoded_rack, b"\x00")
+        parts += (_INT32.pack(node_id), encode_compact_string(host), _INT32.pack(port))
+        parts += (encode_compact_nullable_string(rack), b"\x00")
     field = b"".join(parts)
     return b"\x01\x00" + encode_unsigned_varint(len(field)) + field
 
@@ -57,27 +58,13 @@ def decode_node_endpoints(view: memoryview, position: int) -> list[NodeEndpoint]
 
 def _decode_field(view: memoryview) -> list[NodeEndpoint]:
     count, position = read_unsigned_varint(view, 0)
-    count -= 1
-    if not 0 <= count <= (len(view) - position) // _MINIMUM_BYTES:
-        raise MalformedMessage(f"{count} node endpoints in {len(view) - position} bytes")
+    check_count(count - 1, view, position, _MINIMUM_BYTES)
     endpoints = []
-    for _ in range(count):
+    for _ in range(count - 1):
         (node_id,) = _INT32.unpack_from(view, position)
-        host, position = _decode_string(view, position + 4)
-        if host is None:
-            raise MalformedMessage("a node endpoint without a host")
+        host, position = read_compact_string(view, position + 4)
         (port,) = _INT32.unpack_from(view, position)
-        rack, position = _decode_string(view, position + 4)
+        rack, position = read_compact_nullable_string(view, position + 4)
         position = skip_tagged_fields(view, position)
         endpoints.append(NodeEndpoint(BrokerId(node_id), host, port, rack))
     return endpoints
-
-
-def _decode_string(view: memoryview, position: int) -> tuple[str | None, int]:
-    length, position = read_unsigned_varint(view, position)
-    if not length:
-        return None, position
-    end = position + length - 1
-    if end > len(view):
-        raise MalformedMessage(f"a string of {length - 1} bytes reaches beyond the message")
-    return str(view[position:end], "utf-8", "replace"), end

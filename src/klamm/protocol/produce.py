@@ -17,6 +17,12 @@ from typing import Final, NamedTuple, NoReturn
 
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.node_endpoint import NodeEndpoint, encode_node_endpoints
+from klamm.protocol.primitives import (
+    encode_compact_nullable_string,
+    encode_compact_string,
+    encode_nullable_string,
+    encode_string,
+)
 from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 from klamm.protocol.varint import encode_unsigned_varint, read_unsigned_varint, skip_tagged_fields
 
@@ -235,8 +241,7 @@ def encode_produce_response(
         return _encode_flexible(version, topics, throttle_time_ms, node_endpoints)
     parts = [_INT32.pack(len(topics))]
     for name, _, partitions in topics:
-        encoded_name = (name or "").encode()
-        parts += (_INT16.pack(len(encoded_name)), encoded_name, _INT32.pack(len(partitions)))
+        parts += (encode_string(name or ""), _INT32.pack(len(partitions)))
         for partition in partitions:
             if version < 5:
                 parts.append(_PARTITION_V3.pack(*partition[:4]))
@@ -253,16 +258,9 @@ def encode_produce_response(
 def _encode_refused_partition(partition: ProducePartitionResponse) -> bytes:
     parts = [_PARTITION_V5.pack(*partition[:5]), _INT32.pack(len(partition.record_errors))]
     for batch_index, message in partition.record_errors:
-        parts += (_INT32.pack(batch_index), _encode_nullable_string(message))
-    parts.append(_encode_nullable_string(partition.error_message))
+        parts += (_INT32.pack(batch_index), encode_nullable_string(message))
+    parts.append(encode_nullable_string(partition.error_message))
     return b"".join(parts)
-
-
-def _encode_nullable_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\xff\xff"
-    encoded = text.encode()
-    return _INT16.pack(len(encoded)) + encoded
 
 
 def _encode_flexible(
@@ -276,8 +274,7 @@ def _encode_flexible(
         if version >= _TOPIC_IDS_FROM:
             parts.append(topic_id or ZERO_TOPIC_ID)
         else:
-            encoded_name = (name or "").encode()
-            parts += (encode_unsigned_varint(len(encoded_name) + 1), encoded_name)
+            parts.append(encode_compact_string(name or ""))
         parts.append(encode_unsigned_varint(len(partitions) + 1))
         for partition in partitions:
             index, error_code, base_offset, append_time, log_start_offset, record_errors, message, leader = partition
@@ -298,18 +295,11 @@ def _encode_flexible(
 def _encode_refused_partition_flexible(version: int, partition: ProducePartitionResponse) -> bytes:
     parts = [_PARTITION_V5.pack(*partition[:5]), encode_unsigned_varint(len(partition.record_errors) + 1)]
     for batch_index, message in partition.record_errors:
-        parts += (_INT32.pack(batch_index), _encode_compact_nullable_string(message), b"\x00")
-    parts.append(_encode_compact_nullable_string(partition.error_message))
+        parts += (_INT32.pack(batch_index), encode_compact_nullable_string(message), b"\x00")
+    parts.append(encode_compact_nullable_string(partition.error_message))
     leader = partition.current_leader
     if leader is None or leader == _UNKNOWN_LEADER or version < _CURRENT_LEADER_FROM:
         parts.append(b"\x00")
     else:
         parts.append(_CURRENT_LEADER.pack(1, 0, 9, *leader, 0))
     return b"".join(parts)
-
-
-def _encode_compact_nullable_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\x00"
-    encoded = text.encode()
-    return encode_unsigned_varint(len(encoded) + 1) + encoded
