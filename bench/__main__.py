@@ -1,0 +1,102 @@
+"""`python -m bench`: sets up what is missing, runs the rows, writes the table and the picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.load_programs import LoadPrograms, SetUpError
+from bench.peers import PEER_NAMES, Peer, PeerUnavailable, make_peer
+from bench.picture import draw
+from bench.report import Outcome, machine_facts, markdown
+from bench.run import RowResult, Runner
+from bench.workload import Load
+from bench.workloads import WORKLOADS
+
+_ROOT = Path(__file__).parents[1]
+_CACHE = _ROOT / "bench" / ".peers"
+_QUICK_SCALE = 0.25
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    rows = [workload.name for workload in WORKLOADS]
+    parser.add_argument("--quick", action="store_true", help="a quarter of the load, two rounds: about three minutes")
+    parser.add_argument(
+        "--only", action="append", choices=rows, metavar="ROW", help=f"one of {', '.join(rows)}; may be repeated"
+    )
+    parser.add_argument("--peers", default=",".join(PEER_NAMES), help="which brokers, in turn (default: %(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=_ROOT / "bench" / "results", help="folder for table, picture, raw figures"
+    )
+    parser.add_argument("--docs", action="store_true", help="also write docs/benchmarks.md and its picture")
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="run klamm under a sampling profiler, into OUTPUT/profiles (slows it a little)",
+    )
+    return parser.parse_args(argv)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns 0 when at least one broker was measured, 1 when the bench could not be set up."""
+    arguments = _arguments(argv)
+    output: Path = arguments.output
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        programs = LoadPrograms(_CACHE / "programs")
+    except SetUpError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    peers: dict[str, Peer] = {}
+    missing: dict[str, str] = {}
+    for name in arguments.peers.split(","):
+        try:
+            if name not in PEER_NAMES:
+                raise PeerUnavailable(f"is not one of {', '.join(PEER_NAMES)}")
+            profiles = output / "profiles" if arguments.profile else None
+            peers[name] = make_peer(name, programs=programs, cache=_CACHE, profile_folder=profiles)
+        except PeerUnavailable as error:
+            missing[name] = str(error)
+            _say(f"{name}: {error}")
+    if not peers:
+        return 1
+    workloads = [workload for workload in WORKLOADS if not arguments.only or workload.name in arguments.only]
+    runs = _CACHE / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    load = Load(programs, _QUICK_SCALE if arguments.quick else 1.0)
+    runner = Runner(peers, load, arguments.quick, runs, _say)
+
+    started = time.monotonic()
+    results: dict[str, RowResult] = {}
+    for workload in workloads:
+        _say(workload.title)
+        results[workload.name] = runner.run_row(workload)
+    minutes = (time.monotonic() - started) / 60
+
+    kind = "quick, " if arguments.quick else ""
+    profiled = ", klamm under a profiler" if arguments.profile else ""
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    facts = {"Date": date, **machine_facts(), "Run": f"{kind}{minutes:.0f} minutes{profiled}"}
+    outcome = Outcome(workloads, results, {key: peer.name for key, peer in peers.items()}, missing, facts)
+    folders = [output, _ROOT / "docs"] if arguments.docs else [output]
+    for folder in folders:
+        draw(outcome, folder / "benchmarks.png")
+        (folder / "benchmarks.md").write_text(markdown(outcome, picture="benchmarks.png"), encoding="utf-8")
+    raw = {"facts": facts, "peers": outcome.peers, "rows": {name: vars(row) for name, row in results.items()}}
+    (output / "benchmarks.json").write_text(json.dumps(raw, indent=1), encoding="utf-8")
+    _say(markdown(outcome, picture="benchmarks.png"))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,90 @@
+"""What can be seen of a broker process from outside: its first answer, its memory, its processor time."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from pathlib import Path
+
+__all__ = ["cpu_seconds", "free_port", "process_tree", "resident_bytes", "wait_for_first_answer"]
+
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_PAUSE_SECONDS = 0.0005
+
+
+def free_port() -> int:
+    """A TCP port on 127.0.0.1 that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes) -> bytes:
+    header = struct.pack(">hhih", api_key, api_version, 1, 5) + b"bench"
+    connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+    answer = b""
+    while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
+        received = connection.recv(65536)
+        if not received:
+            raise ConnectionError("closed before the answer was complete")
+        answer += received
+    return answer[8:]
+
+
+def wait_for_first_answer(port: int, timeout_seconds: float = 60.0) -> float:
+    """Waits until the broker on `port` names a broker in a Metadata answer; returns time.monotonic() of that moment.
+
+    A bound socket isn't an answer, and neither is a Metadata answer without brokers: no client could go on with it.
+    Raises TimeoutError.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                connection.settimeout(2)
+                _ask(connection, 18, 0, b"")
+                while time.monotonic() < deadline:
+                    metadata = _ask(connection, 3, 1, struct.pack(">i", 0))
+                    if struct.unpack_from(">i", metadata)[0] > 0:
+                        return time.monotonic()
+                    time.sleep(_PAUSE_SECONDS)
+        except (OSError, struct.error):
+            time.sleep(_PAUSE_SECONDS)
+    raise TimeoutError(f"nothing on port {port} named a broker within {timeout_seconds:g} s")
+
+
+def process_tree(process_id: int) -> list[int]:
+    """The process and all its descendants."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(after_name[1]), []).append(int(folder.name))
+    found = [process_id]
+    for process in found:
+        found.extend(children.get(process, ()))
+    return found
+
+
+def resident_bytes(process_id: int) -> int:
+    """Resident memory of the process and its descendants, as `ps` shows it (shared pages count for each)."""
+    total = 0
+    for process in process_tree(process_id):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def cpu_seconds(process_id: int) -> float:
+    """Processor time, user and system, that the process and its living descendants have used."""
+    ticks = 0
+    for process in process_tree(process_id):
+        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(after_name[11]) + int(after_name[12])
+    return ticks / _CLOCK_TICKS

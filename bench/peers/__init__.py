@@ -1,0 +1,27 @@
+"""The brokers that are measured. Each module offers one `Peer`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.load_programs import LoadPrograms
+from bench.peers.apache_kafka import ApacheKafka
+from bench.peers.base import Peer, PeerUnavailable, RunningPeer
+from bench.peers.klamm import Klamm
+from bench.peers.librdkafka_mock import LibrdkafkaMock
+from bench.peers.tansu import Tansu
+
+__all__ = ["PEER_NAMES", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
+
+PEER_NAMES = ("klamm", "kafka", "tansu", "mock")
+
+
+def make_peer(name: str, *, programs: LoadPrograms, cache: Path, profile_folder: Path | None = None) -> Peer:
+    """The peer called `name` (one of PEER_NAMES). Raises `PeerUnavailable` with the reason when it can't be had."""
+    if name == "klamm":
+        return Klamm(profile_folder)
+    if name == "kafka":
+        return ApacheKafka()
+    if name == "tansu":
+        return Tansu(cache)
+    return LibrdkafkaMock(programs)

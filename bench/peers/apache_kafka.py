@@ -1,0 +1,89 @@
+"""Apache Kafka from its Maven jars: one node in KRaft mode, as its own scripts would start it."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.kafka_broker import KAFKA_VERSION, KafkaUnavailable, kafka_classpath
+
+from bench.measure import free_port
+from bench.peers.base import Peer, PeerUnavailable, RunningPeer
+
+__all__ = ["ApacheKafka"]
+
+# config/server.properties as Apache Kafka ships it; addresses and the folder are filled in.
+_STOCK = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "127.0.0.1:{controller_port}",
+    "listeners": "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "advertised.listeners": "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "log.dirs": "{folder}",
+    "num.partitions": "1",
+    "num.recovery.threads.per.data.dir": "2",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.retention.hours": "168",
+    "log.segment.bytes": "1073741824",
+    "log.retention.check.interval.ms": "300000",
+}
+
+# What kafka-server-start.sh and kafka-run-class.sh give the JVM.
+_JVM = [
+    "-Xms1G",
+    "-Xmx1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+]
+
+
+class ApacheKafka(Peer):
+    """Apache Kafka; without an SLF4J binding on the class path it logs nothing, which can only be in its favour.
+
+    Formatting the storage is not part of its time to start. Raises `PeerUnavailable`.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._classpath = kafka_classpath()
+        except KafkaUnavailable as error:
+            raise PeerUnavailable(str(error)) from error
+        self.name = f"Apache Kafka {KAFKA_VERSION}"
+
+    def start(self, folder: Path, config: Mapping[str, str]) -> RunningPeer:
+        port, controller_port = free_port(), free_port()
+        settings = folder / "server.properties"
+        values = {"port": port, "controller_port": controller_port, "folder": folder / "data"}
+        stock = {key: value.format_map(values) for key, value in _STOCK.items()}
+        settings.write_text("".join(f"{key}={value}\n" for key, value in {**stock, **config}.items()), encoding="utf-8")
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        java = ["java", "-cp", self._classpath]
+        formatted = subprocess.run(
+            [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(settings)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if formatted.returncode != 0:
+            raise PeerUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-500:]}")
+        process, spawned_at = self.spawn(["java", *_JVM, "-cp", self._classpath, "kafka.Kafka", str(settings)], folder)
+        return RunningPeer(process, port, spawned_at)

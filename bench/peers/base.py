@@ -1,0 +1,87 @@
+"""What the bench asks of a broker, whoever made it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.measure import wait_for_first_answer
+
+__all__ = ["Peer", "PeerUnavailable", "RunningPeer"]
+
+
+class PeerUnavailable(Exception):
+    """This broker can't be had on this machine; the text says why and goes into the result."""
+
+
+class RunningPeer:
+    """A broker process that has given its first answer.
+
+    `seconds_to_first_answer` counts from just before the process was made.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], port: int, spawned_at: float) -> None:
+        self.process = process
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        try:
+            self.seconds_to_first_answer = wait_for_first_answer(port) - spawned_at
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def process_id(self) -> int:
+        """The broker's process; what it spawned counts with it."""
+        return self.process.pid
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Creates a topic with one replica. Raises KafkaException."""
+        admin = self._admin()  # the client has to outlive its answer
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic, so that a row's data doesn't pile up. Raises KafkaException."""
+        admin = self._admin()
+        admin.delete_topics([name])[name].result(30)
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
+
+    def stop(self) -> None:
+        """Ends the process, politely first."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Peer(ABC):
+    """A kind of broker that can be started any number of times, each time with a fresh data directory."""
+
+    name: str
+    """As the tables print it, with its version."""
+
+    @abstractmethod
+    def start(self, folder: Path, config: Mapping[str, str]) -> RunningPeer:
+        """Starts a broker with its data in `folder` and waits for its first answer.
+
+        `config` are Kafka's broker keys that a row needs; a peer without such a key ignores it.
+        """
+
+    @staticmethod
+    def spawn(command: Sequence[str], folder: Path) -> tuple[subprocess.Popen[str], float]:
+        """Starts a process whose output goes to `folder`/output.txt; returns it with the moment before it was made."""
+        with (folder / "output.txt").open("w", encoding="utf-8") as output:
+            spawned_at = time.monotonic()
+            process = subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True
+            )
+        return process, spawned_at

@@ -1,0 +1,43 @@
+"""klamm itself, as `klamm serve` starts it; with a profile folder, under the sampling profiler."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.measure import free_port
+from bench.peers.base import Peer, PeerUnavailable, RunningPeer
+
+__all__ = ["Klamm"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+class Klamm(Peer):
+    """The klamm of this environment. Raises `PeerUnavailable` when its command line doesn't start."""
+
+    def __init__(self, profile_folder: Path | None = None) -> None:
+        self._program = Path(sys.executable).with_name("klamm")
+        tried = subprocess.run([self._program, "serve", "--help"], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            raise PeerUnavailable(f"`klamm serve --help` failed: {tried.stderr.strip().splitlines()[-1:]}")
+        self.name = f"klamm {importlib.metadata.version('klamm')}"
+        self._profile_folder = profile_folder
+        self._starts = 0
+
+    def start(self, folder: Path, config: Mapping[str, str]) -> RunningPeer:
+        port = free_port()
+        settings = folder / "server.properties"
+        settings.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
+        arguments = ["serve", "--listen", f"127.0.0.1:{port}", "--data-dir", str(folder / "data")]
+        arguments += ["--config", str(settings)] if config else []
+        command = [str(self._program), *arguments]
+        if self._profile_folder is not None:
+            self._starts += 1
+            target = self._profile_folder / f"{folder.parent.name}-{self._starts}"
+            command = [sys.executable, str(_ROOT / "bench" / "sample_profile.py"), str(target), *arguments]
+        process, spawned_at = self.spawn(command, folder)
+        return RunningPeer(process, port, spawned_at)

@@ -1,0 +1,158 @@
+"""The results as a Markdown table: medians, klamm's ratio to Apache Kafka, and whether it reached its target."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import confluent_kafka
+
+from bench.run import RowResult
+from bench.workload import Figure, Workload
+
+__all__ = ["Outcome", "machine_facts", "markdown", "median_of", "ratio_to_kafka"]
+
+_NONE = "-"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A whole run: `peers` maps a peer's key to its printed name, `missing` a key to the reason it isn't there."""
+
+    workloads: Sequence[Workload]
+    results: Mapping[str, RowResult]
+    peers: Mapping[str, str]
+    missing: Mapping[str, str]
+    facts: Mapping[str, str]
+
+    def figures(self) -> Iterator[tuple[Figure, RowResult]]:
+        """Every figure of every row that ran, with the row's result."""
+        for workload in self.workloads:
+            for figure in workload.figures:
+                yield figure, self.results[workload.name]
+
+
+def median_of(result: RowResult, peer: str, key: str) -> float | None:
+    """The median over a peer's rounds, or None when it has none."""
+    values = [figures[key] for figures in result.rounds.get(peer, ()) if key in figures]
+    return statistics.median(values) if values else None
+
+
+def ratio_to_kafka(result: RowResult, key: str) -> float | None:
+    """klamm's median divided by Apache Kafka's, or None when either is missing."""
+    ours, theirs = median_of(result, "klamm", key), median_of(result, "kafka", key)
+    return ours / theirs if ours is not None and theirs else None
+
+
+def machine_facts() -> dict[str, str]:
+    """What the figures depend on."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "Processor": f"{model}, {len(os.sched_getaffinity(0))} cores",
+        "Memory": f"{memory_bytes / 1e9:.0f} GB",
+        "System": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "Client": f"librdkafka {confluent_kafka.libversion()[0]}",
+    }
+
+
+def _target(figure: Figure) -> str:
+    parts = []
+    if figure.target is not None:
+        parts.append(f"{'≤' if figure.less_is_better else '≥'} {figure.target:g} x")
+    if figure.limit is not None:
+        parts.append(f"{'≤' if figure.less_is_better else '≥'} {figure.limit:g} {figure.unit}")
+    return ", ".join(parts)
+
+
+def _verdict(figure: Figure, result: RowResult) -> str:
+    ratio, ours = ratio_to_kafka(result, figure.key), median_of(result, "klamm", figure.key)
+    sign = -1 if figure.less_is_better else 1
+    checks = []
+    if figure.target is not None and ratio is not None:
+        checks.append(sign * ratio >= sign * figure.target)
+    if figure.limit is not None and ours is not None:
+        checks.append(sign * ours >= sign * figure.limit)
+    if not checks:
+        return ""
+    return "reached" if all(checks) else "missed"
+
+
+def _row(figure: Figure, result: RowResult, peers: Iterable[str]) -> str:
+    values = [median_of(result, peer, figure.key) for peer in peers]
+    ratio = ratio_to_kafka(result, figure.key)
+    cells = [
+        figure.title,
+        figure.unit,
+        *(_NONE if value is None else f"{value:,.{figure.digits}f}" for value in values),
+        _NONE if ratio is None else f"{ratio:.2f}",
+        _target(figure),
+        _verdict(figure, result),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _missing(outcome: Outcome) -> Iterator[str]:
+    for peer, reason in outcome.missing.items():
+        yield f"- {peer}: {reason}"
+    for workload in outcome.workloads:
+        for peer, reason in outcome.results[workload.name].reasons.items():
+            yield f'- {outcome.peers[peer]}, "{workload.title}": {reason}'
+
+
+def _rounds(outcome: Outcome) -> Iterator[str]:
+    for figure, result in outcome.figures():
+        if figure.key in ("records_per_second", "p50_ms"):
+            continue  # They tell the same story as the figure beside them.
+        for peer, name in outcome.peers.items():
+            if peer not in result.rounds:
+                continue
+            values = ", ".join(f"{figures[figure.key]:,.{figure.digits}f}" for figures in result.rounds[peer])
+            used, share = median_of(result, peer, "broker_cpu_seconds"), median_of(result, peer, "client_cpu_share")
+            cells = [
+                f"{figure.title}, {figure.unit}",
+                name,
+                values,
+                _NONE if used is None else f"{used:.2f} s",
+                _NONE if share is None else f"{share:.0%}",
+            ]
+            yield f"| {' | '.join(cells)} |"
+
+
+def markdown(outcome: Outcome, *, picture: str) -> str:
+    """The whole document; `picture` is the address of the PNG, as seen from it."""
+    header = ["Row", "Unit", *outcome.peers.values(), "klamm / Kafka", "Target", "klamm"]
+    lines = [
+        "# klamm beside its peers",
+        "",
+        *(f"- {name}: {fact}" for name, fact in outcome.facts.items()),
+        "",
+        f"![klamm beside its peers]({picture})",
+        "",
+        f"| {' | '.join(header)} |",
+        "|---|---|" + "---:|" * (len(outcome.peers) + 1) + "---|---|",
+        *(_row(figure, result, outcome.peers) for figure, result in outcome.figures()),
+        "",
+        "Medians over the rounds of one run, the brokers taking turns. A target is klamm's figure divided by Kafka's.",
+        "",
+    ]
+    if missing := list(_missing(outcome)):
+        lines += ["## What is missing, and why", "", *missing, ""]
+    lines += [
+        "## Round by round",
+        "",
+        "| Row | Broker | Rounds, in order | Broker's processor time per round | Client's share of a core |",
+        "|---|---|---|---:|---:|",
+        *_rounds(outcome),
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,52 @@
+"""The time from a record's due time at the producer to its arrival at the consumer, at 1,000 records a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.peers import RunningPeer
+from bench.workload import PARTITIONS, Figure, Load, SteadyWorkload
+
+__all__ = ["WORKLOAD"]
+
+_RATE_PER_SECOND = 1_000
+_SECONDS = 4
+_SETTINGS = {"producer.acks": "all", "producer.linger.ms": "0"}
+
+
+def _latency(running: RunningPeer, load: Load, topic: str, count: int) -> Mapping[str, float]:
+    running.create_topic(topic, PARTITIONS)
+    taken = load.programs.run(
+        "end_to_end",
+        bootstrap=running.bootstrap_servers,
+        topic=topic,
+        settings=_SETTINGS,
+        partitions=PARTITIONS,
+        size=100,
+        rate=_RATE_PER_SECOND,
+        count=count,
+    )
+    running.delete_topic(topic)
+    return {"p50_ms": taken["p50_ms"], "p99_ms": taken["p99_ms"]}
+
+
+def _prepare(running: RunningPeer, load: Load) -> None:
+    # Whole even in a quick run: a JVM that is still compiling has a latency of its own.
+    _latency(running, load, "warm-up", _RATE_PER_SECOND * _SECONDS)
+
+
+def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
+    return _latency(running, load, f"round-{number}", load.scaled(_RATE_PER_SECOND * _SECONDS))
+
+
+WORKLOAD = SteadyWorkload(
+    name="end_to_end_latency",
+    title="End to end at 1,000 records/s",
+    figures=(
+        Figure("p50_ms", "End to end at 1,000 records/s, p50", "ms", less_is_better=True, digits=2),
+        Figure("p99_ms", "End to end at 1,000 records/s, p99", "ms", less_is_better=True, target=1.0, digits=2),
+    ),
+    rounds=5,
+    prepare=_prepare,
+    measure=_measure,
+)

@@ -1,0 +1,45 @@
+"""What the produce and consume rows share: topics of a given record size, filled and read at full speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.peers import RunningPeer
+from bench.workload import PARTITIONS, Load
+
+__all__ = ["consume_all", "produce_all"]
+
+SETTINGS = {"acks": "all", "linger.ms": "5"}
+
+
+def produce_all(running: RunningPeer, load: Load, topic: str, *, size_bytes: int, count: int) -> Mapping[str, float]:
+    """Makes `topic`, fills it, and returns the speed. The topic stays."""
+    running.create_topic(topic, PARTITIONS)
+    taken = load.programs.run(
+        "produce",
+        bootstrap=running.bootstrap_servers,
+        topic=topic,
+        settings=SETTINGS,
+        partitions=PARTITIONS,
+        size=size_bytes,
+        count=count,
+    )
+    return _speed(taken)
+
+
+def consume_all(running: RunningPeer, load: Load, topic: str, *, count: int) -> Mapping[str, float]:
+    """Reads `topic`, which holds at least `count` records, from its start, and returns the speed."""
+    return _speed(
+        load.programs.run(
+            "consume", bootstrap=running.bootstrap_servers, topic=topic, partitions=PARTITIONS, count=count
+        )
+    )
+
+
+def _speed(taken: Mapping[str, float]) -> Mapping[str, float]:
+    seconds = taken["seconds"]
+    return {
+        "megabytes_per_second": taken["bytes"] / seconds / 1e6,
+        "records_per_second": taken["records"] / seconds,
+        "client_cpu_share": taken["client_cpu_seconds"] / seconds,
+    }
