@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["CLUSTER_METADATA_TOPIC", "INTERNAL_TOPICS", "MAX_LENGTH", "collision_key", "is_internal", "why_invalid"]
+__all__ = [
+    "CLUSTER_METADATA_TOPIC",
+    "GROUP_METADATA_TOPIC",
+    "INTERNAL_TOPICS",
+    "MAX_LENGTH",
+    "collision_key",
+    "is_internal",
+    "why_invalid",
+]
 
 MAX_LENGTH: Final = 249
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

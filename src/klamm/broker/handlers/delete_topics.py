@@ -1,0 +1,111 @@
+"""DeleteTopics: topics go, by name or by id, with all their records.
+
+Versions 1 to 6: 2 throttling before the answer, 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, 6 by topic id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest
+from klamm.protocol.schema.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Each topic's result by itself; checks and words are those of Kafka's `ControllerApis.deleteTopics`.
+
+    Raises TOPIC_DELETION_DISABLED when `delete.topic.enable` is false.
+    """
+    if not context.broker.config.delete_topic_enable:
+        if context.api_version < 3:
+            raise KafkaError(ErrorCode.invalid_request, "This version does not support topic deletion.")
+        raise KafkaError(ErrorCode.topic_deletion_disabled)
+    responses: list[DeletableTopicResult] = []
+    names, ids, repeated_ids = _wanted(request, responses)
+    image = context.broker.metadata.image
+    doomed: dict[TopicId, str] = {}
+    for topic_id in ids:
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:
+            responses.append(
+                _result(None, topic_id, ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
+            )
+        else:
+            doomed[topic_id] = topic.name
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is None:
+            reason = "This server does not host this topic-partition."
+            responses.append(_result(name, ZERO_TOPIC_ID, ErrorCode.unknown_topic_or_partition, reason))
+        elif topic.topic_id in doomed or topic.topic_id in repeated_ids:
+            doomed.pop(topic.topic_id, None)
+            reason = "The provided topic name maps to an ID that was already supplied."
+            responses.append(_refuse(name, topic.topic_id, reason))
+        else:
+            doomed[topic.topic_id] = name
+    results = await context.broker.metadata.delete_topics(doomed)
+    for topic_id, error in results.items():
+        code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
+        responses.append(_result(doomed[topic_id], topic_id, code, message))
+    return DeleteTopicsResponse(responses=responses)
+
+
+def error_response(
+    request: DeleteTopicsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DeleteTopicsResponse:
+    """The answer that refuses every topic."""
+    refused = [(topic.name, topic.topic_id) for topic in request.topics]
+    refused += [(name, ZERO_TOPIC_ID) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[DeletableTopicResult(name=name, topic_id=topic_id, error_code=code) for name, topic_id in refused]
+    )
+
+
+def _wanted(
+    request: DeleteTopicsRequest, responses: list[DeletableTopicResult]
+) -> tuple[list[str], list[TopicId], list[TopicId]]:
+    """Names and ids to delete, and ids given more than once; what can't be meant gets its answer here."""
+    names: list[str] = list(request.topic_names)
+    ids: list[TopicId] = []
+    for topic in request.topics:
+        if topic.name is not None and topic.topic_id != ZERO_TOPIC_ID:
+            reason = "You may not specify both topic name and topic id."
+            responses.append(_refuse(topic.name, TopicId(topic.topic_id), reason))
+        elif topic.name is not None:
+            names.append(topic.name)
+        elif topic.topic_id != ZERO_TOPIC_ID:
+            ids.append(TopicId(topic.topic_id))
+        else:
+            reason = "Neither topic name nor id were specified."
+            responses.append(_refuse(None, ZERO_TOPIC_ID, reason))
+    single_names, repeated_names = _split_repeated(names)
+    single_ids, repeated_ids = _split_repeated(ids)
+    responses += [_refuse(name, ZERO_TOPIC_ID, "Duplicate topic name.") for name in repeated_names]
+    responses += [_refuse(None, topic_id, "Duplicate topic id.") for topic_id in repeated_ids]
+    return single_names, single_ids, repeated_ids
+
+
+def _split_repeated(items: Iterable[T]) -> tuple[list[T], list[T]]:
+    """What occurs once, and what occurs more often, each in order and once."""
+    counts: dict[T, int] = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return [item for item, count in counts.items() if count == 1], [item for item, count in counts.items() if count > 1]
+
+
+def _result(name: str | None, topic_id: TopicId, code: ErrorCode, message: str | None) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
+
+
+def _refuse(name: str | None, topic_id: TopicId, reason: str) -> DeletableTopicResult:
+    return _result(name, topic_id, ErrorCode.invalid_request, reason)

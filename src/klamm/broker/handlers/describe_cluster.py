@@ -1,0 +1,59 @@
+"""DescribeCluster: the cluster's id, its brokers and its controller (KIP-700).
+
+Versions 0 to 2: 1 the type of end point that is asked (KIP-919), 2 fenced brokers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.authorized_operations import CLUSTER_OPERATIONS
+from klamm.broker.nodes import nodes_for
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
+from klamm.protocol.schema.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+ENDPOINT_TYPES: Final = {1: "BROKER", 2: "CONTROLLER"}
+BROKER: Final = 1
+
+
+def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """The brokers; a registered broker is never fenced here, so asking for fenced ones changes nothing.
+
+    Raises MISMATCHED_ENDPOINT_TYPE for who takes this for a controller's listener, UNSUPPORTED_ENDPOINT_TYPE for an
+    unknown type.
+    """
+    if request.endpoint_type not in ENDPOINT_TYPES:
+        reason = f"Unsupported endpoint type {request.endpoint_type}"
+        raise KafkaError(ErrorCode.unsupported_endpoint_type, reason)
+    if request.endpoint_type != BROKER:
+        reason = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+            f"{ENDPOINT_TYPES[request.endpoint_type]}"
+        )
+        raise KafkaError(ErrorCode.mismatched_endpoint_type, reason)
+    image = context.broker.metadata.image
+    response = DescribeClusterResponse(
+        endpoint_type=BROKER,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in nodes_for(context)
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def error_response(
+    request: DescribeClusterRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeClusterResponse:
+    """The answer that refuses the request."""
+    return DescribeClusterResponse(error_code=code, error_message=message)

@@ -1,0 +1,104 @@
+"""DescribeTopicPartitions: topics and their partitions, page by page (KIP-966).
+
+Version 0. Topics come in order of their names; an answer holds at most so many partitions as client and broker
+(`max.request.partition.size.limit`) agree on, and a cursor to where the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from klamm.broker.authorized_operations import TOPIC_OPERATIONS
+from klamm.metadata.image import NO_BROKER, PartitionImage
+from klamm.metadata.topic_name import is_internal, why_invalid
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from klamm.protocol.schema.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from klamm.protocol.types import BrokerId
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The page that begins at the cursor.
+
+    Raises INVALID_REQUEST for a cursor on a topic that was not asked for, or on a negative partition.
+    """
+    image = context.broker.metadata.image
+    cursor = request.cursor
+    first_topic = "" if cursor is None else cursor.topic_name
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None:
+        if asked and first_topic not in asked:
+            reason = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {first_topic}"
+            raise KafkaError(ErrorCode.invalid_request, reason)
+        if cursor.partition_index < 0:
+            reason = f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor.partition_index}"
+            raise KafkaError(ErrorCode.invalid_request, reason)
+    names = sorted(name for name in asked or image.topics if name >= first_topic)
+    remaining = max(min(context.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if remaining == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            # Asked for all topics, Kafka passes over one that has gone meanwhile; here none can have.
+            response.topics.append(_unknown(name))
+            continue
+        first = cursor.partition_index if cursor is not None and name == first_topic else 0
+        page = topic.partitions[first : first + remaining]
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=[_describe(image.brokers, partition) for partition in page],
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+        if first + len(page) < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
+            break
+        remaining -= len(page)
+    return response
+
+
+def error_response(
+    request: DescribeTopicPartitionsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeTopicPartitionsResponse:
+    """The answer that refuses every topic."""
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.unknown_topic_or_partition if why_invalid(name) is None else ErrorCode.invalid_topic_exception
+    return DescribeTopicPartitionsResponseTopic(
+        name=name, error_code=code, is_internal=is_internal(name), topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _describe(brokers: Collection[BrokerId], partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=partition.index,
+        leader_id=partition.leader if partition.leader in brokers else NO_BROKER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        # Eligible leader replicas are what a cluster remembers of an ISR that shrank; one copy has none to remember.
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[broker for broker in partition.replicas if broker not in brokers],
+    )
