@@ -9,7 +9,7 @@ from klamm.config.errors import ConfigurationError
 
 __all__ = ["Listener", "parse_listener"]
 
-# As Kafka's SocketServerConfigs.URI_PARSE_REGEXP: name; a host, which may be empty or an IPv6 address in brackets; port.
+# As Kafka's SocketServerConfigs.URI_PARSE_REGEXP: name; host, which may be empty or an IPv6 address in brackets; port.
 _URI: Final = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
 _MAX_PORT: Final = 65535
