@@ -1,0 +1,117 @@
+"""Where a group stands and where it should go: lag, and what a reset would change."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from klamm.cli.connection import ClusterError, partitions_of, result_of
+from klamm.cli.times import duration, timestamp_ms
+from klamm.errors import KlammError
+
+__all__ = ["ResetPlan", "end_offsets", "lag", "plan_reset"]
+
+PartitionKey: TypeAlias = tuple[str, int]
+
+
+def lag(committed: int | None, log_start: int | None, high_watermark: int | None) -> int | None:
+    """Records between the commit, or the log's start if that came later, and the high watermark; None without a
+    commit."""
+    if committed is None or log_start is None or high_watermark is None:
+        return None
+    return max(0, high_watermark - max(committed, log_start))
+
+
+def end_offsets(
+    arguments: argparse.Namespace, admin: AdminClient, partitions: Collection[PartitionKey]
+) -> dict[PartitionKey, tuple[int, int]]:
+    """(log start offset, high watermark) of each partition; those that are gone are left out."""
+    earliest = list_offsets(arguments, admin, partitions, OffsetSpec.earliest())
+    latest = list_offsets(arguments, admin, partitions, OffsetSpec.latest())
+    return {key: (earliest[key], latest[key]) for key in partitions if key in earliest and key in latest}
+
+
+def list_offsets(
+    arguments: argparse.Namespace, admin: AdminClient, partitions: Collection[PartitionKey], spec: OffsetSpec
+) -> dict[PartitionKey, int]:
+    """The offset of each partition that fits `spec`; partitions that can't be looked up are left out."""
+    if not partitions:
+        return {}
+    futures = admin.list_offsets({TopicPartition(topic, index): spec for topic, index in partitions})
+    found = {}
+    for partition, future in futures.items():
+        try:
+            found[partition.topic, partition.partition] = result_of(arguments, future).offset
+        except ClusterError:
+            continue
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """What a reset changes: for each partition the offset before (None: no commit) and after."""
+
+    changes: Mapping[PartitionKey, tuple[int | None, int]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The plan as rows to show."""
+        return [
+            {"topic": topic, "partition": partition, "from": before, "to": after}
+            for (topic, partition), (before, after) in sorted(self.changes.items())
+        ]
+
+    def topic_partitions(self) -> list[TopicPartition]:
+        """The plan as the client takes it."""
+        return [TopicPartition(topic, index, after) for (topic, index), (_, after) in sorted(self.changes.items())]
+
+
+def plan_reset(arguments: argparse.Namespace, admin: AdminClient, committed: Mapping[PartitionKey, int]) -> ResetPlan:
+    """Where the options of `klamm group reset` would put the group.
+
+    Raises KlammError for a topic that isn't there.
+    """
+    partitions = _scope(arguments, admin, committed)
+    ends = end_offsets(arguments, admin, partitions)
+    missing = [f"{topic}-{index}" for topic, index in partitions if (topic, index) not in ends]
+    if missing:
+        raise ClusterError(f"can't look up {', '.join(missing)}")
+    if arguments.to_earliest:
+        wanted = {key: start for key, (start, _) in ends.items()}
+    elif arguments.to_latest:
+        wanted = {key: end for key, (_, end) in ends.items()}
+    elif arguments.to_offset is not None:
+        wanted = {key: min(max(start, arguments.to_offset), end) for key, (start, end) in ends.items()}
+    else:
+        moment_ms = (
+            timestamp_ms(arguments.to_datetime)
+            if arguments.to_datetime is not None
+            else int((datetime.now() - duration(arguments.by_duration)).timestamp() * 1000)
+        )
+        found = list_offsets(arguments, admin, partitions, OffsetSpec.for_timestamp(moment_ms))
+        # No record is that young: the group goes to the end, as Kafka's tool does.
+        wanted = {key: found[key] if found.get(key, -1) >= 0 else end for key, (_, end) in ends.items()}
+    return ResetPlan({key: (committed.get(key), offset) for key, offset in wanted.items()})
+
+
+def _scope(
+    arguments: argparse.Namespace, admin: AdminClient, committed: Mapping[PartitionKey, int]
+) -> list[PartitionKey]:
+    if not arguments.topic:
+        return sorted(committed)
+    scope: list[PartitionKey] = []
+    for item in arguments.topic:
+        topic, _, indexes = item.partition(":")
+        if indexes:
+            try:
+                scope += [(topic, int(index)) for index in indexes.split(",")]
+            except ValueError:
+                raise KlammError(f"--topic takes TOPIC or TOPIC:PARTITION,..., not {item!r}") from None
+            continue
+        scope += [(topic, index) for index in partitions_of(arguments, admin, topic)]
+    return sorted(set(scope))

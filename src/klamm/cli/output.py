@@ -1,0 +1,59 @@
+"""How a command shows rows: an aligned table, JSON, or tab-separated values."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["add_output_option", "say", "show_rows"]
+
+WIDEST_WITHOUT_TERMINAL: Final = 10_000
+
+
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    """Adds -o."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json", "tsv"),
+        default="table",
+        help="how to show the result (default table)",
+    )
+
+
+def show_rows(arguments: argparse.Namespace, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints rows in the order of `columns`; None is `none` in a table, empty in TSV, null in JSON."""
+    if arguments.output == "json":
+        print(json.dumps([{column: row.get(column) for column in columns} for row in rows], indent=2))
+    elif arguments.output == "tsv":
+        print("\t".join(columns))
+        for row in rows:
+            print("\t".join("" if row.get(column) is None else str(row[column]) for column in columns))
+    else:
+        _show_table(columns, rows)
+
+
+def say(arguments: argparse.Namespace, text: str) -> None:
+    """Says what was done, to people: on stderr when stdout is for machines."""
+    print(text, file=sys.stdout if arguments.output == "table" else sys.stderr)
+
+
+def _show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = WIDEST_WITHOUT_TERMINAL
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        is_number = all(isinstance(row.get(column), int | float | None) for row in rows)
+        table.add_column(
+            column.upper().replace("_", " "), justify="right" if rows and is_number else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*("none" if row.get(column) is None else str(row[column]) for column in columns))
+    console.print(table)

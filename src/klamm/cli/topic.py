@@ -1,0 +1,177 @@
+"""`klamm topic`: create, list, describe, alter, delete."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from klamm.cli.connection import TIMEOUT_S, ClusterError, add_cluster_options, admin_client, result_of, translate
+from klamm.cli.output import add_output_option, say, show_rows
+from klamm.errors import KlammError
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The subcommands of `klamm topic`."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    create = verbs.add_parser("create", help="create a topic")
+    create.add_argument("topic")
+    create.add_argument(
+        "-p", "--partitions", type=int, default=-1, help="how many (default: the broker's num.partitions)"
+    )
+    create.add_argument(
+        "-r", "--replication-factor", type=int, default=-1, help="how many copies (default: the broker's)"
+    )
+    create.add_argument(
+        "-c",
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a topic configuration; may be repeated",
+    )
+
+    listing = verbs.add_parser("list", help="list topics")
+    listing.add_argument("-a", "--all", action="store_true", help="internal topics too")
+
+    describe = verbs.add_parser("describe", help="show a topic's partitions, or its configuration")
+    describe.add_argument("topic")
+    describe.add_argument(
+        "-c", "--configs", action="store_true", help="show the configuration instead of the partitions"
+    )
+
+    alter = verbs.add_parser("alter", help="change a topic's configuration or add partitions")
+    alter.add_argument("topic")
+    alter.add_argument("-p", "--partitions", type=int, help="how many there are to be in all; they never become fewer")
+    alter.add_argument("-c", "--config", action="append", default=[], metavar="KEY=VALUE", help="set; may be repeated")
+    alter.add_argument("-d", "--delete-config", action="append", default=[], metavar="KEY", help="back to the default")
+
+    delete = verbs.add_parser("delete", help="delete topics and all that is in them")
+    delete.add_argument("topics", nargs="+", metavar="topic")
+
+    for verb in (create, listing, describe, alter, delete):
+        add_cluster_options(verb)
+        add_output_option(verb)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs one verb.
+
+    Raises KlammError when the cluster refuses.
+    """
+    verbs = {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}
+    return verbs[arguments.verb](arguments)
+
+
+def _pairs(items: Sequence[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator:
+            raise KlammError(f"{option} takes KEY=VALUE, not {item!r}")
+        pairs[key] = value
+    return pairs
+
+
+def _create(arguments: argparse.Namespace) -> int:
+    new = NewTopic(
+        arguments.topic,
+        num_partitions=arguments.partitions,
+        replication_factor=arguments.replication_factor,
+        config=_pairs(arguments.config, "-c"),
+    )
+    result_of(arguments, admin_client(arguments).create_topics([new])[arguments.topic])
+    say(arguments, f"created topic {arguments.topic}")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    admin = admin_client(arguments)
+    topics = translate(arguments, lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
+    rows = [
+        {
+            "topic": name,
+            "partitions": len(topic.partitions),
+            "replication_factor": max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
+        }
+        for name, topic in sorted(topics.items())
+        if arguments.all or not name.startswith("__")
+    ]
+    show_rows(arguments, ("topic", "partitions", "replication_factor"), rows)
+    return 0
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    admin = admin_client(arguments)
+    if arguments.configs:
+        resource = ConfigResource(ResourceType.TOPIC, arguments.topic)
+        entries = result_of(arguments, admin.describe_configs([resource])[resource])
+        rows = [
+            {"key": key, "value": entry.value, "source": ConfigSource(entry.source).name.lower()}
+            for key, entry in sorted(entries.items())
+        ]
+        show_rows(arguments, ("key", "value", "source"), rows)
+        return 0
+    topic = translate(arguments, lambda: admin.list_topics(topic=arguments.topic, timeout=TIMEOUT_S)).topics[
+        arguments.topic
+    ]
+    if topic.error is not None:
+        raise ClusterError(f"topic {arguments.topic}: {topic.error.str()}")
+    rows = [
+        {
+            "partition": index,
+            "leader": partition.leader,
+            "replicas": ",".join(map(str, partition.replicas)),
+            "isr": ",".join(map(str, partition.isrs)),
+        }
+        for index, partition in sorted(topic.partitions.items())
+    ]
+    show_rows(arguments, ("partition", "leader", "replicas", "isr"), rows)
+    return 0
+
+
+def _alter(arguments: argparse.Namespace) -> int:
+    admin = admin_client(arguments)
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in _pairs(arguments.config, "-c").items()
+    ]
+    entries += [
+        ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in arguments.delete_config
+    ]
+    if not entries and arguments.partitions is None:
+        raise KlammError("nothing to alter: give -p, -c or -d")
+    if entries:
+        resource = ConfigResource(ResourceType.TOPIC, arguments.topic, incremental_configs=entries)
+        result_of(arguments, admin.incremental_alter_configs([resource])[resource])
+    if arguments.partitions is not None:
+        new = NewPartitions(arguments.topic, arguments.partitions)
+        result_of(arguments, admin.create_partitions([new])[arguments.topic])
+    say(arguments, f"altered topic {arguments.topic}")
+    return 0
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    status = 0
+    for topic, future in admin_client(arguments).delete_topics(arguments.topics).items():
+        try:
+            result_of(arguments, future)
+        except ClusterError as error:
+            print(f"klamm: topic {topic}: {error}", file=sys.stderr)
+            status = 1
+        else:
+            say(arguments, f"deleted topic {topic}")
+    return status
