@@ -1,0 +1,30 @@
+"""A metadata service over a real SQLite file, as a broker has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.service import MetadataService
+from klamm.metadata.sqlite_store import SqliteStore
+
+OpenService = Callable[[], AbstractAsyncContextManager[MetadataService]]
+
+
+@pytest.fixture
+def open_service(tmp_path: Path) -> OpenService:
+    """Opens the one service of this test; opening it again is a restart."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[MetadataService]:
+        service = await MetadataService.open(await SqliteStore.open(tmp_path / "metadata.sqlite"), BrokerConfig())
+        try:
+            yield service
+        finally:
+            await service.close()
+
+    return opened

@@ -1,0 +1,346 @@
+"""What a broker can rely on: ids and epochs over restarts, images in order, changes all or none."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klamm.config.broker import BrokerConfig
+from klamm.errors import KlammError
+from klamm.metadata.image import MetadataImage, TopicImage
+from klamm.metadata.service import MetadataService, NewPartitions, NewTopic
+from klamm.metadata.sqlite_store import SqliteStore
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
+
+OpenService = Callable[[], AbstractAsyncContextManager[MetadataService]]
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Runs one scenario on a loop of its own."""
+    asyncio.run(scenario)
+
+
+def epochs(image: MetadataImage, topic: str) -> list[LeaderEpoch]:
+    """The leader epochs of a topic's partitions."""
+    return [partition.leader_epoch for partition in image.topics[topic].partitions]
+
+
+def test_ids_outlive_the_process(open_service: OpenService) -> None:
+    """A restart finds the cluster id, topic ids and configs that the first start made."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            await service.create_topics([NewTopic("t", partitions=2, configs={"retention.ms": "5"})])
+            first = service.image
+        async with open_service() as service:
+            assert service.image == first
+            await service.start_broker("h", 9092)
+            assert service.image.cluster_id == first.cluster_id
+            assert service.image.topics["t"].topic_id == first.topics["t"].topic_id
+        assert len(first.cluster_id) == 22
+        assert len(base64.urlsafe_b64decode(first.cluster_id + "==")) == 16
+
+    run(scenario())
+
+
+def test_every_start_raises_the_leader_epochs(open_service: OpenService) -> None:
+    """By one, for every partition; a client that was ahead of a shortened log notices by it (KIP-320)."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            await service.create_topics([NewTopic("t", partitions=3)])
+            assert epochs(service.image, "t") == [0, 0, 0]
+        for start in range(1, 4):
+            async with open_service() as service:
+                await service.start_broker("h", 9092)
+                assert epochs(service.image, "t") == [start] * 3
+
+    run(scenario())
+
+
+def test_a_leader_epoch_is_never_below_what_the_log_has_seen(open_service: OpenService) -> None:
+    """A log that is ahead of the store sets the lowest epoch; one that is behind changes nothing."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            await service.create_topics([NewTopic("t", partitions=3)])
+        async with open_service() as service:
+            minimum = {TopicPartition("t", PartitionIndex(0)): 7, TopicPartition("t", PartitionIndex(1)): 1}
+            await service.start_broker("h", 9092, minimum_leader_epochs=minimum)
+            assert epochs(service.image, "t") == [7, 1, 1]
+
+    run(scenario())
+
+
+def test_a_start_leaves_partitions_that_others_lead_alone(tmp_path: Path) -> None:
+    """Two brokers on one store: each raises its own."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        one = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(1)))
+        two = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(2)))
+        await one.start_broker("a", 1)
+        await two.start_broker("b", 2)
+        await one.create_topics([NewTopic("t", assignments=[(0, [1, 2]), (1, [2, 1])])])
+        await two.start_broker("b", 2)
+        assert epochs(one.image, "t") == [0, 1]
+        assert one.image is not two.image
+        assert one.image == two.image
+        assert one.image.controller_id == 1
+        await store.close()
+
+    run(scenario())
+
+
+def test_every_start_has_a_higher_broker_epoch(open_service: OpenService) -> None:
+    """The registration is made anew, also with the same address, so an old life can be told from a new one."""
+
+    async def scenario() -> None:
+        seen = []
+        for _ in range(3):
+            async with open_service() as service:
+                broker = await service.start_broker("h", 9092, "rack")
+                assert service.image.brokers == {1: broker}
+                assert (broker.host, broker.port, broker.rack) == ("h", 9092, "rack")
+                seen.append(broker.epoch)
+        assert seen == sorted(set(seen))
+
+    run(scenario())
+
+
+def test_the_cluster_id_of_the_data_directory_is_taken_over_and_held_to(open_service: OpenService) -> None:
+    """A store and a data directory of two clusters don't go together."""
+    given = "MkU3OEVBNTcwNTJENDM2Qk"
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092, cluster_id=given)
+            assert service.image.cluster_id == given
+        async with open_service() as service:
+            await service.start_broker("h", 9092, cluster_id=given)
+            with pytest.raises(KlammError, match=given):
+                await service.start_broker("h", 9092, cluster_id="another")
+
+    run(scenario())
+
+
+def test_subscribers_see_each_image_in_order_before_the_answer(open_service: OpenService) -> None:
+    """One call per change, old and new, in the order of subscription; a failing one stops nobody."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            seen: list[tuple[str, MetadataImage, MetadataImage]] = []
+
+            def fail(old: MetadataImage, new: MetadataImage) -> None:
+                raise RuntimeError("a full disk")
+
+            service.subscribe(lambda old, new: seen.append(("first", old, new)))
+            service.subscribe(fail)
+            service.subscribe(lambda old, new: seen.append(("second", old, new)))
+            start = service.image
+
+            async def create(name: str) -> None:
+                await service.create_topics([NewTopic(name)])
+                assert name in seen[-1][2].topics
+
+            await asyncio.gather(*(create(f"t{number}") for number in range(5)))
+            assert [who for who, _, _ in seen] == ["first", "second"] * 5
+            chain = [(old, new) for who, old, new in seen if who == "first"]
+            assert chain[0][0] is start
+            assert all(earlier[1] is later[0] for earlier, later in pairwise(chain))
+            assert chain[-1][1] is service.image
+
+    run(scenario())
+
+
+def test_a_request_without_effect_writes_nothing(open_service: OpenService) -> None:
+    """Refused, only validated, or already so: the revision stands still and nobody is called."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            await service.create_topics([NewTopic("t", configs={"retention.ms": "5"})])
+            before = service.image
+            await service.create_topics([NewTopic("t")])
+            await service.create_topics([NewTopic("new")], validate_only=True)
+            await service.create_partitions([NewPartitions(topic="t", count=5)], validate_only=True)
+            await service.alter_configs({(2, "t"): {"retention.ms": "5", "segment.ms": None}})
+            await service.delete_topics([TopicId(bytes(16))])
+            await service.ensure_topic(NewTopic("t"))
+            assert service.image is before
+
+    run(scenario())
+
+
+def test_the_same_topic_is_created_once(open_service: OpenService) -> None:
+    """Of several clients one creates it, the others hear that it exists."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            outcomes = await asyncio.gather(*(service.create_topics([NewTopic("t")]) for _ in range(5)))
+            results = [outcome["t"] for outcome in outcomes]
+            assert sum(isinstance(result, TopicImage) for result in results) == 1
+            refused = [result.code for result in results if isinstance(result, KafkaError)]
+            assert refused == [ErrorCode.topic_already_exists] * 4
+
+    run(scenario())
+
+
+def test_two_brokers_never_create_colliding_topics(tmp_path: Path) -> None:
+    """The slower one's transaction fails, and it decides again on what it has learnt meanwhile."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        one = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(1)))
+        two = await MetadataService.open(store, BrokerConfig(node_id=BrokerId(2)))
+        await one.start_broker("a", 1)
+        for round_number in range(20):
+            names = [f"a.b{round_number}", f"a_b{round_number}"]
+            outcomes = await asyncio.gather(
+                one.create_topics([NewTopic(names[0])]), two.create_topics([NewTopic(names[1])])
+            )
+            results = [outcomes[0][names[0]], outcomes[1][names[1]]]
+            refused = [result for result in results if isinstance(result, KafkaError)]
+            assert [error.code for error in refused] == [ErrorCode.invalid_topic_exception]
+        assert len(one.image.topics) == 20
+        assert one.image == two.image
+        await store.close()
+
+    run(scenario())
+
+
+def test_an_ensured_topic_is_there_whoever_made_it(open_service: OpenService) -> None:
+    """Callers that come together all get the one topic; what can't be made is an error."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR"):
+                await service.ensure_topic(NewTopic("__consumer_offsets"))
+            await service.start_broker("h", 9092)
+            wish = NewTopic("__consumer_offsets", partitions=2, configs={"cleanup.policy": "compact"})
+            topics = await asyncio.gather(*(service.ensure_topic(wish) for _ in range(4)))
+            assert all(topic is topics[0] for topic in topics)
+            assert topics[0].is_internal
+            assert topics[0].configs == {"cleanup.policy": "compact"}
+
+    run(scenario())
+
+
+def test_a_topic_that_is_made_again_is_another_topic(open_service: OpenService) -> None:
+    """Its id tells; nothing of the old one is left."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            await service.create_topics([NewTopic("t", partitions=3, configs={"retention.ms": "5"})])
+            old = service.image.topics["t"]
+            assert await service.delete_topics([old.topic_id]) == {old.topic_id: None}
+            await service.create_topics([NewTopic("t", partitions=1)])
+            new = service.image.topics["t"]
+            assert new.topic_id != old.topic_id
+            assert len(new.partitions) == 1
+            assert not new.configs
+            assert service.image.topics_by_id == {new.topic_id: new}
+
+    run(scenario())
+
+
+def test_config_overrides_are_set_and_unset_together(open_service: OpenService) -> None:
+    """None unsets; a resource that doesn't exist changes nothing anywhere."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            await service.create_topics([NewTopic("t", configs={"retention.ms": "5"})])
+            changes: dict[tuple[int, str], dict[str, str | None]] = {
+                (2, "t"): {"retention.ms": None, "segment.ms": "7"},
+                (4, ""): {"log.retention.ms": "1"},
+                (32, "group/with slashes"): {"consumer.session.timeout.ms": "50000"},
+            }
+            await service.alter_configs(changes)
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await service.alter_configs({(4, ""): {"log.retention.ms": "2"}, (2, "?"): {"segment.ms": "7"}})
+        async with open_service() as service:
+            image = service.image
+            assert image.config_overrides(2, "t") == {"segment.ms": "7"}
+            assert image.config_overrides(4, "") == {"log.retention.ms": "1"}
+            assert image.config_overrides(32, "group/with slashes") == {"consumer.session.timeout.ms": "50000"}
+            assert image.config_overrides(4, "1") == {}
+            assert image.config_overrides(2, "?") == {}
+            await service.alter_configs({(4, ""): {"log.retention.ms": None}})
+            assert (4, "") not in service.image.configs
+
+    run(scenario())
+
+
+def test_no_producer_id_is_given_twice(open_service: OpenService) -> None:
+    """Not to callers that come together, and not over restarts."""
+
+    async def scenario() -> None:
+        given: list[int] = []
+        for _ in range(3):
+            async with open_service() as service:
+                given += await asyncio.gather(*(service.next_producer_id() for _ in range(1100)))
+                given += await service.allocate_producer_ids(10)
+        assert len(set(given)) == len(given) == 3330
+        assert min(given) == 0
+
+    run(scenario())
+
+
+DISK_FULL = """
+import asyncio, resource, signal, sys
+from pathlib import Path
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.service import MetadataService, NewTopic
+from klamm.metadata.sqlite_store import SqliteStore
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+async def scenario():
+    path = Path(sys.argv[1])
+    service = await MetadataService.open(await SqliteStore.open(path), BrokerConfig())
+    await service.start_broker("h", 9092)
+    await service.create_topics([NewTopic("before")])
+    image = service.image
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    written = Path(str(path) + "-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written + 100, resource.RLIM_INFINITY))
+    for _ in range(2):
+        try:
+            await service.create_topics([NewTopic("during", partitions=100)])
+        except KafkaError as error:
+            assert error.code == ErrorCode.kafka_storage_error, error
+        else:
+            raise AssertionError("the disk was full")
+        assert service.image is image
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await service.create_topics([NewTopic("after")])
+    await service.close()
+    service = await MetadataService.open(await SqliteStore.open(path), BrokerConfig())
+    assert service.image.topics.keys() == {"before", "after"}
+    await service.close()
+
+asyncio.run(scenario())
+"""
+
+
+def test_a_full_disk_fails_the_change_and_nothing_else(tmp_path: Path) -> None:
+    """KAFKA_STORAGE_ERROR, the image stays as it was, and once there is room again changes go on."""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    subprocess.run([sys.executable, "-c", DISK_FULL, str(tmp_path / "s")], check=True)

@@ -1,0 +1,214 @@
+"""The store of a single node keeps the promises of `MetadataStore`."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from klamm.metadata.sqlite_store import SqliteStore
+from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Runs one scenario on a loop of its own."""
+    asyncio.run(scenario)
+
+
+def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
+    """Values and revisions outlive the store object, and keys come in order."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        assert await store.transact({}, [Change("b", b"1"), Change("a", b"2")]) == 1
+        assert await store.transact({"b": 1}, [Change("b", b"3")]) == 2
+        await store.close()
+        store = await SqliteStore.open(tmp_path / "s")
+        snapshot = await store.watch(lambda commit: None)
+        assert snapshot.revision == 2
+        assert list(snapshot.entries.items()) == [("a", Versioned(b"2", 1, 1)), ("b", Versioned(b"3", 1, 2))]
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_removed_key_is_created_anew(tmp_path: Path) -> None:
+    """The create revision is what tells two lives of a key apart."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        await store.transact({}, [Change("k", b"1")])
+        await store.transact({}, [Change("k", None)])
+        await store.transact({"k": 0}, [Change("k", b"1")])
+        assert (await store.watch(lambda commit: None)).entries == {"k": Versioned(b"1", 3, 3)}
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_condition_that_does_not_hold_changes_nothing(tmp_path: Path) -> None:
+    """All or nothing, the revision included."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        await store.transact({}, [Change("k", b"1")])
+        for condition in ({"k": 0}, {"k": 2}, {"other": 1}, {"k": 1, "other": 5}):
+            with pytest.raises(ConditionFailed):
+                await store.transact(condition, [Change("k", b"2"), Change("other", b"2")])
+        snapshot = await store.watch(lambda commit: None)
+        assert snapshot.revision == 1
+        assert snapshot.entries == {"k": Versioned(b"1", 1, 1)}
+        await store.close()
+
+    run(scenario())
+
+
+def test_watchers_see_every_commit_once_in_order_before_its_answer(tmp_path: Path) -> None:
+    """Transactions begun together are seen by all watchers in the order of their revisions."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        await store.transact({}, [Change("before", b"")])
+        seen: list[Commit] = []
+        also_seen: list[Commit] = []
+        assert (await store.watch(seen.append)).revision == 1
+        await store.watch(also_seen.append)
+
+        async def write(number: int) -> None:
+            revision = await store.transact({}, [Change(f"k{number}", b"%d" % number)])
+            assert any(commit.revision == revision for commit in seen)
+
+        await asyncio.gather(*(write(number) for number in range(50)))
+        assert [commit.revision for commit in seen] == list(range(2, 52))
+        assert seen == also_seen
+        assert seen[0].entries == {"k0": Versioned(b"0", 2, 2)}
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_failed_condition_comes_after_the_commit_that_caused_it_was_seen(tmp_path: Path) -> None:
+    """So that who lost can decide again on what it has watched."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        seen: list[Commit] = []
+        await store.watch(seen.append)
+        winner = asyncio.ensure_future(store.transact({"k": 0}, [Change("k", b"1")]))
+        await asyncio.sleep(0)
+        with pytest.raises(ConditionFailed):
+            await store.transact({"k": 0}, [Change("k", b"2")])
+        assert [commit.revision for commit in seen] == [1]
+        assert await winner == 1
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_cancelled_callers_commit_is_still_seen(tmp_path: Path) -> None:
+    """The transaction was on its way; whoever watches must not miss it."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        seen: list[Commit] = []
+        await store.watch(seen.append)
+        caller = asyncio.ensure_future(store.transact({}, [Change("k", b"1")]))
+        await asyncio.sleep(0)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await store.transact({}, [Change("l", b"1")])
+        assert [commit.revision for commit in seen] == [1, 2]
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_watcher_that_fails_fails_the_call_and_not_the_store(tmp_path: Path) -> None:
+    """The caller hears of it instead of waiting forever; what was committed is committed."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+
+        def fail(commit: Commit) -> None:
+            raise RuntimeError("no")
+
+        await store.watch(fail)
+        with pytest.raises(RuntimeError, match="no"):
+            await store.transact({}, [Change("k", b"1")])
+        assert (await store.watch(lambda commit: None)).entries.keys() == {"k"}
+        await store.close()
+
+    run(scenario())
+
+
+def test_closing_finishes_what_was_begun_and_refuses_the_rest(tmp_path: Path) -> None:
+    """Closing twice is fine."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        begun = asyncio.ensure_future(store.transact({}, [Change("k", b"1")]))
+        await asyncio.sleep(0)
+        await asyncio.gather(store.close(), store.close())
+        assert await begun == 1
+        with pytest.raises(MetadataStoreError, match="closed"):
+            await store.transact({}, [Change("k", b"2")])
+
+    run(scenario())
+
+
+def test_a_store_in_use_is_not_opened_again(tmp_path: Path) -> None:
+    """Two brokers on one file would each decide on half of what happens."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        with pytest.raises(MetadataStoreError, match="in use by another process"):
+            await SqliteStore.open(tmp_path / "s")
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    """And left as it is."""
+    path = tmp_path / "s"
+    path.write_bytes(b"surely not a database" * 100)
+
+    async def scenario() -> None:
+        with pytest.raises(MetadataStoreError, match=r"cannot open the metadata store .*not a database"):
+            await SqliteStore.open(path)
+
+    run(scenario())
+    assert path.read_bytes() == b"surely not a database" * 100
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The error says which file could not be opened."""
+
+    async def scenario() -> None:
+        with pytest.raises(MetadataStoreError, match="nowhere"):
+            await SqliteStore.open(tmp_path / "nowhere" / "s")
+
+    run(scenario())
+
+
+def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    """An older program must not write what it can't read."""
+
+    async def make() -> None:
+        await (await SqliteStore.open(tmp_path / "s")).close()
+
+    run(make())
+    connection = sqlite3.connect(tmp_path / "s")
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+
+    async def scenario() -> None:
+        with pytest.raises(MetadataStoreError, match="has format 2; this klamm knows 1"):
+            await SqliteStore.open(tmp_path / "s")
+
+    run(scenario())
