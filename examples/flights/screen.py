@@ -1,0 +1,106 @@
+"""What the demo shows while it runs: six lanes and what happened, live on a terminal, as plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from examples.flights.watch import Watcher
+
+__all__ = ["Screen"]
+
+BAR_WIDTH: Final = 24
+PLAIN_INTERVAL_S: Final = 5.0
+MEMBER_STYLES: Final = {"member-1": "cyan", "member-2": "magenta", "member-3": "green"}
+
+
+class Screen:
+    """Shows the lanes again and again, and each event once, when it happens."""
+
+    def __init__(self, watcher: Watcher, queue: str, spark: str) -> None:
+        self._watcher = watcher
+        self._queue = queue
+        self._spark = spark
+        self._console = Console(highlight=False, soft_wrap=False)
+        self._events: list[str] = []
+        self._began_s = time.monotonic()
+        self._plain_shown_s = self._began_s
+        self._live = (
+            Live(console=self._console, refresh_per_second=5, transient=True) if self._console.is_terminal else None
+        )
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._console.print(self._lanes())
+
+    def say(self, text: str) -> None:
+        """An event: it stays on the screen."""
+        self._console.print(Text.assemble((f"{time.monotonic() - self._began_s:6.1f} s  ", "dim"), text))
+
+    def show(self, moment_ms: int | None) -> None:
+        """The lanes as they are now; `moment_ms` is the replay's clock."""
+        title = "" if moment_ms is None else datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%d %B %Y")
+        if self._live is not None:
+            self._live.update(Group(self._lanes(title)))
+        elif time.monotonic() - self._plain_shown_s >= PLAIN_INTERVAL_S:
+            self._plain_shown_s = time.monotonic()
+            for line in self._plain_lanes(title):
+                self._console.print(line)
+
+    def _lanes(self, title: str = "") -> Table:
+        table = Table(title=title or None, title_justify="left", title_style="bold", pad_edge=False, expand=False)
+        table.add_column("partition", justify="right")
+        table.add_column("records written: keys are carriers, so partitions differ")
+        table.add_column("written/s", justify="right")
+        table.add_column(f"{self._queue}: owner")
+        table.add_column("read/s", justify="right")
+        table.add_column("lag", justify="right")
+        table.add_column(f"{self._spark}: read/s", justify="right")
+        table.add_column("lag", justify="right")
+        lanes = self._watcher.latest.lanes
+        largest = max(1, *(lane.high_watermark for lane in lanes))
+        for index, lane in enumerate(lanes):
+            bar = "━" * round(BAR_WIDTH * lane.high_watermark / largest)
+            style = MEMBER_STYLES.get(lane.owner or "", "red")
+            table.add_row(
+                str(index),
+                Text.assemble((f"{bar:<{BAR_WIDTH}}", style), f" {lane.high_watermark:>8,}"),
+                f"{self._watcher.rate(index, None):,.0f}",
+                Text(lane.owner or "nobody", style),
+                f"{self._watcher.rate(index, self._queue):,.0f}",
+                _number(lane.lag(self._queue)),
+                f"{self._watcher.rate(index, self._spark):,.0f}",
+                _number(lane.lag(self._spark)),
+            )
+        return table
+
+    def _plain_lanes(self, title: str) -> list[str]:
+        lines = [title] if title else []
+        for index, lane in enumerate(self._watcher.latest.lanes):
+            lines.append(
+                f"  partition {index}: {lane.high_watermark:>7,} written, {self._watcher.rate(index, None):>6,.0f}/s"
+                f" | {self._queue}: {lane.owner or 'nobody':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
+                f" lag {_number(lane.lag(self._queue)):>6}"
+                f" | {self._spark}: {self._watcher.rate(index, self._spark):>6,.0f}/s,"
+                f" lag {_number(lane.lag(self._spark)):>6}"
+            )
+        return lines
+
+
+def _number(value: int | None) -> str:
+    return "none" if value is None else f"{value:,}"
