@@ -43,6 +43,7 @@ from klamm.protocol.types import LeaderEpoch, PartitionIndex
 from klamm.runtime import error_responses as errors
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.ports import CoordinatorLog, Ids, Promises, Timers, WallClock
+from klamm.runtime.record_serde import GroupRecordSerde
 
 __all__ = ["Answer", "GroupCoordinator"]
 
@@ -74,6 +75,7 @@ class GroupCoordinator:
         self._partition_count = 0
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             lambda: GroupShard(config, ids.member_id),
+            serde=GroupRecordSerde(),
             log=log,
             timers=timers,
             wall_clock=wall_clock,

@@ -78,8 +78,8 @@ class Result:
 
     __slots__ = ("atomic", "events", "on_append", "on_commit", "on_failure", "records", "replies", "timers")
 
-    def __init__(self, records: Sequence[CoordinatorRecord] = (), *, atomic: bool = True) -> None:
-        self.records = records
+    def __init__(self, *, atomic: bool = True) -> None:
+        self.records: list[CoordinatorRecord] = []
         self.atomic = atomic
         self.replies: list[tuple[Ticket, Message]] = []
         self.timers: list[tuple[TimerKey, int | None]] = []

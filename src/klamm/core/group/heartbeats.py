@@ -1,0 +1,60 @@
+"""What keeps a member in its group, and what its silence does.
+
+After Apache Kafka's `GroupMetadataManager.classicGroupHeartbeat` and `expireClassicGroupMemberHeartbeat`.
+"""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.config import GroupConfig
+from klamm.core.group.rebalance import answer_parked_requests, complete_join, prepare_rebalance
+from klamm.core.group.registry import GroupRegistry
+from klamm.core.group.states import GroupState
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.types import Millis
+
+__all__ = ["heartbeat", "on_session_timer"]
+
+
+def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) -> Result:
+    """Begin the member's session anew; while members gather, tell it to join again.
+
+    Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
+    """
+    group = groups.find(request.group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.unknown_member_id)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise KafkaError(ErrorCode.illegal_generation)
+    result = Result()
+    result.timers.append((member.session_timer, member.session_timeout_ms))
+    is_gathering = group.state is GroupState.PREPARING_REBALANCE
+    code = ErrorCode.rebalance_in_progress if is_gathering else ErrorCode.none
+    result.replies.append((ticket, HeartbeatResponse(error_code=code)))
+    return result
+
+
+def on_session_timer(
+    group: ClassicGroup, member_id: str, config: GroupConfig, result: Result, now: Millis
+) -> None:
+    """A member, or somebody who was given a member id, was not heard of in time: go on without."""
+    if member_id in group.pending_join:
+        group.remove(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+            complete_join(group, result, now)
+        return
+    member = group.members.get(member_id)
+    if member is None or member.is_alive_while_waiting:
+        return
+    # A new member may still be waiting in its JoinGroup: if it is there, it will try again.
+    answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
+    group.remove(member_id)
+    result.events.append(f"group {group.group_id} lost member {member_id}: no heartbeat for {member.session_timeout_ms} ms")
+    if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        prepare_rebalance(group, f"member {member_id} was not heard of in time", config, result, now)
+    elif group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+        complete_join(group, result, now)

@@ -1,0 +1,194 @@
+"""How a rebalance of a classic group begins, gathers its members, and raises the generation.
+
+A rebalance has two halves. In PreparingRebalance every member's JoinGroup is parked until all have joined or the time is up; then the
+generation rises, everybody learns of it, and the group is CompletingRebalance until the leader's SyncGroup brings the assignments
+(`syncs.py`). The first rebalance of an empty group waits a little for more members, since each newcomer would cost another one.
+
+The functions write what follows into the result they are given. After Apache Kafka's `GroupMetadataManager`: `prepareRebalance`,
+`maybeCompleteJoinPhase`, `completeClassicGroupJoin`, `tryCompleteInitialRebalanceElseSchedule`.
+"""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.contract import Result, TimerKey
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.config import GroupConfig
+from klamm.core.group.member import Member
+from klamm.core.group.records import group_metadata_record
+from klamm.core.group.states import GroupEvent, GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+from klamm.protocol.types import Millis
+
+__all__ = [
+    "answer_parked_requests",
+    "answer_syncs",
+    "complete_join",
+    "join_response",
+    "join_timer",
+    "maybe_complete_join",
+    "on_join_timer",
+    "prepare_or_complete",
+    "prepare_rebalance",
+    "sync_timer",
+]
+
+
+def join_timer(group_id: str) -> TimerKey:
+    """Names the timer that ends the wait for members to join."""
+    return ("join", group_id)
+
+
+def sync_timer(group_id: str) -> TimerKey:
+    """Names the timer that ends the wait for members to ask for their assignment."""
+    return ("sync", group_id)
+
+
+def prepare_or_complete(group: ClassicGroup, reason: str, config: GroupConfig, result: Result, now: Millis) -> None:
+    """Begin a rebalance; if one is gathering members already, see whether it has them all."""
+    if group.state is GroupState.PREPARING_REBALANCE:
+        maybe_complete_join(group, result, now)
+    else:
+        prepare_rebalance(group, reason, config, result, now)
+
+
+def prepare_rebalance(group: ClassicGroup, reason: str, config: GroupConfig, result: Result, now: Millis) -> None:
+    """Begin a rebalance: everybody has to join again. The group is Empty, CompletingRebalance or Stable."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        drop_assignments(group, ErrorCode.rebalance_in_progress, result)
+    group.pending_sync.clear()
+    result.cancel(sync_timer(group.group_id))
+    is_initial = group.state is GroupState.EMPTY
+    group.move(GroupEvent.REBALANCE_STARTED, now)
+    result.events.append(f"group {group.group_id} rebalances from generation {group.generation}: {reason}")
+    if is_initial:
+        group.initial_delay_ms = config.initial_rebalance_delay_ms
+        group.initial_remaining_ms = max(group.rebalance_timeout_ms - group.initial_delay_ms, 0)
+        result.arm(join_timer(group.group_id), group.initial_delay_ms)
+    elif group.has_all_members_joined:
+        complete_join(group, result, now)
+    else:
+        result.arm(join_timer(group.group_id), group.rebalance_timeout_ms)
+
+
+def maybe_complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
+    """End the gathering if everybody has joined; an initial rebalance ends with its delay only."""
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.previous_state is not GroupState.EMPTY
+        and group.has_all_members_joined
+    ):
+        complete_join(group, result, now)
+
+
+def on_join_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
+    """The wait for members is over, unless it is an initial one that newcomers have earned an extension."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    remaining_ms = group.initial_remaining_ms
+    if remaining_ms is not None and group.new_member_added and remaining_ms != 0:
+        group.new_member_added = False
+        delay_ms = min(config.initial_rebalance_delay_ms, remaining_ms)
+        group.initial_remaining_ms = max(remaining_ms - group.initial_delay_ms, 0)
+        group.initial_delay_ms = delay_ms
+        result.arm(join_timer(group.group_id), delay_ms)
+    else:
+        complete_join(group, result, now)
+
+
+def complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
+    """End the gathering: drop the dynamic members that did not join, raise the generation, tell everybody.
+
+    Without any member left the group becomes Empty, which the log must know. If members are left and none of them has joined (they
+    are static), the wait begins anew: their session timeouts will clear the way.
+    """
+    result.cancel(join_timer(group.group_id))
+    group.initial_remaining_ms = None
+    missing = [
+        member for member in group.members.values() if member.join_ticket is None and not member.is_static
+    ]
+    for member in missing:
+        group.remove(member.member_id)
+        result.cancel(member.session_timer)
+        result.events.append(f"group {group.group_id} lost member {member.member_id}: it did not join again in time")
+    if group.members and not group.elect_joined_leader():
+        result.arm(join_timer(group.group_id), group.rebalance_timeout_ms)
+        return
+    group.start_generation(now)
+    if not group.members:
+        result.records.append(group_metadata_record(group.group_id, group.metadata_with({})))
+        result.events.append(f"group {group.group_id} is empty at generation {group.generation}")
+        return
+    result.events.append(
+        f"group {group.group_id} has generation {group.generation} with {len(group.members)} members,"
+        f" protocol {group.protocol_name}, leader {group.leader_id}"
+    )
+    for member in group.members.values():
+        ticket = group.park_join(member, None)
+        if ticket is not None:
+            result.reply(ticket, join_response(group, member))
+        result.arm(member.session_timer, member.session_timeout_ms)
+        member.is_new = False
+        group.pending_sync.add(member.member_id)
+    result.arm(sync_timer(group.group_id), group.rebalance_timeout_ms)
+
+
+def join_response(group: ClassicGroup, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
+    """What a member learns of the present generation; only the leader learns of the others."""
+    is_leader = group.leader_id == member.member_id
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        skip_assignment=skip_assignment,
+        member_id=member.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=each.member_id,
+                group_instance_id=each.group_instance_id,
+                metadata=each.metadata(group.protocol_name),
+            )
+            for each in group.members.values()
+        ]
+        if is_leader
+        else [],
+    )
+
+
+def drop_assignments(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
+    """Take the assignments back and let those who wait for one know why."""
+    for member in group.members.values():
+        member.assignment = b""
+    answer_syncs(group, code, result)
+
+
+def answer_syncs(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
+    """Answer all parked SyncGroup requests, with the assignments if there is no error; sessions start anew.
+
+    A session that ran out while its member waited has no timer any more, so each one gets a new one here.
+    """
+    is_error = code is not ErrorCode.none
+    for member in group.members.values():
+        if member.sync_ticket is not None:
+            response = SyncGroupResponse(
+                error_code=code,
+                protocol_type=None if is_error else group.protocol_type,
+                protocol_name=None if is_error else group.protocol_name,
+                assignment=member.assignment,
+            )
+            result.reply(member.sync_ticket, response)
+            member.sync_ticket = None
+            result.arm(member.session_timer, member.session_timeout_ms)
+
+
+def answer_parked_requests(group: ClassicGroup, member: Member, code: ErrorCode, result: Result) -> None:
+    """Send a member's parked requests away, before it leaves the group or is fenced."""
+    ticket = group.park_join(member, None)
+    if ticket is not None:
+        member_id = "" if code is ErrorCode.unknown_member_id else member.member_id
+        result.reply(ticket, JoinGroupResponse(member_id=member_id, error_code=code))
+    if member.sync_ticket is not None:
+        result.reply(member.sync_ticket, SyncGroupResponse(error_code=code))
+        member.sync_ticket = None

@@ -1,0 +1,49 @@
+"""The groups of a shard, each in the round it is in now.
+
+The store knows every group that exists; a round is made from it when somebody first asks, and is kept while the group exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.store import GroupStore
+
+__all__ = ["GroupRegistry"]
+
+
+class GroupRegistry:
+    """Volatile rounds over the durable store."""
+
+    __slots__ = ("_rounds", "store")
+
+    def __init__(self, store: GroupStore) -> None:
+        self.store = store
+        self._rounds: dict[str, ClassicGroup] = {}
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """The group, or None if there is none of that id."""
+        group = self._rounds.get(group_id)
+        if group is None and group_id in self.store.groups:
+            group = self._rounds[group_id] = self._from_store(group_id)
+        return group
+
+    def peek(self, group_id: str) -> ClassicGroup:
+        """The group, which exists, for a look only: nothing is kept of a round that nobody has asked for before."""
+        return self._rounds.get(group_id) or self._from_store(group_id)
+
+    def install(self, group: ClassicGroup) -> None:
+        """Keep the round of a group that has just come into being."""
+        self._rounds[group.group_id] = group
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone."""
+        self._rounds.pop(group_id, None)
+
+    def rounds(self) -> Iterator[ClassicGroup]:
+        """All rounds that somebody has asked for."""
+        return iter(self._rounds.values())
+
+    def _from_store(self, group_id: str) -> ClassicGroup:
+        return ClassicGroup.from_metadata(group_id, self.store.groups[group_id])

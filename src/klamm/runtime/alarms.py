@@ -1,0 +1,165 @@
+"""Named timers of all shards over one alarm of the port, cheap to move, and lenient with clients after a stall.
+
+Theory of operation. A heartbeat moves its member's session alarm, tens of thousands of times a second, so moving an alarm to a later
+time touches nothing but its deadline: the heap still holds the old time, and when that comes up the alarm is put back. Only an alarm
+that moves to an earlier time is entered anew. A cancelled one stays in the heap until its time and is dropped then.
+
+Deadlines lie on a clock of the time that the event loop has been able to listen. The queue wakes twice a second; if it wakes late, the
+loop was stalled (a stopped process, a slow disk), and nobody could have been heard: that time is taken off the clock, which extends all
+deadlines by the stall, and nothing fires before the sockets have been read. For the same reason alarms that are due fire one turn
+of the loop later than they could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final
+
+from klamm.core.coordinator.contract import TimerKey
+from klamm.runtime.ports import Cancellable, Timers
+
+__all__ = ["AlarmQueue", "Alarms"]
+
+TICK_MS: Final = 500.0
+"""The queue wakes at least so often, which is how well it can measure a stall."""
+STALL_MS: Final = 500.0
+"""A wake-up later than this is a stall; less is the loop being busy."""
+
+
+class _Alarm:
+    __slots__ = ("deadline_ms", "key", "owner", "queued_at_ms")
+
+    def __init__(self, owner: Alarms, key: TimerKey) -> None:
+        self.owner = owner
+        self.key = key
+        self.deadline_ms: float | None = None
+        self.queued_at_ms: float | None = None
+
+
+class Alarms:
+    """The alarms of one shard; `fire` is called with the key of an alarm that has run out."""
+
+    __slots__ = ("_alarms", "_queue", "fire")
+
+    def __init__(self, queue: AlarmQueue, fire: Callable[[TimerKey], None]) -> None:
+        self._queue = queue
+        self._alarms: dict[TimerKey, _Alarm] = {}
+        self.fire = fire
+
+    def arm(self, key: TimerKey, delay_ms: float) -> None:
+        """Fire after the delay, instead of any time named before."""
+        alarm = self._alarms.get(key)
+        if alarm is None:
+            alarm = self._alarms[key] = _Alarm(self, key)
+        self._queue.set_deadline(alarm, delay_ms)
+
+    def cancel(self, key: TimerKey) -> None:
+        """Do not fire; harmless if the alarm is not armed."""
+        alarm = self._alarms.pop(key, None)
+        if alarm is not None:
+            alarm.deadline_ms = None
+
+    def cancel_all(self) -> None:
+        """Fire nothing any more."""
+        for alarm in self._alarms.values():
+            alarm.deadline_ms = None
+        self._alarms.clear()
+
+    def forget(self, key: TimerKey) -> None:
+        """The alarm is about to fire."""
+        del self._alarms[key]
+
+    def __len__(self) -> int:
+        return len(self._alarms)
+
+
+class AlarmQueue:
+    """All alarms of one runtime."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._heap: list[tuple[float, int, _Alarm]] = []
+        self._order = count()
+        self._stalled_ms = 0.0
+        self._wake_up: Cancellable | None = None
+        self._wake_up_at_ms = 0.0
+        self._sockets_read = False
+
+    def set_deadline(self, alarm: _Alarm, delay_ms: float) -> None:
+        """Move an alarm: for `Alarms`."""
+        deadline_ms = self._timers.now_ms() - self._stalled_ms + delay_ms
+        alarm.deadline_ms = deadline_ms
+        queued_at_ms = alarm.queued_at_ms
+        if queued_at_ms is None or deadline_ms < queued_at_ms:
+            self._enter(alarm, deadline_ms)
+            if self._wake_up is None or deadline_ms + self._stalled_ms < self._wake_up_at_ms:
+                self._plan_wake_up()
+
+    def stop(self) -> None:
+        """Wake no more."""
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+            self._wake_up = None
+        self._heap.clear()
+
+    def _enter(self, alarm: _Alarm, deadline_ms: float) -> None:
+        alarm.queued_at_ms = deadline_ms
+        heappush(self._heap, (deadline_ms, next(self._order), alarm))
+
+    def _plan_wake_up(self, at_ms: float | None = None) -> None:
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+            self._wake_up = None
+        if not self._heap:
+            return
+        if at_ms is None:
+            now_ms = self._timers.now_ms()
+            at_ms = max(now_ms, min(self._heap[0][0] + self._stalled_ms, now_ms + TICK_MS))
+        self._wake_up_at_ms = at_ms
+        self._wake_up = self._timers.call_at(at_ms, self._wake)
+
+    def _wake(self) -> None:
+        self._wake_up = None
+        now_ms = self._timers.now_ms()
+        late_ms = now_ms - self._wake_up_at_ms
+        if late_ms > STALL_MS:
+            self._stalled_ms += late_ms
+            self._sockets_read = False
+            self._plan_wake_up(now_ms + TICK_MS)
+            return
+        active_ms = now_ms - self._stalled_ms
+        if self._heap and self._heap[0][0] <= active_ms:
+            if not self._sockets_read:
+                self._sockets_read = True
+                self._plan_wake_up(now_ms)
+                return
+            self._fire_due(active_ms)
+        self._sockets_read = False
+        self._plan_wake_up()
+
+    def _fire_due(self, active_ms: float) -> None:
+        due = []
+        while self._heap and self._heap[0][0] <= active_ms:
+            queued_at_ms, _, alarm = heappop(self._heap)
+            if alarm.queued_at_ms != queued_at_ms:
+                continue  # It was entered anew with an earlier time, which has come up already.
+            alarm.queued_at_ms = None
+            if alarm.deadline_ms is None:
+                continue
+            if alarm.deadline_ms > active_ms:
+                self._enter(alarm, alarm.deadline_ms)
+            else:
+                due.append(alarm)
+        for alarm in due:
+            # Those before it may have moved or cancelled it.
+            if alarm.deadline_ms is None:
+                continue
+            if alarm.deadline_ms > active_ms:
+                if alarm.queued_at_ms is None:
+                    self._enter(alarm, alarm.deadline_ms)
+                continue
+            alarm.deadline_ms = None
+            alarm.owner.forget(alarm.key)
+            alarm.owner.fire(alarm.key)

@@ -1,0 +1,64 @@
+"""What the runtime keeps for one partition that it leads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
+
+from klamm.core.coordinator.contract import DeletedTopic, Result, Shard, Ticket
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
+from klamm.runtime.alarms import Alarms
+from klamm.runtime.ports import Cancellable
+
+__all__ = ["LedPartition", "PartitionState", "Waiting"]
+
+S = TypeVar("S", bound=Shard)
+
+
+class PartitionState(Enum):
+    """How far a partition is from answering."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A decision whose replies wait until everything below `offset` is committed."""
+
+    offset: Offset
+    result: Result
+    ticket: Ticket | None
+    """The request that asked for the decision, if it was one."""
+    refuse: Callable[[ErrorCode], Message] | None
+    deadline_ms: float
+
+
+@dataclass(slots=True, eq=False)
+class LedPartition(Generic[S]):
+    """One partition, its shard, and what waits for its log."""
+
+    partition: PartitionIndex
+    leader_epoch: LeaderEpoch
+    shard: S
+    alarms: Alarms
+    state: PartitionState = PartitionState.LOADING
+    log_end_offset: Offset = Offset(0)
+    high_watermark: Offset = Offset(0)
+    waiting: deque[Waiting] = field(default_factory=deque)
+    deleted_topics: list[DeletedTopic] = field(default_factory=list)
+    """Topics that were deleted while the partition was loading."""
+    high_watermark_listener: Cancellable | None = None
+    is_appending: bool = False
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether an answer has nothing to wait for."""
+        return self.high_watermark >= self.log_end_offset and not self.waiting

@@ -1,0 +1,60 @@
+"""Reading a coordinator's partition back: every record of the log goes through the same `replay` that it went through when it was new.
+
+Offsets that a transaction committed come with their producer id, and its marker follows in a control batch. A record of a type that the
+shard does not know is skipped, and stays in the log. After Apache Kafka's `CoordinatorLoaderImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from klamm.core.coordinator.contract import CoordinatorRecord, Shard
+from klamm.protocol.control_batch import read_end_transaction_marker
+from klamm.protocol.records import BatchHeader, Record, decode_batch, iterate_batches
+from klamm.protocol.types import Offset, PartitionIndex
+from klamm.runtime.ports import CoordinatorLog
+
+__all__ = ["Deserialize", "replay_log"]
+
+Deserialize = Callable[[bytes, bytes | None], CoordinatorRecord | None]
+"""Key and value of a record as the shard takes them, or None for a type that it does not know."""
+
+_RECORDS_PER_STEP = 64
+
+
+def replay_log(
+    log: CoordinatorLog, partition: PartitionIndex, shard: Shard, deserialize: Deserialize
+) -> Iterator[Offset]:
+    """Replay the log to its end, and pause every few records: yields the offset reached, which at last is the log end offset.
+
+    Raises KafkaError if the log can't be read or a record can't be understood.
+    """
+    position = log.log_start_offset(partition)
+    while position < log.log_end_offset(partition):
+        view = memoryview(log.read(partition, position))
+        reached = position
+        for start, header in iterate_batches(view):
+            if header.next_offset <= position:
+                continue  # The read began in front of the offset that was asked for.
+            for count, record in enumerate(decode_batch(view, start), 1):
+                if record.offset >= position:
+                    _replay_record(shard, header, record, deserialize)
+                if count % _RECORDS_PER_STEP == 0:
+                    yield record.offset
+            reached = header.next_offset
+            yield reached
+        if reached == position:
+            return  # The log ends in a gap: what stood there is gone.
+        position = reached
+
+
+def _replay_record(shard: Shard, header: BatchHeader, record: Record, deserialize: Deserialize) -> None:
+    if header.is_control:
+        marker = read_end_transaction_marker(record)
+        if marker is not None:
+            shard.replay_end_transaction_marker(header.producer_id, header.producer_epoch, marker.is_commit)
+        return
+    decoded = deserialize(record.key or b"", record.value)
+    if decoded is not None:
+        producer_id = header.producer_id
+        shard.replay(record.offset, producer_id, header.producer_epoch, decoded)
