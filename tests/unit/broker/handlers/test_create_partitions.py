@@ -1,0 +1,67 @@
+"""CreatePartitions: topics get wider."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from klamm.broker.handlers import create_partitions
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from klamm.protocol.schema.create_partitions_response import CreatePartitionsTopicResult
+
+Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
+
+
+def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
+    """With Kafka's code and words; a topic named twice is refused."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            await broker.metadata.create_topics([NewTopic(name) for name in ("a", "b", "c", "d")])
+            request = CreatePartitionsRequest(
+                topics=[
+                    CreatePartitionsTopic(name="a", count=3, assignments=None),
+                    CreatePartitionsTopic(name="b", count=1, assignments=None),
+                    CreatePartitionsTopic(name="c", count=2, assignments=None),
+                    CreatePartitionsTopic(name="c", count=3, assignments=None),
+                    CreatePartitionsTopic(name="d", count=2, assignments=[CreatePartitionsAssignment(broker_ids=[1])]),
+                    CreatePartitionsTopic(name="unknown", count=2, assignments=None),
+                ]
+            )
+            response = await create_partitions.handle(broker.request(3), request)
+            assert sorted((r.name, int(r.error_code), r.error_message) for r in response.results) == [
+                ("a", 0, None),
+                ("b", ErrorCode.invalid_partitions, "Topic already has 1 partition(s)."),
+                ("c", ErrorCode.invalid_request, "Duplicate topic name."),
+                ("d", 0, None),
+                ("unknown", ErrorCode.unknown_topic_or_partition, None),
+            ]
+            topics = broker.metadata.image.topics
+            assert {name: len(topic.partitions) for name, topic in topics.items()} == {"a": 3, "b": 1, "c": 1, "d": 2}
+
+    asyncio.run(scenario())
+
+
+def test_a_dry_run_changes_nothing(serve_metadata: Serve) -> None:
+    """`validate_only` answers what would happen."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            await broker.metadata.create_topics([NewTopic("a")])
+            request = CreatePartitionsRequest(
+                topics=[CreatePartitionsTopic(name="a", count=3, assignments=None)], validate_only=True
+            )
+            response = await create_partitions.handle(broker.request(3), request)
+            assert response.results == [CreatePartitionsTopicResult(name="a")]
+            assert len(broker.metadata.image.topics["a"].partitions) == 1
+
+    asyncio.run(scenario())

@@ -1,0 +1,140 @@
+"""DeleteTopics: by name, by id, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from klamm.broker.handlers import delete_topics
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from klamm.protocol.schema.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+
+Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
+Result = tuple[str | None, bytes, int, str | None]
+ZERO = bytes(16)
+
+
+def results(response: DeleteTopicsResponse) -> list[Result]:
+    """Every result, in an order of its own: Kafka shuffles them."""
+    found = [(r.name, r.topic_id, int(r.error_code), r.error_message) for r in response.responses]
+    return sorted(found, key=lambda result: (result[0] or "", result[1]))
+
+
+async def create_topics(broker: Any, *names: str) -> dict[str, bytes]:
+    """Topics with these names, and their ids."""
+    await broker.metadata.create_topics([NewTopic(name, partitions=2) for name in names])
+    return {name: broker.metadata.image.topics[name].topic_id for name in names}
+
+
+def test_topics_go_by_name(serve_metadata: Serve) -> None:
+    """Up to version 5; an unknown one does not keep the others; internal ones go too, as in Kafka."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            ids = await create_topics(broker, "a", "b", "__consumer_offsets")
+            request = DeleteTopicsRequest(topic_names=["a", "__consumer_offsets", "unknown"])
+            response = await delete_topics.handle(broker.request(5), request)
+            assert results(response) == [
+                ("__consumer_offsets", ids["__consumer_offsets"], 0, None),
+                ("a", ids["a"], 0, None),
+                (
+                    "unknown",
+                    ZERO,
+                    ErrorCode.unknown_topic_or_partition,
+                    "This server does not host this topic-partition.",
+                ),
+            ]
+            assert broker.metadata.image.topics.keys() == {"b"}
+
+    asyncio.run(scenario())
+
+
+def test_topics_go_by_id_or_name(serve_metadata: Serve) -> None:
+    """Version 6; an unknown id has no name."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            ids = await create_topics(broker, "a", "b")
+            request = DeleteTopicsRequest(
+                topics=[
+                    DeleteTopicState(topic_id=ids["a"]),
+                    DeleteTopicState(name="b"),
+                    DeleteTopicState(topic_id=b"?" * 16),
+                ]
+            )
+            assert results(await delete_topics.handle(broker.request(6), request)) == [
+                (None, b"?" * 16, ErrorCode.unknown_topic_id, "This server does not host this topic ID."),
+                ("a", ids["a"], 0, None),
+                ("b", ids["b"], 0, None),
+            ]
+            assert broker.metadata.image.topics == {}
+
+    asyncio.run(scenario())
+
+
+def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Serve) -> None:
+    """Neither name nor id, both, one twice, and a name whose id is given too: each INVALID_REQUEST in Kafka's words."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            ids = await create_topics(broker, "a", "b", "c", "d", "e")
+            request = DeleteTopicsRequest(
+                topics=[
+                    DeleteTopicState(),
+                    DeleteTopicState(name="a", topic_id=ids["a"]),
+                    DeleteTopicState(name="b"),
+                    DeleteTopicState(name="b"),
+                    DeleteTopicState(topic_id=ids["c"]),
+                    DeleteTopicState(topic_id=ids["c"]),
+                    DeleteTopicState(topic_id=ids["d"]),
+                    DeleteTopicState(name="d"),
+                    DeleteTopicState(name="c"),
+                ]
+            )
+            response = await delete_topics.handle(broker.request(6), request)
+            assert {result[2] for result in results(response)} == {ErrorCode.invalid_request}
+            assert sorted((r.name, r.error_message) for r in response.responses if r.name is not None) == [
+                ("a", "You may not specify both topic name and topic id."),
+                ("b", "Duplicate topic name."),
+                ("c", "The provided topic name maps to an ID that was already supplied."),
+                ("d", "The provided topic name maps to an ID that was already supplied."),
+            ]
+            assert [(r.topic_id, r.error_message) for r in response.responses if r.name is None] == [
+                (ZERO, "Neither topic name nor id were specified."),
+                (ids["c"], "Duplicate topic id."),
+            ]
+            assert len(broker.metadata.image.topics) == 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)])
+def test_deletion_can_be_switched_off(serve_metadata: Serve, version: int, code: ErrorCode) -> None:
+    """`delete.topic.enable`; the error's own code came with version 3."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig(delete_topic_enable=False)) as broker:
+            await create_topics(broker, "a")
+            with pytest.raises(KafkaError) as caught:
+                await delete_topics.handle(broker.request(version), DeleteTopicsRequest(topic_names=["a"]))
+            assert caught.value.code == code
+            assert "a" in broker.metadata.image.topics
+
+    asyncio.run(scenario())
+
+
+def test_a_refused_request_answers_every_topic() -> None:
+    """By the field in which its version carries them."""
+    request = DeleteTopicsRequest(topic_names=["a"], topics=[DeleteTopicState(topic_id=b"x" * 16)])
+    response = delete_topics.error_response(request, 6, ErrorCode.topic_deletion_disabled)
+    assert response.responses == [
+        DeletableTopicResult(name=None, topic_id=b"x" * 16, error_code=ErrorCode.topic_deletion_disabled),
+        DeletableTopicResult(name="a", error_code=ErrorCode.topic_deletion_disabled),
+    ]

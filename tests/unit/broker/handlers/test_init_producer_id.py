@@ -1,0 +1,62 @@
+"""InitProducerId: ids for idempotent producers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from klamm.broker.handlers import init_producer_id
+from klamm.config.broker import BrokerConfig
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+
+Serve = Callable[[BrokerConfig], AbstractAsyncContextManager[Any]]
+
+
+def test_every_idempotent_producer_gets_an_id_of_its_own(serve_metadata: Serve) -> None:
+    """Epoch 0, also for one that has an id already."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            seen = set()
+            for request in (
+                InitProducerIdRequest(transactional_id=None),
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1),
+                InitProducerIdRequest(transactional_id=None, producer_id=5, producer_epoch=3),
+            ):
+                response = await init_producer_id.handle(broker.request(5), request)
+                assert (response.error_code, response.producer_epoch) == (0, 0)
+                seen.add(response.producer_id)
+            assert len(seen) == 3
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.invalid_request),
+        (InitProducerIdRequest(transactional_id=None, producer_epoch=5), ErrorCode.invalid_request),
+        (InitProducerIdRequest(transactional_id=""), ErrorCode.invalid_request),
+        (InitProducerIdRequest(transactional_id="t"), ErrorCode.transactional_id_authorization_failed),
+    ],
+)
+def test_what_is_refused_is_refused_for_good(
+    serve_metadata: Serve, request_: InitProducerIdRequest, code: ErrorCode
+) -> None:
+    """Half an identity, and transactions, which are not served yet: no client may ask again forever."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            with pytest.raises(KafkaError) as caught:
+                await init_producer_id.handle(broker.request(5), request_)
+            assert caught.value.code == code
+            assert not code.retriable
+            response = init_producer_id.error_response(request_, 5, code)
+            assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+
+    asyncio.run(scenario())
