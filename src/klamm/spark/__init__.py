@@ -1,0 +1,44 @@
+"""klamm for Spark: the source `format("klamm")`, and a session made for streaming.
+
+    spark = klamm.spark.session("flights")
+    spark.readStream.format("klamm").option("kafka.bootstrap.servers", …).option("subscribe", "flights").load()
+
+In a session that klamm did not make, `format("klamm")` works as well: Spark finds the module `pyspark_klamm` by its
+name. Where it cannot (the module is not on the driver's path),
+`spark.dataSource.register(klamm.spark.KlammDataSource)` does the same. PySpark is imported when a name is first used,
+not with this package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from klamm.errors import KlammError
+
+if TYPE_CHECKING:
+    from klamm.spark.session_builder import session
+    from klamm.spark.source.data_source import KlammDataSource
+
+__all__ = ["KlammDataSource", "require_pyspark", "session"]
+
+
+def require_pyspark() -> None:
+    """Raises `KlammError`, saying what to install, unless PySpark and pyarrow can be imported."""
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise KlammError(f"klamm.spark needs PySpark ({error}). Run: pip install 'klamm[spark]'") from error
+
+
+def __getattr__(name: str) -> Any:
+    if name == "KlammDataSource":
+        require_pyspark()
+        from klamm.spark.source.data_source import KlammDataSource
+
+        return KlammDataSource
+    if name == "session":
+        from klamm.spark.session_builder import session
+
+        return session
+    raise AttributeError(f"module 'klamm.spark' has no attribute {name!r}")

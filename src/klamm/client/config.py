@@ -1,0 +1,111 @@
+"""What a client may be told: Kafka's consumer configuration keys that this client honours.
+
+Names, meanings, units and (unless said otherwise) defaults are those of
+`org.apache.kafka.clients.consumer.ConsumerConfig` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from klamm.client.errors import ClientConfigError
+
+__all__ = ["Address", "ClientConfig", "HONOURED_KEYS", "IsolationLevel", "parse_bootstrap_servers"]
+
+Address = tuple[str, int]
+"""Host and port."""
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+_ADDRESS = re.compile(r"^(?:\[(?P<bracketed>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})$")
+_TRUTH = {"true": True, "false": False}
+_MAXIMUM_INT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """Settings of one client; hashable, so that clients with equal settings can be shared."""
+
+    bootstrap_servers: tuple[Address, ...]
+    client_id: str = "klamm"
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    receive_buffer_bytes: int = -1
+    """-1 leaves the size to the operating system, which grows it with the traffic (Kafka's default: 65,536)."""
+    send_buffer_bytes: int = -1
+    """-1 leaves the size to the operating system (Kafka's default: 131,072)."""
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 4_194_304
+    """Kafka's default is 1,048,576; a whole task reads one partition here, so that a larger answer costs less."""
+    isolation_level: IsolationLevel = "read_uncommitted"
+    check_crcs: bool = True
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, str]) -> ClientConfig:
+        """Settings from Kafka's own keys (`bootstrap.servers`, `request.timeout.ms`, …) and their text values.
+
+        Raises `ClientConfigError` for a key that is not honoured here, a value that is none, or a security protocol
+        other than PLAINTEXT.
+        """
+        given = dict(options)
+        protocol = given.pop("security.protocol", "PLAINTEXT")
+        if protocol.upper() != "PLAINTEXT":
+            raise ClientConfigError(
+                f"security.protocol={protocol} is not supported yet: this client speaks PLAINTEXT only"
+            )
+        if "bootstrap.servers" not in given:
+            raise ClientConfigError("bootstrap.servers is missing: give it as host:port[,host:port…]")
+        values: dict[str, Any] = {}
+        for key, text in given.items():
+            if key not in HONOURED_KEYS:
+                raise ClientConfigError(f"unknown configuration key {key!r}")
+            values[HONOURED_KEYS[key]] = _parse(key, text)
+        return cls(**values)
+
+
+def _parse(key: str, text: str) -> Any:
+    if key == "bootstrap.servers":
+        return parse_bootstrap_servers(text)
+    if key == "client.id":
+        return text
+    if key == "isolation.level":
+        level = text.strip().lower()
+        if level not in ("read_uncommitted", "read_committed"):
+            raise ClientConfigError(f"isolation.level={text}: it is read_uncommitted or read_committed")
+        return level
+    if key == "check.crcs":
+        if text.strip().lower() not in _TRUTH:
+            raise ClientConfigError(f"{key}={text}: it is true or false")
+        return _TRUTH[text.strip().lower()]
+    try:
+        number = int(text)
+    except ValueError:
+        raise ClientConfigError(f"{key}={text}: it is a whole number") from None
+    minimum = -1 if key.endswith("buffer.bytes") else 0
+    if not minimum <= number <= _MAXIMUM_INT:
+        raise ClientConfigError(f"{key}={text}: it lies between {minimum} and {_MAXIMUM_INT}")
+    return number
+
+
+def parse_bootstrap_servers(text: str) -> tuple[Address, ...]:
+    """Addresses from `host:port[,host:port…]`; IPv6 addresses stand in brackets. Raises `ClientConfigError`."""
+    addresses = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = _ADDRESS.match(part.rpartition("//")[2])
+        if match is None or not 0 < int(match["port"]) <= 65_535:
+            raise ClientConfigError(f"bootstrap.servers: {part!r} is not host:port")
+        addresses.append((match["bracketed"] or match["host"], int(match["port"])))
+    if not addresses:
+        raise ClientConfigError("bootstrap.servers is empty: give it as host:port[,host:port…]")
+    return tuple(addresses)
+
+
+HONOURED_KEYS: Final[Mapping[str, str]] = {field.name.replace("_", "."): field.name for field in fields(ClientConfig)}
+"""Kafka's key → the field of `ClientConfig` that holds it. `security.protocol` is understood as well."""

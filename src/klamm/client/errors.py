@@ -1,0 +1,55 @@
+"""What can go wrong between a client and a cluster; every text names the peer and what to do next."""
+
+from __future__ import annotations
+
+from klamm.errors import KlammError
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import Offset, TopicPartition
+
+__all__ = [
+    "ClientConfigError",
+    "ConnectionFailed",
+    "GaveUp",
+    "OffsetOutOfRange",
+    "RequestRefused",
+    "RequestTimedOut",
+    "UnsupportedByBroker",
+]
+
+
+class ClientConfigError(KlammError):
+    """A configuration key that is unknown, malformed or not supported."""
+
+
+class ConnectionFailed(KlammError):
+    """The connection to a broker could not be made or broke; the same request may be sent again."""
+
+
+class RequestTimedOut(ConnectionFailed):
+    """No answer within `request.timeout.ms`; the connection is closed, since its answers can't be told apart any
+    more."""
+
+
+class UnsupportedByBroker(KlammError):
+    """Broker and client have no version of an API in common."""
+
+
+class RequestRefused(KlammError):
+    """A broker answered with an error that asking again will not change."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(f"{code.name.upper()}: {message}")
+        self.code = code
+
+
+class GaveUp(KlammError):
+    """An operation kept failing with errors that usually pass until its time was over."""
+
+
+class OffsetOutOfRange(KlammError):
+    """The offset asked for is not in the log: below its start (retention, DeleteRecords) or beyond its end."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        super().__init__(f"OFFSET_OUT_OF_RANGE: {topic_partition} has no offset {offset}")
+        self.topic_partition = topic_partition
+        self.offset = offset

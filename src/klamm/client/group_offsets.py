@@ -1,0 +1,167 @@
+"""What a group has committed: FindCoordinator, OffsetCommit and OffsetFetch of a consumer that is no member.
+
+Such a "simple" consumer commits with generation -1, which a coordinator accepts as long as the group has no members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from klamm.client.cluster import Cluster, error_code
+from klamm.client.config import Address
+from klamm.client.connection import Connection
+from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.retry import Retries
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+from klamm.protocol.schema.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+
+__all__ = ["GroupOffsets"]
+
+_GROUP: Final = 0
+# Version 10 of both APIs names topics by id only; the names are what a group is known by.
+_HIGHEST_WITH_NAMES: Final = 9
+_HAS_MEMBERS: Final = (
+    ErrorCode.unknown_member_id,
+    ErrorCode.illegal_generation,
+    ErrorCode.rebalance_in_progress,
+    ErrorCode.fenced_instance_id,
+    ErrorCode.stale_member_epoch,
+)
+_MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+
+
+class GroupOffsets:
+    """The committed offsets of one group. Not thread-safe.
+
+    Both methods raise `GaveUp` when errors that should pass do not, and `RequestRefused` for the others.
+    """
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self.group_id = group_id
+        self._cluster = cluster
+        self._coordinator: Address | None = None
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Commits the offset of each partition; when it returns, the coordinator has them in its log.
+
+        Raises `RequestRefused`, saying so, if the group has live members, whose offsets these would overwrite.
+        """
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (name, partition), offset in offsets.items():
+            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+            )
+        if topics:
+            request = OffsetCommitRequest(
+                group_id=self.group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
+            )
+            self._until_accepted(lambda: self._commit_once(request), "commit offsets to")
+
+    def committed(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """What the group has committed for these partitions; those without a commit are left out."""
+        by_topic: dict[str, list[int]] = {}
+        for name, partition in topic_partitions:
+            by_topic.setdefault(name, []).append(partition)
+        found: dict[TopicPartition, Offset] = {}
+        if by_topic:
+            self._until_accepted(lambda: self._fetch_once(by_topic, found), "fetch the committed offsets of")
+        return found
+
+    def _until_accepted(self, attempt: Callable[[], ErrorCode], operation: str) -> None:
+        retries = Retries(self._cluster.config, f"{operation} group {self.group_id!r}")
+        while True:
+            try:
+                code = attempt()
+            except ConnectionFailed as error:
+                self._coordinator = None
+                retries.pause(error)
+                continue
+            if code is ErrorCode.none:
+                return
+            if code in _HAS_MEMBERS:
+                raise RequestRefused(
+                    code,
+                    f"group {self.group_id!r} has members of its own, so its offsets are theirs to commit: "
+                    "give this reader a group id that nobody else uses",
+                )
+            if not code.retriable:
+                raise RequestRefused(code, f"the coordinator did not {operation} group {self.group_id!r}")
+            if code in _MOVED:
+                self._coordinator = None
+            retries.pause(code.name.upper())
+
+    def _connection(self) -> Connection | ErrorCode:
+        if self._coordinator is None:
+            found = self._find_coordinator()
+            if isinstance(found, ErrorCode):
+                return found
+            self._coordinator = found
+        return self._cluster.connection_to_address(self._coordinator)
+
+    def _find_coordinator(self) -> Address | ErrorCode:
+        answer = self._cluster.any_connection().request(
+            FindCoordinatorRequest(key=self.group_id, key_type=_GROUP, coordinator_keys=[self.group_id]),
+            FindCoordinatorResponse,
+        )
+        # Since version 4 the answer is a list, one entry for each key.
+        found = answer.coordinators[0] if answer.coordinators else answer
+        if found.error_code != ErrorCode.none:
+            return error_code(found.error_code)
+        return found.host, found.port
+
+    def _commit_once(self, request: OffsetCommitRequest) -> ErrorCode:
+        connection = self._connection()
+        if isinstance(connection, ErrorCode):
+            return connection
+        answer = connection.request(request, OffsetCommitResponse, highest_version=_HIGHEST_WITH_NAMES)
+        return _first_error(partition.error_code for topic in answer.topics for partition in topic.partitions)
+
+    def _fetch_once(self, by_topic: Mapping[str, list[int]], found: dict[TopicPartition, Offset]) -> ErrorCode:
+        connection = self._connection()
+        if isinstance(connection, ErrorCode):
+            return connection
+        version = connection.version_of(OffsetFetchRequest.API_KEY, "OffsetFetch", 1, _HIGHEST_WITH_NAMES)
+        request = OffsetFetchRequest()
+        if version >= 8:
+            topics = [OffsetFetchRequestTopics(name=name, partition_indexes=list(by_topic[name])) for name in by_topic]
+            request.groups = [OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)]
+        else:
+            request.group_id = self.group_id
+            request.topics = [
+                OffsetFetchRequestTopic(name=name, partition_indexes=list(by_topic[name])) for name in by_topic
+            ]
+        answer = connection.request(request, OffsetFetchResponse, highest_version=_HIGHEST_WITH_NAMES)
+        group = answer.groups[0] if answer.groups else answer
+        if group.error_code != ErrorCode.none:
+            return error_code(group.error_code)
+        found.clear()
+        for topic in group.topics:
+            for partition in topic.partitions:
+                if partition.error_code != ErrorCode.none:
+                    return error_code(partition.error_code)
+                if partition.committed_offset >= 0:
+                    found[TopicPartition(topic.name, PartitionIndex(partition.partition_index))] = Offset(
+                        partition.committed_offset
+                    )
+        return ErrorCode.none
+
+
+def _first_error(codes: Iterable[int]) -> ErrorCode:
+    return next((error_code(code) for code in codes if code != ErrorCode.none), ErrorCode.none)

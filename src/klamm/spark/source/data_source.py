@@ -1,0 +1,45 @@
+"""`format("klamm")`: what Spark asks first."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from klamm.spark.source.batch_reader import KlammBatchReader
+from klamm.spark.source.errors import OptionError
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.schema import spark_schema
+from klamm.spark.source.stream_reader import KlammStreamReader
+
+__all__ = ["KlammDataSource"]
+
+
+class KlammDataSource(DataSource):
+    """Topics of klamm, Apache Kafka, or whatever speaks their protocol, with the options and columns of Spark's own
+    source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(…)`."""
+        return "klamm"
+
+    def schema(self) -> StructType:
+        """The columns; the first place where wrong options are refused. Raises `OptionError`."""
+        return spark_schema(include_headers=SourceOptions.check(self.options).include_headers)
+
+    def reader(self, schema: StructType) -> KlammBatchReader:
+        """For `spark.read`. Raises `OptionError`."""
+        options = SourceOptions.for_batch(self.options)
+        _refuse_other_schema(schema, options)
+        return KlammBatchReader(options)
+
+    def streamReader(self, schema: StructType) -> KlammStreamReader:
+        """For `spark.readStream`. Raises `OptionError`."""
+        options = SourceOptions.for_stream(self.options)
+        _refuse_other_schema(schema, options)
+        return KlammStreamReader(options)
+
+
+def _refuse_other_schema(schema: StructType, options: SourceOptions) -> None:
+    if schema.simpleString() != spark_schema(include_headers=options.include_headers).simpleString():
+        raise OptionError("Kafka source has a fixed schema and cannot be set with a custom one")

@@ -1,0 +1,43 @@
+"""What the source refuses, and what it reports as lost."""
+
+from __future__ import annotations
+
+import logging
+
+from klamm.errors import KlammError
+
+__all__ = ["DataLoss", "LossPolicy", "OptionError"]
+
+_logger = logging.getLogger("klamm.spark")
+
+_ADVICE_IF_FAILING = (
+    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "
+    "Kafka or the topic may have been deleted before all the data in the topic was processed. If you don't want your "
+    'streaming query to fail on such cases, set the source option "failOnDataLoss" to "false".'
+)
+_ADVICE_IF_GOING_ON = (
+    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "
+    "Kafka or the topic may have been deleted before all the data in the topic was processed. If you want your "
+    'streaming query to fail on such cases, set the source option "failOnDataLoss" to "true".'
+)
+
+
+class OptionError(KlammError):
+    """An option that the source does not know or does not support, or whose value is none."""
+
+
+class DataLoss(KlammError):
+    """Records that the query had still to read are not in the log, and `failOnDataLoss` is true."""
+
+
+class LossPolicy:
+    """What `failOnDataLoss` means: raise, or warn and go on. The texts are those of Spark's own Kafka source."""
+
+    def __init__(self, *, fail: bool) -> None:
+        self.fail = fail
+
+    def report(self, message: str) -> None:
+        """Raises `DataLoss` if the query is to fail, else writes a warning to the log."""
+        if self.fail:
+            raise DataLoss(f"{message}. {_ADVICE_IF_FAILING}")
+        _logger.warning("%s. %s", message, _ADVICE_IF_GOING_ON)

@@ -1,0 +1,118 @@
+"""Offsets of partitions as Spark writes them, and the arithmetic of a micro-batch on them. Pure.
+
+The text form is that of Spark's own Kafka source, `{"topic":{"0":23,"1":345}}`, so that a checkpoint that one of the
+two sources wrote can be read by the other. Topics stand in alphabetical order and partitions in numerical order:
+Spark compares offsets as text, and another order would make an empty micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.source.errors import OptionError
+
+__all__ = [
+    "EARLIEST_OFFSET",
+    "LATEST_OFFSET",
+    "PartitionOffsets",
+    "limit_rows",
+    "offsets_from_json",
+    "offsets_to_json",
+    "parse_assignment",
+    "parse_offsets",
+]
+
+PartitionOffsets = dict[TopicPartition, Offset]
+
+LATEST_OFFSET: Final = Offset(-1)
+"""In an option's JSON: the end of the log."""
+EARLIEST_OFFSET: Final = Offset(-2)
+"""In an option's JSON: the start of the log."""
+
+_MAXIMUM_OFFSET: Final = 2**63 - 1
+
+
+def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[str, int]]:
+    """The offsets as Spark stores them, in their one order."""
+    topics: dict[str, dict[str, int]] = {}
+    for topic_partition in sorted(offsets):
+        topics.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offsets[topic_partition]
+    return topics
+
+
+def offsets_from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
+    """The inverse of `offsets_to_json`, for offsets that came from a checkpoint."""
+    return {
+        TopicPartition(topic, PartitionIndex(int(partition))): Offset(offset)
+        for topic, partitions in stored.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def parse_offsets(option: str, text: str) -> PartitionOffsets:
+    """The offsets in an option's JSON, -1 for latest and -2 for earliest. Raises `OptionError`."""
+    example = f'{option}: expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
+    offsets: PartitionOffsets = {}
+    for topic, partitions in _parse_object(text, example).items():
+        if not isinstance(partitions, dict):
+            raise OptionError(example)
+        for partition, offset in partitions.items():
+            if not partition.isdecimal() or isinstance(offset, bool) or not isinstance(offset, int):
+                raise OptionError(example)
+            if not EARLIEST_OFFSET <= offset <= _MAXIMUM_OFFSET:
+                raise OptionError(f"{option}: {offset} is no offset; -1 is latest, -2 is earliest")
+            offsets[TopicPartition(topic, PartitionIndex(int(partition)))] = Offset(offset)
+    return offsets
+
+
+def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
+    """The partitions in the option `assign`, `{"topicA":[0,1],"topicB":[2,4]}`. Raises `OptionError`."""
+    example = f'assign: expected e.g. {{"topicA":[0,1],"topicB":[2,4]}}, got {text}'
+    assigned = set()
+    for topic, partitions in _parse_object(text, example).items():
+        if not isinstance(partitions, list):
+            raise OptionError(example)
+        for partition in partitions:
+            if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
+                raise OptionError(example)
+            assigned.add(TopicPartition(topic, PartitionIndex(partition)))
+    if not assigned:
+        raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+    return tuple(sorted(assigned))
+
+
+def _parse_object(text: str, example: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        raise OptionError(example) from None
+    if not isinstance(parsed, dict):
+        raise OptionError(example)
+    return parsed
+
+
+def limit_rows(
+    maximum: int, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
+) -> PartitionOffsets:
+    """Where a micro-batch of about `maximum` offsets ends: each partition gets a share in proportion to what it has.
+
+    Partitions whose start is not in `start` are left where `latest` has them. A partition with few offsets gets at
+    least one, so that it isn't starved; so the sum can exceed the maximum. As `rateLimit` of Spark's
+    `KafkaMicroBatchStream`.
+    """
+    sizes = {
+        topic_partition: end - start[topic_partition]
+        for topic_partition, end in latest.items()
+        if topic_partition in start and end > start[topic_partition]
+    }
+    total = sum(sizes.values())
+    limited = dict(latest)
+    for topic_partition, size in sizes.items():
+        share = maximum * (size / total)
+        count = math.ceil(share) if share < 1 else math.floor(share)
+        limited[topic_partition] = Offset(min(latest[topic_partition], start[topic_partition] + count))
+    return limited

@@ -1,0 +1,85 @@
+"""How a streaming query moves through its topics: from its start, micro-batch by micro-batch, to where it is to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.source.group_commits import GroupCommits
+from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_rows
+from klamm.spark.source.options import OffsetLimit
+from klamm.spark.source.planner import OffsetRange, Planner
+
+__all__ = ["StreamProgress"]
+
+
+class StreamProgress:
+    """The state of one run of a query.
+
+    A query that starts at `latest` has to remember where that was, or records that arrive between a crash in its
+    first micro-batch and the restart would be skipped. Spark's own source writes a file for this; a Python source has
+    no access to the checkpoint. So partitions that start at `latest` stay where they are in the first micro-batch: it
+    brings nothing of them, but its end, which Spark writes down, is their start.
+    """
+
+    def __init__(self, starting: OffsetLimit, planner: Planner, commits: GroupCommits) -> None:
+        self._starting = starting
+        self._planner = planner
+        self._commits = commits
+        self._fresh_start: PartitionOffsets | None = None
+        """Where this run starts, if there is no checkpoint or only an unfinished first micro-batch in it."""
+        self._first_batch_planned = False
+        self._target: PartitionOffsets | None = None
+        self.latest: PartitionOffsets = {}
+        """The end of the log as last seen."""
+
+    def end_here(self) -> None:
+        """The query ends at what is the end of the log now (AvailableNow)."""
+        self._target = self._planner.latest_since({})
+
+    def start_fresh(self) -> PartitionOffsets:
+        """Where the query starts, for lack of a finished micro-batch. Raises `OptionError` or `DataLoss`."""
+        self._fresh_start = self._planner.resolve("startingOffsets", self._starting)
+        self._first_batch_planned = False
+        return self._fresh_start
+
+    def next_end(self, start: Mapping[TopicPartition, Offset], maximum_rows: int | None) -> PartitionOffsets:
+        """Where the next micro-batch may end, with `start` where the last finished one did.
+
+        Commits `start` to the group first. Raises what the commit and the cluster raise.
+        """
+        is_first = self._fresh_start is not None and not self._first_batch_planned
+        if not is_first:
+            self._fresh_start = None
+            self._commits.finished_up_to(start)
+        self.latest = self._planner.latest_since(start) if self._target is None else self._target
+        end = dict(self.latest)
+        if maximum_rows is not None:
+            end = limit_rows(maximum_rows, self._planner.start_of_new(start, end), end)
+        if is_first:
+            end.update((held, start[held]) for held in self._held() if held in start and held in end)
+        return end
+
+    def ranges(self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> list[OffsetRange]:
+        """What a micro-batch between these offsets reads. Raises `DataLoss`."""
+        if self._fresh_start is not None and start == self._fresh_start:
+            self._first_batch_planned = True
+            start = self._recorded_start(start, end)
+        return self._planner.stream_ranges(start, end)
+
+    def _recorded_start(
+        self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
+    ) -> PartitionOffsets:
+        """The start of a first micro-batch that is done again: what has become later since is not a loss."""
+        held = self._held()
+        return {
+            topic_partition: min(offset, end[topic_partition]) if topic_partition in held else offset
+            for topic_partition, offset in start.items()
+            if topic_partition in end
+        }
+
+    def _held(self) -> set[TopicPartition]:
+        """The partitions that start at `latest`."""
+        if isinstance(self._starting, dict):
+            return {held for held, offset in self._starting.items() if offset == LATEST_OFFSET}
+        return set(self._fresh_start or ()) if self._starting == "latest" else set()

@@ -1,0 +1,176 @@
+"""A query's way from its start through its micro-batches, and what the group is told on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from klamm.client.errors import GaveUp
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.source.errors import DataLoss, LossPolicy
+from klamm.spark.source.group_commits import GroupCommits
+from klamm.spark.source.offsets import PartitionOffsets
+from klamm.spark.source.options import OffsetLimit
+from klamm.spark.source.planner import OffsetRange, Planner
+from klamm.spark.source.progress import StreamProgress
+
+
+def tp(partition: int) -> TopicPartition:
+    return TopicPartition("t", PartitionIndex(partition))
+
+
+def offsets(*ends: int) -> PartitionOffsets:
+    return {tp(index): Offset(end) for index, end in enumerate(ends)}
+
+
+class World:
+    """A topic that grows, and a group that remembers its commits."""
+
+    def __init__(self, *ends: int) -> None:
+        self.ends = offsets(*ends)
+        self.commits: list[Mapping[TopicPartition, Offset]] = []
+        self.coordinator_is_away = False
+
+    def latest(self) -> PartitionOffsets:
+        return dict(self.ends)
+
+    def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        return {key: Offset(0) for key in topic_partitions if key in self.ends}
+
+    def missing(self) -> Collection[str]:
+        return ()
+
+    def commit(self, committed: Mapping[TopicPartition, Offset]) -> None:
+        if self.coordinator_is_away:
+            raise GaveUp("no coordinator")
+        self.commits.append(committed)
+
+    def run(self, starting: OffsetLimit) -> StreamProgress:
+        return StreamProgress(starting, Planner(self, LossPolicy(fail=True), lambda seconds: None), GroupCommits(self))
+
+
+def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
+    """The start that Spark hands over is the end of what is in its commit log; the start of all is nothing finished."""
+    world = World(10)
+    progress = world.run("earliest")
+    start = progress.start_fresh()
+
+    first = progress.next_end(start, None)
+    assert world.commits == []
+    progress.ranges(start, first)
+    world.ends = offsets(20)
+    assert progress.next_end(first, None) == offsets(20)
+
+    assert world.commits == [offsets(10)]
+
+
+def test_an_idle_query_does_not_commit_again() -> None:
+    """`latestOffset` is called many times a second."""
+    world = World(10)
+    progress = world.run("earliest")
+
+    for _ in range(5):
+        progress.next_end(offsets(10), None)
+
+    assert world.commits == [offsets(10)]
+
+
+def test_a_query_that_goes_on_commits_where_it_stands() -> None:
+    """The last batch of the run before may not have reached the group: its end is the first start."""
+    world = World(10)
+
+    world.run("latest").next_end(offsets(4), None)
+
+    assert world.commits == [offsets(4)]
+
+
+def test_a_coordinator_that_is_away_does_not_stop_the_query() -> None:
+    """The checkpoint is the truth; the group hears of it later."""
+    world = World(10)
+    progress = world.run("earliest")
+    world.coordinator_is_away = True
+    progress.next_end(offsets(4), None)
+    world.coordinator_is_away = False
+
+    progress.next_end(offsets(4), None)
+
+    assert world.commits == [offsets(4)]
+
+
+def test_a_limit_is_kept() -> None:
+    """New partitions take part from their start."""
+    world = World(10, 10)
+
+    assert world.run("earliest").next_end(offsets(0), 10) == offsets(5, 5)
+
+
+def test_a_query_that_ends_here_reads_nothing_that_comes_later() -> None:
+    """Trigger.AvailableNow: it comes to its target and then to rest."""
+    world = World(10)
+    progress = world.run("earliest")
+    progress.end_here()
+    start = progress.start_fresh()
+    world.ends = offsets(20)
+
+    end = progress.next_end(start, None)
+    progress.ranges(start, end)
+
+    assert end == offsets(10)
+    assert progress.next_end(end, None) == offsets(10)
+    assert world.commits == [offsets(10)]
+
+
+def test_the_first_batch_writes_down_where_latest_was() -> None:
+    """It is empty, so that its end in the checkpoint is the start that a restart must not forget."""
+    world = World(10)
+    progress = world.run("latest")
+    start = progress.start_fresh()
+    world.ends = offsets(15)
+
+    end = progress.next_end(start, None)
+    assert end == start == offsets(10)
+    assert progress.ranges(start, end) == []
+    assert progress.next_end(end, None) == offsets(15)
+    assert progress.ranges(end, offsets(15)) == [OffsetRange(tp(0), Offset(10), Offset(15))]
+
+
+def test_a_crash_in_the_first_batch_skips_nothing() -> None:
+    """The restart finds a later end of the log, plans the recorded batch as it was, and goes on from its end."""
+    world = World(17, 3)
+    progress = world.run("latest")
+    start = progress.start_fresh()
+    assert start == offsets(17, 3)
+    recorded_end = offsets(10)  # before the crash: the second partition did not exist yet
+
+    assert progress.ranges(start, recorded_end) == []
+    assert progress.ranges(start, recorded_end) == []  # Spark may plan a batch twice
+    assert progress.next_end(recorded_end, None) == offsets(17, 3)
+    assert progress.ranges(recorded_end, offsets(17, 3)) == [
+        OffsetRange(tp(0), Offset(10), Offset(17)),
+        OffsetRange(tp(1), Offset(0), Offset(3)),
+    ]
+
+
+def test_only_partitions_that_start_at_latest_wait_for_the_second_batch() -> None:
+    """Others are read at once."""
+    world = World(10, 10)
+    progress = world.run(offsets(-1, 2))
+    start = progress.start_fresh()
+    world.ends = offsets(12, 12)
+
+    assert progress.next_end(start, None) == offsets(10, 12)
+
+
+def test_a_log_that_shrank_after_the_first_batch_is_a_loss() -> None:
+    """The forbearance with `latest` ends with the first batch."""
+    world = World(10)
+    progress = world.run("latest")
+    start = progress.start_fresh()
+    progress.ranges(start, progress.next_end(start, None))
+    world.ends = offsets(4)
+
+    end = progress.next_end(start, None)
+
+    with pytest.raises(DataLoss, match="changed from 10 to 4"):
+        progress.ranges(start, end)
