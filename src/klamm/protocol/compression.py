@@ -49,8 +49,6 @@ librdkafka, by default), so this is far above what they write and far below what
 
 _GZIP_DEFAULT_LEVEL: Final = 6
 _ZSTD_DEFAULT_LEVEL: Final = 3
-# Kafka's default level of lz4; for this one it takes the fast compressor, for all others the high compression one.
-_LZ4_DEFAULT_LEVEL: Final = 9
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -74,7 +72,11 @@ _SMALL_INPUT_RATIO: Final = 8
 
 
 def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """The data as Kafka's Java clients would write it; `level` is the codec's own, None is the one Kafka takes."""
+    """The data as Kafka's Java clients would write it.
+
+    `level` is that of gzip or zstd, None the one that Kafka takes by default. lz4 has only the fast compressor, which is
+    Kafka's default.
+    """
     if codec is Compression.NONE:
         return bytes(data)
     if codec is Compression.GZIP:
@@ -82,7 +84,7 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
     if codec is Compression.SNAPPY:
         return _compress_snappy(data)
     if codec is Compression.LZ4:
-        return _compress_lz4(data, level)
+        return _compress_lz4(data)
     return bytes(cramjam.zstd.compress(data, level=_ZSTD_DEFAULT_LEVEL if level is None else level))
 
 
@@ -180,24 +182,17 @@ def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _compress_lz4(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
     # cramjam's own frames have blocks that depend on each other, or checksums that nobody asked for.
     parts = [_LZ4_HEADER]
     view = memoryview(data)
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
         plain = view[start : start + _LZ4_BLOCK_BYTES]
-        if level is None or level == _LZ4_DEFAULT_LEVEL:
-            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
-        else:
-            block = bytes(
-                cramjam.lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
-            )
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) >= len(plain):
-            parts.append(_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED))
-            parts.append(bytes(plain))
+            parts += (_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), bytes(plain))
         else:
-            parts.append(_LZ4_LENGTH.pack(len(block)))
-            parts.append(block)
+            parts += (_LZ4_LENGTH.pack(len(block)), block)
     parts.append(_LZ4_END)
     return b"".join(parts)
 

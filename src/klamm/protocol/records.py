@@ -88,7 +88,8 @@ def decode_records(view: bytes | bytearray | memoryview, start_offset: int = 0) 
     UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
     for position, header in iterate_batches(view):
-        if header.magic == MAGIC and not batch_crc_is_valid(view, position, header):
+        _require_magic(header)
+        if not batch_crc_is_valid(view, position, header):
             raise CorruptRecord(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
         if header.is_control or header.last_offset < start_offset:
             continue
@@ -109,12 +110,16 @@ def decode_batch(
     return _decode_payload(_open_payload(view, position, header, max_bytes), header)
 
 
-def _open_payload(view: bytes | bytearray | memoryview, position: int, header: BatchHeader, max_bytes: int) -> bytes:
+def _require_magic(header: BatchHeader) -> None:
     if header.magic != MAGIC:
         raise KafkaError(
             ErrorCode.unsupported_for_message_format,
             f"records of magic {header.magic} are not supported, only those of magic {MAGIC}",
         )
+
+
+def _open_payload(view: bytes | bytearray | memoryview, position: int, header: BatchHeader, max_bytes: int) -> bytes:
+    _require_magic(header)
     end = position + header.size_bytes
     if end > len(view):
         raise CorruptRecord(f"a batch of {header.size_bytes} bytes in {len(view) - position} bytes")
@@ -289,6 +294,8 @@ def encode_batch(
         payload += encode_varint(len(body))
         payload += body
         count += 1
+    if not count:
+        raise ValueError("a batch holds at least one record")
     attributes = int(compression)
     if is_transactional:
         attributes |= TRANSACTIONAL_MASK

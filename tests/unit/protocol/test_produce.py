@@ -186,7 +186,7 @@ def response_for_kio(version: int, response: ProduceResponse) -> Any:
 
 
 @each_version
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_request_travels_as_kio_writes_it(version: int, data: st.DataObject) -> None:
     """A request is written byte for byte as kio does, and the broker reads from it what went in."""
@@ -197,7 +197,7 @@ def test_request_travels_as_kio_writes_it(version: int, data: st.DataObject) -> 
 
 
 @each_version
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_response_travels_as_kio_writes_it(version: int, data: st.DataObject) -> None:
     """An answer is written byte for byte as kio does, and the client reads from it what went in."""
@@ -235,7 +235,7 @@ def test_records_are_views_of_the_request(version: int) -> None:
 
 
 @each_version
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
     """A request or answer that ends before its last byte is refused, wherever it was cut."""
@@ -251,7 +251,7 @@ def test_cut_messages_are_malformed(version: int, data: st.DataObject) -> None:
 
 
 @each_version
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_altered_messages_raise_nothing_else(version: int, data: st.DataObject) -> None:
     """Bytes that lie are refused as malformed or read as something else; no other error reaches the caller."""
