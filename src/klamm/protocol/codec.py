@@ -1,0 +1,86 @@
+"""Encoding and decoding of every message of the schema.
+
+An encoder and a decoder are compiled for each (message, version) when it is first used, which takes about a
+millisecond; after that a call costs little more than the struct calls it is made of.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from klamm.protocol.compile_decoder import Decoder, compile_decoder, contains_records
+from klamm.protocol.compile_encoder import Encoder, compile_encoder
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.message import NEW, Message, UnsupportedField, UnsupportedVersion
+
+__all__ = ["NEW", "Message", "UnsupportedField", "UnsupportedVersion", "decode", "encode", "encode_into"]
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+_encoders: dict[tuple[type[Message], int], Encoder] = {}
+_decoders: dict[tuple[type[Message], int], tuple[Decoder, bool]] = {}
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The bytes of a message in one version, without a header.
+
+    Raises UnsupportedField when a field that is not ignorable has a value that this version cannot carry (null, or any
+    value in a version without the field, or a number or text that is too large), and UnsupportedVersion.
+    """
+    encoder = _encoders.get((type(message), version)) or _add_encoder(type(message), version)
+    parts: list[bytes | memoryview] = []
+    try:
+        encoder(message, parts.append)
+    except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
+        raise UnsupportedField(f"{type(message).__name__} version {version}: {error}") from error
+    return b"".join(parts)
+
+
+def encode_into(message: Message, version: int, out: bytearray) -> None:
+    """Appends what `encode` returns to `out`; nothing is appended when it raises."""
+    out += encode(message, version)
+
+
+def decode(cls: type[AnyMessage], version: int, data: bytes | memoryview, offset: int = 0) -> tuple[AnyMessage, int]:
+    """The message at `offset` and the offset behind it.
+
+    `records` fields are views of `data`, all else is copied out. Other messages are copied from a memoryview as a
+    whole, so hand over a view of one message, not of a file. Tagged fields that are not in the schema are skipped.
+    Raises MalformedMessage when the bytes are not such a message, and UnsupportedVersion.
+    """
+    decoder, wants_view = _decoders.get((cls, version)) or _add_decoder(cls, version)
+    try:
+        if wants_view:
+            message, end = decoder(memoryview(data), offset, len(data))
+        elif isinstance(data, bytes):
+            message, end = decoder(data, offset, len(data))
+        else:
+            copied = bytes(data[offset:])
+            message, end = decoder(copied, 0, len(copied))
+            end += offset
+    except MalformedMessage as error:
+        raise MalformedMessage(f"{cls.__name__} version {version}: {error}") from None
+    except (IndexError, struct.error):
+        raise MalformedMessage(f"{cls.__name__} version {version}: ends in the middle of a field") from None
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"{cls.__name__} version {version}: text that is not UTF-8: {error.reason}") from None
+    return message, end  # type: ignore[return-value]  # the decoder of a class makes that class
+
+
+def _check_version(cls: type[Message], version: int) -> None:
+    low, high = cls.VERSIONS
+    if not low <= version <= high:
+        raise UnsupportedVersion(f"{cls.__name__} has versions {low} to {high}, not {version}")
+
+
+def _add_encoder(cls: type[Message], version: int) -> Encoder:
+    _check_version(cls, version)
+    encoder = _encoders[cls, version] = compile_encoder(cls, version)
+    return encoder
+
+
+def _add_decoder(cls: type[Message], version: int) -> tuple[Decoder, bool]:
+    _check_version(cls, version)
+    entry = _decoders[cls, version] = (compile_decoder(cls, version), contains_records(cls, version))
+    return entry

@@ -1,0 +1,340 @@
+"""Turns the field table of a message into the source of a decoder for one version, and compiles it.
+
+Neighbouring fixed-width fields, together with the length that follows them, become one `struct.unpack_from`; arrays of
+structs become loops in the same function, so that an element costs no call. Each length and count is compared with the
+bytes that remain before anything of that size is made. What runs off the end of the input is caught by `codec.decode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct, unpack_from
+from typing import Any, Final
+
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.message import FieldSpec, Message, fields_of, struct_class
+
+__all__ = ["Decoder", "compile_decoder", "contains_records", "decoder_source"]
+
+Decoder = Callable[[bytes | memoryview, int, int], tuple[Message, int]]
+"""(data, position, end of data) → (message, position behind it)."""
+
+FIXED: Final = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+"""Kafka's fixed-width types: struct code, width in bytes."""
+INDENT: Final = " "
+
+
+def read_varint(data: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte, `first`, had its high bit set; position is behind that byte."""
+    value = first & 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            if value > 0xFFFFFFFF:
+                raise MalformedMessage("a varint does not fit in 32 bits")
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise MalformedMessage("a varint is longer than five bytes")
+
+
+def skip_tags(data: bytes | memoryview, position: int, count: int, end: int) -> int:
+    """Passes over `count` tagged fields that this version does not know; returns the position behind them."""
+    if count > 127:
+        count, position = read_varint(data, position, count)
+    if count * 2 > end - position:
+        raise MalformedMessage(f"{count} tagged fields announced, {end - position} bytes remain")
+    for _ in range(count):
+        tag = data[position]
+        position += 1
+        if tag > 127:
+            _, position = read_varint(data, position, tag)
+        size = data[position]
+        position += 1
+        if size > 127:
+            size, position = read_varint(data, position, size)
+        position += size
+        if position > end:
+            raise MalformedMessage("a tagged field is longer than the bytes that remain")
+    return position
+
+
+def is_flexible(cls: type[Message], version: int) -> bool:
+    """Whether this version has compact lengths and tagged fields."""
+    return cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+
+
+def contains_records(cls: type[Message], version: int) -> bool:
+    """Whether a field of type `records` travels in this version, at any depth."""
+    return any(
+        field.type == "records" or (field.is_struct and contains_records(struct_class(cls, field.element), version))
+        for field in fields_of(cls)
+        if field.present(version)
+    )
+
+
+def minimum_bytes(cls: type[Message], version: int) -> int:
+    """The fewest bytes that one struct can take on the wire."""
+    flexible = is_flexible(cls, version)
+    total = 1 if flexible else 0
+    for field in fields_of(cls):
+        if not field.present(version) or field.is_tagged(version):
+            continue
+        if field.type in FIXED:
+            total += FIXED[field.type][1]
+        elif field.type == "string16":
+            total += 2
+        elif field.is_struct and not field.is_array:
+            nullable = field.is_nullable(version)
+            total += 1 if nullable else minimum_bytes(struct_class(cls, field.element), version)
+        elif flexible:
+            total += 1
+        else:
+            total += 2 if field.type == "string" else 4
+    return total
+
+
+class _Source:
+    """The decoder's source while it grows."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.cls = cls
+        self.version = version
+        self.flexible = is_flexible(cls, version)
+        # Only records ask for a view of the input; without them the input is bytes, whose slices know `decode`.
+        self.view = contains_records(cls, version)
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "M": MalformedMessage,
+            "new": object.__new__,
+            "unpack": unpack_from,
+            "varint": read_varint,
+            "skip": skip_tags,
+        }
+        self.depth = 1
+        self.count = 0
+        self.run: list[tuple[str, str]] = []
+
+    def line(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text)
+
+    def local(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def bind(self, prefix: str, value: object) -> str:
+        """A name under which the source finds `value`."""
+        for name, bound in self.names.items():
+            if bound is value:
+                return name
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def flush(self) -> None:
+        """Reads the fixed-width run collected so far."""
+        if not self.run:
+            return
+        targets = ", ".join(target for target, _ in self.run)
+        codes = "".join(code for _, code in self.run)
+        if codes == "B":
+            self.line(f"{targets} = data[p]; p += 1")
+        else:
+            layout = Struct(f">{codes}")
+            trailing = "," if len(self.run) == 1 else ""
+            name = "u_" + codes.replace("?", "c")
+            self.names[name] = layout.unpack_from
+            self.line(f"{targets}{trailing} = {name}(data, p); p += {layout.size}")
+        self.run.clear()
+
+    def read_length(self, code: str) -> str:
+        """Reads a length as the end of the current run; returns the local that holds it (compact ones are one more)."""
+        length = self.local("n")
+        self.run.append((length, code))
+        self.flush()
+        if code == "B":
+            self.line(f"if {length} > 127: {length}, p = varint(data, p, {length})")
+        return length
+
+    def null_or_error(self, target: str, what: str, condition: str, field: FieldSpec) -> None:
+        """Opens the branch for a value that is there; the depth is raised by one."""
+        if field.is_nullable(self.version):
+            self.line(f"if {condition}: {target} = None")
+            self.line("else:")
+            self.depth += 1
+        else:
+            self.line(f"if {condition}: raise M({what + ' is null'!r})")
+
+    def read_struct(self, target: str, cls: type[Message]) -> None:
+        """Reads all fields of a struct into the object that the local `target` names."""
+        fields = fields_of(cls)
+        known_tags = [field for field in fields if field.is_tagged(self.version)]
+        for field in fields:
+            if not field.present(self.version) or field.is_tagged(self.version):
+                self.set_default(f"{target}.{field.name}", cls, field)
+        for field in fields:
+            if field.present(self.version) and not field.is_tagged(self.version):
+                self.read_field(f"{target}.{field.name}", cls, field, self.flexible)
+        if self.flexible:
+            self.read_tags(target, cls, known_tags)
+        self.flush()
+
+    def set_default(self, target: str, cls: type[Message], field: FieldSpec) -> None:
+        if field.default == ():
+            fresh = "[]" if field.is_array else f"{self.bind('C', struct_class(cls, field.element))}()"
+            self.line(f"{target} = {fresh}")
+        elif field.type == "uuid":
+            self.line(f"{target} = {self.bind('D', field.default)}")
+        else:
+            self.line(f"{target} = {field.default!r}")
+
+    def read_tags(self, target: str, cls: type[Message], known: list[FieldSpec]) -> None:
+        count = self.local("n")
+        self.run.append((count, "B"))
+        self.flush()
+        if not known:
+            self.line(f"if {count}: p = skip(data, p, {count}, end)")
+            return
+        tag, size, start = self.local("t"), self.local("s"), self.local("p")
+        self.line(f"if {count}:")
+        self.depth += 1
+        self.line(f"if {count} > 127: {count}, p = varint(data, p, {count})")
+        self.line(f"for _ in range({count}):")
+        self.depth += 1
+        for name in (tag, size):
+            self.line(f"{name} = data[p]; p += 1")
+            self.line(f"if {name} > 127: {name}, p = varint(data, p, {name})")
+        self.line(f"{start} = p + {size}")
+        self.line(f"if {start} > end: raise M('a tagged field is longer than the bytes that remain')")
+        keyword = "if"
+        for field in known:
+            self.line(f"{keyword} {tag} == {field.tag}:")
+            keyword = "elif"
+            self.depth += 1
+            self.read_field(f"{target}.{field.name}", cls, field, True, tagged=True)
+            self.flush()
+            self.line(f"if p != {start}: raise M({'tagged field ' + field.name + ' has another size'!r})")
+            self.depth -= 1
+        self.line(f"else: p = {start}")
+        self.depth -= 2
+
+    def read_field(
+        self, target: str, cls: type[Message], field: FieldSpec, flexible: bool, *, tagged: bool = False
+    ) -> None:
+        if field.type in FIXED:
+            self.run.append((target, FIXED[field.type][0]))
+        elif field.is_array:
+            self.read_array(target, cls, field, flexible)
+        elif field.is_struct:
+            self.read_single_struct(target, cls, field, tagged)
+        else:
+            self.read_bytes(target, field, flexible)
+
+    def read_single_struct(self, target: str, cls: type[Message], field: FieldSpec, tagged: bool) -> None:
+        inner = struct_class(cls, field.element)
+        nullable = field.is_nullable(self.version)
+        if nullable:
+            marker = self.local("n")
+            # Kafka marks presence with an int8, and in a tagged field with a varint.
+            self.run.append((marker, "B" if tagged else "b"))
+            self.flush()
+            self.line(f"if {marker} {'== 0' if tagged else '< 0'}: {target} = None")
+            self.line("else:")
+            self.depth += 1
+        name = self.local("o")
+        self.line(f"{target} = {name} = new({self.bind('C', inner)})")
+        self.read_struct(name, inner)
+        if nullable:
+            self.depth -= 1
+
+    def read_bytes(self, target: str, field: FieldSpec, flexible: bool) -> None:
+        """A string, bytes or records: a length and that many bytes."""
+        compact = flexible and field.type != "string16"
+        depth = self.depth
+        length = self.read_length("B" if compact else "h" if field.type.startswith("string") else "i")
+        self.null_or_error(target, field.name, f"{length} == 0" if compact else f"{length} < 0", field)
+        stop = self.local("e")
+        self.line(f"{stop} = p + {length}{' - 1' if compact else ''}")
+        self.line(f"if {stop} > end: raise M({field.name + ' is longer than the bytes that remain'!r})")
+        self.line(f"{target} = {self.slice(field.type, stop)}; p = {stop}")
+        self.depth = depth
+
+    def slice(self, kind: str, stop: str) -> str:
+        if kind == "records":
+            return f"data[p:{stop}]"
+        if kind == "bytes":
+            return f"bytes(data[p:{stop}])" if self.view else f"data[p:{stop}]"
+        return f"str(data[p:{stop}], 'utf-8')" if self.view else f"data[p:{stop}].decode()"
+
+    def read_array(self, target: str, cls: type[Message], field: FieldSpec, flexible: bool) -> None:
+        depth = self.depth
+        count = self.read_length("B" if flexible else "i")
+        self.null_or_error(target, field.name, f"{count} == 0" if flexible else f"{count} < 0", field)
+        if flexible:
+            self.line(f"{count} -= 1")
+        too_many = f"raise M({'more ' + field.name + ' announced than bytes remain'!r})"
+        if field.element in FIXED:
+            code, width = FIXED[field.element]
+            values = f"list(unpack(f'>{{{count}}}{code}', data, p))"
+            if field.element == "uuid":
+                piece = "bytes(data[i:i + 16])" if self.view else "data[i:i + 16]"
+                values = f"[{piece} for i in range(p, p + {count} * 16, 16)]"
+            self.line(f"if {count}:")
+            self.depth += 1
+            self.line(f"if {count}{f' * {width}' if width > 1 else ''} > end - p: {too_many}")
+            self.line(f"{target} = {values}; p += {count} * {width}")
+            self.depth -= 1
+            self.line(f"else: {target} = []")
+            self.depth = depth
+            return
+        items = self.local("l")
+        self.line(f"{target} = {items} = []")
+        self.line(f"if {count}:")
+        self.depth += 1
+        inner = struct_class(cls, field.element) if field.is_struct else None
+        least = minimum_bytes(inner, self.version) if inner else FIXED.get(field.element, ("", 1 if flexible else 2))[1]
+        self.line(f"if {count} * {least} > end - p: {too_many}")
+        self.line(f"for _ in range({count}):")
+        self.depth += 1
+        if inner:
+            assert least > 0, f"{inner.__name__} can be empty: a count of it is not bounded by the input"
+            name = self.local("o")
+            self.line(f"{name} = new({self.bind('C', inner)})")
+            self.read_struct(name, inner)
+            self.line(f"{items}.append({name})")
+        else:
+            element = self.local("x")
+            self.read_field(element, cls, field._replace(type=field.element, nullable=None), flexible)
+            self.flush()
+            self.line(f"{items}.append({element})")
+        self.depth = depth
+
+
+def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+    """The decoder's source and the names that it uses."""
+    source = _Source(cls, version)
+    source.line(f"o = new({source.bind('C', cls)})")
+    source.read_struct("o", cls)
+    source.line("return o, p")
+    return "def decode(data, p, end):\n" + "\n".join(source.lines), source.names
+
+
+def compile_decoder(cls: type[Message], version: int) -> Decoder:
+    """The decoder of one version of a message. IndexError, struct.error and UnicodeDecodeError mean malformed input."""
+    text, names = decoder_source(cls, version)
+    exec(compile(text, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
+    decoder: Decoder = names["decode"]
+    return decoder

@@ -1,0 +1,241 @@
+"""Turns the field table of a message into the source of an encoder for one version, and compiles it.
+
+The encoder hands chunks to `w`, the `append` of a list that is joined once. Neighbouring fixed-width fields, together
+with the length that follows them, become one `struct.pack`; arrays of structs become loops in the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct, pack
+from typing import Any, Final
+
+from klamm.protocol.compile_decoder import FIXED, INDENT, is_flexible
+from klamm.protocol.message import FieldSpec, Message, UnsupportedField, fields_of, struct_class
+
+__all__ = ["Encoder", "compile_encoder", "encode_varint", "encoder_source"]
+
+Encoder = Callable[[Message, Callable[[bytes | memoryview], None]], None]
+"""(message, append) → None."""
+
+
+def encode_varint(value: int) -> bytes:
+    """An unsigned varint of Kafka's (KIP-482)."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+SMALL_VARINTS: Final = tuple(bytes([value]) for value in range(128))
+NULL_LENGTHS: Final = {"B": b"\x00", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
+
+
+class _Source:
+    """The encoder's source while it grows."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.version = version
+        self.where = f"{cls.__name__} version {version}"
+        self.flexible = is_flexible(cls, version)
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "U": UnsupportedField,
+            "V": SMALL_VARINTS,
+            "varint": encode_varint,
+            "pack": pack,
+        }
+        self.depth = 1
+        self.count = 0
+        self.write = "w"
+        self.run: list[tuple[str, str]] = []
+
+    def line(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text)
+
+    def local(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def packed(self, run: list[tuple[str, str]]) -> str:
+        """The expression that packs a run."""
+        if run == [("0", "B")]:
+            return "V[0]"
+        codes = "".join(code for _, code in run)
+        name = "k_" + codes.replace("?", "c")
+        self.names[name] = Struct(f">{codes}").pack
+        return f"{name}({', '.join(value for value, _ in run)})"
+
+    def flush(self) -> None:
+        """Writes the fixed-width run collected so far."""
+        if self.run:
+            self.line(f"{self.write}({self.packed(self.run)})")
+            self.run.clear()
+
+    def write_length(self, length: str, code: str) -> None:
+        """Writes the length that a local holds as the end of the current run (compact ones are one more)."""
+        if code == "B":
+            self.line(f"{length} += 1")
+            if self.run:
+                small = self.packed([*self.run, (length, code)])
+                large = f"{self.packed(self.run)} + varint({length})"
+            else:
+                small, large = f"V[{length}]", f"varint({length})"
+            self.line(f"{self.write}({small} if {length} < 128 else {large})")
+        else:
+            self.line(f"{self.write}({self.packed([*self.run, (length, code)])})")
+
+    def write_struct(self, source: str, cls: type[Message]) -> None:
+        """Writes all fields of the struct that the local `source` names."""
+        fields = fields_of(cls)
+        for field in fields:
+            if not field.present(self.version) and not field.ignorable:
+                self.refuse_value(f"{source}.{field.name}", cls, field)
+        for field in fields:
+            if field.present(self.version) and not field.is_tagged(self.version):
+                self.write_field(f"{source}.{field.name}", cls, field, self.flexible)
+        if self.flexible:
+            tagged = [field for field in fields if field.is_tagged(self.version)]
+            self.write_tags(source, cls, sorted(tagged, key=lambda field: field.tag or 0))
+
+    def differs(self, source: str, cls: type[Message], field: FieldSpec) -> str:
+        """The condition that a field is not at its default."""
+        if field.default is None:
+            return f"{source} is not None"
+        if field.is_array or field.type == "bytes":
+            return f"{source} is None or {source}" if field.nullable else source
+        if field.default == ():
+            name = self.local("D")
+            self.names[name] = struct_class(cls, field.element)()
+            return f"{source} != {name}"
+        if field.type == "bool":
+            return f"not {source}" if field.default else source
+        return f"{source} != {field.default!r}"
+
+    def refuse_value(self, source: str, cls: type[Message], field: FieldSpec) -> None:
+        message = f"{self.where} has no {field.name}"
+        self.line(f"if {self.differs(source, cls, field)}: raise U({message!r})")
+
+    def write_tags(self, source: str, cls: type[Message], tagged: list[FieldSpec]) -> None:
+        if not tagged:
+            self.run.append(("0", "B"))
+            self.flush()
+            return
+        self.flush()
+        tags = self.local("t")
+        self.line(f"{tags} = []")
+        outer = self.write
+        for field in tagged:
+            self.line(f"if {self.differs(f'{source}.{field.name}', cls, field)}:")
+            self.depth += 1
+            parts, body = self.local("q"), self.local("b")
+            self.line(f"{parts} = []; w{parts} = {parts}.append")
+            self.write = f"w{parts}"
+            self.write_field(f"{source}.{field.name}", cls, field, True, tagged=True)
+            self.flush()
+            self.line(f"{body} = b''.join({parts})")
+            self.line(f"{tags} += ({encode_varint(field.tag or 0)!r}, varint(len({body})), {body})")
+            self.depth -= 1
+        self.write = outer
+        self.line(f"{outer}(V[len({tags}) // 3])")
+        self.line(f"if {tags}: {outer}(b''.join({tags}))")
+
+    def write_field(
+        self, source: str, cls: type[Message], field: FieldSpec, flexible: bool, *, tagged: bool = False
+    ) -> None:
+        if field.type in FIXED:
+            self.run.append((source, FIXED[field.type][0]))
+        elif field.is_array:
+            self.write_array(source, cls, field, flexible)
+        elif field.is_struct:
+            self.write_single_struct(source, cls, field, tagged)
+        else:
+            self.write_bytes(source, field, flexible)
+
+    def branch_on_null(self, value: str, null: bytes) -> None:
+        """Opens the branch for a value that is there; the run is written in the branch that is taken."""
+        self.line(f"if {value} is None:")
+        self.depth += 1
+        self.line(f"{self.write}({self.packed(self.run)} + {null!r})" if self.run else f"{self.write}({null!r})")
+        self.depth -= 1
+        self.line("else:")
+        self.depth += 1
+
+    def write_single_struct(self, source: str, cls: type[Message], field: FieldSpec, tagged: bool) -> None:
+        name = self.local("o")
+        depth = self.depth
+        self.line(f"{name} = {source}")
+        if field.is_nullable(self.version):
+            # Kafka marks presence with an int8, and in a tagged field with a varint.
+            self.branch_on_null(name, b"\x00" if tagged else b"\xff")
+            self.run.append(("1", "b"))
+        self.write_struct(name, struct_class(cls, field.element))
+        if depth != self.depth:
+            self.flush()
+        self.depth = depth
+
+    def write_bytes(self, source: str, field: FieldSpec, flexible: bool) -> None:
+        """A string, bytes or records: a length and that many bytes."""
+        code = "B" if flexible and field.type != "string16" else "h" if field.type.startswith("string") else "i"
+        depth = self.depth
+        value, length = self.local("b"), self.local("n")
+        is_text = field.type.startswith("string")
+        if field.is_nullable(self.version):
+            self.line(f"{value} = {source}")
+            self.branch_on_null(value, NULL_LENGTHS[code])
+            source = value
+        if is_text or source is not value:
+            self.line(f"{value} = {source}{'.encode()' if is_text else ''}")
+        self.line(f"{length} = len({value})")
+        if code == "B" and is_text:
+            self.line(f"if {length} > 32767: raise U({f'{self.where}: {field.name} is too long'!r})")
+        self.write_length(length, code)
+        self.line(f"{self.write}({value})")
+        self.run.clear()
+        self.depth = depth
+
+    def write_array(self, source: str, cls: type[Message], field: FieldSpec, flexible: bool) -> None:
+        depth = self.depth
+        code = "B" if flexible else "i"
+        items, length = self.local("l"), self.local("n")
+        self.line(f"{items} = {source}")
+        if field.is_nullable(self.version):
+            self.branch_on_null(items, NULL_LENGTHS[code])
+        self.line(f"{length} = len({items})")
+        self.write_length(length, code)
+        self.run.clear()
+        if field.element in FIXED and field.element != "uuid":
+            self.line(f"if {items}: {self.write}(pack(f'>{{len({items})}}{FIXED[field.element][0]}', *{items}))")
+        else:
+            item = self.local("o")
+            self.line(f"for {item} in {items}:")
+            self.depth += 1
+            if field.is_struct:
+                before = len(self.lines)
+                self.write_struct(item, struct_class(cls, field.element))
+                self.flush()
+                if len(self.lines) == before:
+                    self.line("pass")
+            else:
+                self.write_field(item, cls, field._replace(type=field.element, nullable=None), flexible)
+                self.flush()
+        self.depth = depth
+
+
+def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+    """The encoder's source and the names that it uses."""
+    source = _Source(cls, version)
+    source.write_struct("o", cls)
+    source.flush()
+    source.line("return")
+    return "def encode(o, w):\n" + "\n".join(source.lines), source.names
+
+
+def compile_encoder(cls: type[Message], version: int) -> Encoder:
+    """The encoder of one version of a message. struct.error, AttributeError, TypeError mean a value that can't travel."""
+    text, names = encoder_source(cls, version)
+    exec(compile(text, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
+    encoder: Encoder = names["encode"]
+    return encoder
