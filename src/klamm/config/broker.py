@@ -18,16 +18,29 @@ from klamm.config.listeners import Listener
 from klamm.config.topic import TopicConfig
 from klamm.protocol.types import BrokerId
 
-__all__ = ["BrokerConfig", "Profile"]
+__all__ = ["BASELINE", "BrokerConfig", "Profile"]
 
 Profile = Literal["default", "test"]
 
 _INT_MAX: Final = 2**31 - 1
 _FIRST_BROKER: Final = BrokerId(1)
 
-
-def _nothing() -> Mapping[str, str]:
-    return MappingProxyType({})
+BASELINE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "log.dirs": "klamm-data",
+        "offsets.topic.replication.factor": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    }
+)
+"""What holds before anything is set: the keys that Kafka requires, and what its own `server.properties` sets for a
+single node. It is shown as static configuration, as with a Kafka broker started from that file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +75,11 @@ class BrokerConfig:
 
     # Logs
     log_flush_offset_checkpoint_interval_ms: int = 60_000
-    log_flush_scheduler_interval_ms: int = 2**63 - 1
-    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
     num_recovery_threads_per_data_dir: int = 2
     producer_id_expiration_check_interval_ms: int = 600_000
     producer_id_expiration_ms: int = 86_400_000
-    replica_high_watermark_checkpoint_interval_ms: int = 5000
 
     # Fetch
     fetch_max_bytes: int = 57_671_680
@@ -80,8 +90,6 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = _INT_MAX
     group_min_session_timeout_ms: int = 6000
-    group_coordinator_append_linger_ms: int = -1
-    group_coordinator_cached_buffer_max_bytes: int = 1_048_588
     offset_metadata_max_bytes: int = 4096
     offsets_commit_timeout_ms: int = 5000
     offsets_load_buffer_size: int = 5_242_880
@@ -90,12 +98,9 @@ class BrokerConfig:
     offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 50
     offsets_topic_segment_bytes: int = 104_857_600
-    offsets_topic_replication_factor: int = 1
 
-    explicit: Mapping[str, str] = field(default_factory=_nothing)
-    """What was set, as text, by key: for DescribeConfigs, which tells what was set from what is a default."""
-    sources: Mapping[str, str] = field(default_factory=_nothing)
-    """Where each key of `explicit` was set, for messages to people."""
+    explicit: Mapping[str, str] = field(default_factory=lambda: BASELINE)
+    """What was set when the broker started, as text, by key: what DescribeConfigs shows as the static configuration."""
 
     @property
     def cluster_id(self) -> str | None:

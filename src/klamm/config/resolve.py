@@ -1,0 +1,170 @@
+"""From single settings to the configuration of a broker: what one key means together with the others.
+
+Pure. The rules are those of Kafka's `KafkaConfig.validateValues`, and a few that say what one node can't do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from klamm.config.broker import BrokerConfig
+from klamm.config.errors import ConfigurationError
+from klamm.config.listeners import Listener, parse_listener
+from klamm.config.table import topic_synonyms
+from klamm.config.topic import TopicConfig
+from klamm.config.values import Value
+
+__all__ = ["resolve_fields", "resolve_topic_defaults"]
+
+Values = Mapping[str, Value]
+
+# Fields that are more than the value of their key.
+_COMPOSED: Final = frozenset(
+    {"node_id", "listeners", "advertised_listeners", "log_dirs", "topic_defaults", "explicit", "klamm_cluster_id"}
+)
+_COMPRESSION_CODECS: Final = range(5)
+
+
+def resolve_fields(values: Values) -> dict[str, Any]:
+    """The fields of `BrokerConfig` that `values` (the keys that were set) amount to.
+
+    Raises ConfigurationError when they contradict each other or ask for what this broker can't do; its text begins with
+    the key at fault.
+    """
+    _check_roles(values)
+    result: dict[str, Any] = {
+        "node_id": _node_id(values),
+        "log_dirs": (_data_directory(values),),
+        "topic_defaults": resolve_topic_defaults(values),
+        "klamm_cluster_id": values.get("klamm.cluster.id"),
+    }
+    result["listeners"], result["advertised_listeners"] = _listeners(values)
+    for field in fields(BrokerConfig):
+        key = field.name.replace("_", ".")
+        if field.name not in _COMPOSED and key in values:
+            result[field.name] = values[key]
+    _check_limits(values)
+    return result
+
+
+def resolve_topic_defaults(values: Values) -> TopicConfig:
+    """What a topic gets where nothing is set on itself. Raises ConfigurationError as `resolve_fields`."""
+    synonyms = topic_synonyms()
+    changes: dict[str, Any] = {}
+    for field in fields(TopicConfig):
+        for key, factor in synonyms[field.name.replace("_", ".")]:
+            value = values.get(key)
+            if value is not None:
+                changes[field.name] = frozenset(value) if isinstance(value, tuple) else _scaled(value, factor)
+                break
+    config = TopicConfig(**changes)
+    if config.segment_ms < 1:
+        raise ConfigurationError("log.roll.ms must be greater than or equal to 1")
+    if config.segment_jitter_ms < 0:
+        raise ConfigurationError("log.roll.jitter.ms must be greater than or equal to 0")
+    if config.retention_ms == 0:
+        raise ConfigurationError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigurationError(
+            f"log.cleaner.min.compaction.lag.ms ({config.min_compaction_lag_ms}) must not be greater than "
+            f"log.cleaner.max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+        )
+    if config.retention_ms < 0:
+        changes["retention_ms"] = -1
+    return TopicConfig(**changes)
+
+
+def _scaled(value: Value, factor: int) -> Value:
+    return value * factor if isinstance(value, int) and factor != 1 else value
+
+
+def _names(values: Values, key: str) -> tuple[str, ...]:
+    value = values.get(key)
+    assert value is None or isinstance(value, tuple)
+    return value or ()
+
+
+def _check_roles(values: Values) -> None:
+    if "broker" not in _names(values, "process.roles"):
+        raise ConfigurationError("process.roles must contain broker: there is no process that is a controller only")
+
+
+def _node_id(values: Values) -> Value:
+    node_id = values.get("node.id", values.get("broker.id"))
+    if values.get("broker.id", node_id) != node_id:
+        raise ConfigurationError("node.id must have the same value as broker.id where both are set")
+    return node_id
+
+
+def _data_directory(values: Values) -> Path:
+    key = "log.dirs" if _names(values, "log.dirs") else "log.dir"
+    directories = _names(values, key)
+    if len(directories) != 1:
+        raise ConfigurationError(f"{key} must name one folder: everything is stored in one, not in {len(directories)}")
+    return Path(directories[0])
+
+
+def _listeners(values: Values) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
+    controllers = {name.upper() for name in _names(values, "controller.listener.names")}
+    listeners = _parse_listeners(values, "listeners", controllers)
+    if not listeners:
+        raise ConfigurationError("listeners must contain one that is not a controller's")
+    _check_protocols(values, listeners)
+    advertised = {listener.name: listener for listener in _parse_listeners(values, "advertised.listeners", controllers)}
+    if not advertised:
+        return listeners, ()
+    names = [listener.name for listener in listeners]
+    if set(advertised) != set(names):
+        raise ConfigurationError(
+            f"advertised.listeners must name the same listeners as listeners: {', '.join(names)}, "
+            f"not {', '.join(advertised)}"
+        )
+    for listener in advertised.values():
+        if listener.is_wildcard:
+            raise ConfigurationError(f"advertised.listeners must name a host that clients can reach, unlike {listener}")
+    return listeners, tuple(advertised[name] for name in names)
+
+
+def _parse_listeners(values: Values, key: str, controllers: set[str]) -> tuple[Listener, ...]:
+    listeners = [parse_listener(text) for text in _names(values, key)]
+    if len({listener.name for listener in listeners}) != len(listeners):
+        raise ConfigurationError(f"{key}: each listener must have a different name")
+    return tuple(listener for listener in listeners if listener.name not in controllers)
+
+
+def _check_protocols(values: Values, listeners: tuple[Listener, ...]) -> None:
+    text = values.get("listener.security.protocol.map")
+    protocols = {}
+    for entry in str(text).split(",") if text else ():
+        name, _, protocol = entry.partition(":")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    for listener in listeners:
+        protocol = protocols.get(listener.name, listener.name)
+        if protocol in {"SSL", "SASL_SSL", "SASL_PLAINTEXT"}:
+            raise ConfigurationError(f"listeners: {listener} asks for {protocol}; only PLAINTEXT is served so far")
+        if protocol != "PLAINTEXT":
+            raise ConfigurationError(
+                f"listeners: {listener} has no protocol; say which in listener.security.protocol.map, "
+                f"as {listener.name}:PLAINTEXT"
+            )
+
+
+def _check_limits(values: Values) -> None:
+    def number(key: str, default: int) -> int:
+        value = values.get(key, default)
+        assert isinstance(value, int)
+        return value
+
+    if number("default.replication.factor", 1) != 1:
+        raise ConfigurationError("default.replication.factor must be 1: one node holds one replica")
+    queued = number("queued.max.request.bytes", -1)
+    request = number("socket.request.max.bytes", BrokerConfig().socket_request_max_bytes)
+    if 0 < queued < request:
+        raise ConfigurationError(f"queued.max.request.bytes must be at least socket.request.max.bytes ({request})")
+    if number("max.connections.per.ip", 1) == 0:
+        raise ConfigurationError("max.connections.per.ip must be at least 1: there are no overrides for single hosts")
+    if number("offsets.topic.compression.codec", 0) not in _COMPRESSION_CODECS:
+        raise ConfigurationError("offsets.topic.compression.codec must be 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")

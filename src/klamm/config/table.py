@@ -1,0 +1,177 @@
+"""The table of every configuration key: what Apache Kafka 4.3 says of it and what klamm does with it.
+
+Kafka's part (type, default, documentation, range, ...) was read from Kafka itself by `tools/dump_kafka_configs` and
+lies beside this file as JSON; klamm's part is `treatment.py`. Both are read when they are first asked for: a broker on
+which nothing is set starts without.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from klamm.config.treatment import TREATMENTS, Treatment
+from klamm.config.values import Check, Value, check_value, parse_value
+
+__all__ = [
+    "BROKER_SYNONYMS",
+    "ConfigKey",
+    "broker_keys",
+    "broker_synonyms",
+    "client_metrics_keys",
+    "group_keys",
+    "group_synonyms",
+    "kafka_version",
+    "topic_keys",
+    "topic_synonyms",
+]
+
+
+class ConfigKey(NamedTuple):
+    """One key. `default` is text as Kafka shows it; None is no value, and a required key has none."""
+
+    name: str
+    scope: str
+    type: str
+    default: str | None
+    is_required: bool
+    documentation: str
+    valid_values: str
+    check: Check | None
+    importance: str
+    is_internal: bool
+    """Left out of descriptions unless it is set."""
+    update_mode: str
+    """`read-only`, `per-broker` or `cluster-wide`: how it may be set on a running broker."""
+    is_dynamic_only: bool
+    """It can be set on a running broker, but not in its file."""
+    treatment: Treatment
+    reason: str
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is never shown."""
+        return self.type == "PASSWORD"
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether Kafka lets it be set on a running broker."""
+        return self.update_mode != "read-only"
+
+    def parse(self, text: str) -> Value:
+        """The value of `text`, checked against the key's range. Raises InvalidValue."""
+        value = parse_value(self.name, text, self.type)
+        if self.check is not None:
+            check_value(self.name, value, self.check)
+        return value
+
+    def default_value(self) -> Value:
+        """The default as a value."""
+        return None if self.default is None else parse_value(self.name, self.default, self.type)
+
+
+# klamm's own keys, in the words of Kafka's table.
+_OWN_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "klamm.cluster.id": {
+        "type": "STRING",
+        "default": None,
+        "importance": "LOW",
+        "valid": "non-empty string",
+        "check": ["non_empty"],
+        "doc": "The cluster id that a new data folder gets. A folder that has one already keeps it, and the broker "
+        "does not start when the two differ.",
+    },
+}
+
+# As Kafka's `DynamicBrokerConfig.brokerConfigSynonyms`: names for one setting in different units, the strongest first.
+_ROLL: Final = ("log.roll.ms", "log.roll.hours")
+_ROLL_JITTER: Final = ("log.roll.jitter.ms", "log.roll.jitter.hours")
+_RETENTION: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(_ROLL, _ROLL),
+    **dict.fromkeys(_ROLL_JITTER, _ROLL_JITTER),
+    **dict.fromkeys(_RETENTION, _RETENTION),
+    # Not the other way round: the scheduler's interval is a setting of its own that lends its value.
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The broker keys that set the same thing as `name`, in order of precedence, `name` among them."""
+    return BROKER_SYNONYMS.get(name, (name,))
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(Path(__file__).with_name("kafka_configs.json").read_bytes())
+    return data
+
+
+def _keys(scope: str, entries: Mapping[str, Mapping[str, Any]]) -> Mapping[str, ConfigKey]:
+    treatments = TREATMENTS[scope]
+    return MappingProxyType(
+        {
+            name: ConfigKey(
+                name,
+                scope,
+                entry["type"],
+                entry.get("default"),
+                "default" not in entry,
+                entry["doc"],
+                entry.get("valid", ""),
+                entry.get("check"),
+                entry["importance"].lower(),
+                entry.get("internal", False),
+                entry.get("update_mode", "read-only"),
+                entry.get("dynamic_only", False),
+                *treatments[name],
+            )
+            for name, entry in entries.items()
+        }
+    )
+
+
+@cache
+def broker_keys() -> Mapping[str, ConfigKey]:
+    """Kafka's broker keys and klamm's own, by name."""
+    return _keys("broker", {**_data()["broker"], **_OWN_KEYS})
+
+
+@cache
+def topic_keys() -> Mapping[str, ConfigKey]:
+    """The topic keys, by name."""
+    return _keys("topic", _data()["topic"])
+
+
+@cache
+def group_keys() -> Mapping[str, ConfigKey]:
+    """The keys of one group (KIP-848, KIP-932, KIP-1071), by name."""
+    return _keys("group", _data()["group"])
+
+
+@cache
+def client_metrics_keys() -> Mapping[str, ConfigKey]:
+    """The keys of one subscription to clients' metrics (KIP-714), by name."""
+    return _keys("client_metrics", _data()["client_metrics"])
+
+
+@cache
+def topic_synonyms() -> Mapping[str, tuple[tuple[str, int], ...]]:
+    """Topic key to the broker keys that set its default, strongest first, each with the factor to the topic's unit."""
+    return {name: tuple((key, factor) for key, factor in keys) for name, keys in _data()["topic_synonyms"].items()}
+
+
+def group_synonyms() -> Mapping[str, str]:
+    """Group key to the broker key that sets its default; a key without one is not in it."""
+    synonyms: dict[str, str] = _data()["group_synonyms"]
+    return synonyms
+
+
+def kafka_version() -> str:
+    """The version of Apache Kafka that the table was read from."""
+    version: str = _data()["kafka_version"]
+    return version

@@ -1,0 +1,409 @@
+"""What klamm does with each of Kafka's configuration keys, and why.
+
+Three treatments, and each key has exactly one:
+
+- honoured: it does here what it does in Kafka; a reason says where the values are narrower.
+- accepted: it may be set, and nothing comes of it; the broker warns once when it is.
+- refused: a value other than Kafka's default stops the start, since going on would be worse than stopping: what looks
+  like protection would not protect, or what was asked for would silently not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+__all__ = ["TREATMENTS", "Treated", "Treatment"]
+
+
+class Treatment(StrEnum):
+    """What comes of setting a key."""
+
+    honoured = "honoured"
+    accepted = "accepted"
+    refused = "refused"
+
+
+class Treated(NamedTuple):
+    """A key's treatment and the reason that people are given for it; "" where there is nothing to add."""
+
+    treatment: Treatment
+    reason: str
+
+
+# Blocks of a treatment, its reason, and the keys that share both.
+_Block = tuple[Treatment, str, str]
+
+_QUORUM: Final = "Metadata is kept in a store of its own; there is no controller quorum."
+_THREADS: Final = "One event loop serves every connection; there are no thread pools to size."
+_REPLICATION: Final = "One node has no followers to replicate to."
+_TIERED: Final = "There is no tiered storage."
+_QUOTAS: Final = "There are no quotas."
+_CONSUMER: Final = "Groups of the consumer protocol (KIP-848) are not served yet."
+_SHARE: Final = "Share groups (KIP-932) are not served yet."
+_STREAMS: Final = "Streams groups (KIP-1071) are not served."
+_TRANSACTIONS: Final = "Transactions are not served yet."
+_CLEANER: Final = "Compacted topics are kept whole: there is no log cleaner yet."
+_METRICS: Final = "There is no JMX, and no metrics reporter."
+_PURGATORY: Final = "Delayed operations are dropped when they complete; there is no purgatory to purge."
+_SECURITY: Final = (
+    "There is no TLS, SASL, ACL or delegation token yet; a setting that seems to protect must not be ignored."
+)
+_JAVA_CLASS: Final = "It names a Java class whose rules would not be applied."
+
+_BROKER: Final[tuple[_Block, ...]] = (
+    (
+        Treatment.honoured,
+        "",
+        """
+        auto.create.topics.enable broker.rack connections.max.idle.ms delete.topic.enable fetch.max.bytes
+        group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
+        max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
+        max.request.partition.size.limit num.partitions num.recovery.threads.per.data.dir offset.metadata.max.bytes
+        offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.check.interval.ms
+        offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
+        offsets.topic.segment.bytes producer.id.expiration.check.interval.ms producer.id.expiration.ms
+        queued.max.request.bytes socket.listen.backlog.size socket.receive.buffer.bytes socket.request.max.bytes
+        socket.send.buffer.bytes
+        """,
+    ),
+    (
+        Treatment.honoured,
+        "The default of a topic setting.",
+        """
+        compression.gzip.level compression.lz4.level compression.type compression.zstd.level log.cleanup.policy
+        log.cleaner.max.compaction.lag.ms log.flush.interval.messages log.flush.interval.ms
+        log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes
+        log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
+        log.preallocate log.retention.bytes log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
+        log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
+        message.max.bytes min.insync.replicas
+        """,
+    ),
+    (Treatment.honoured, "1 unless it is set; Kafka has no default.", "node.id"),
+    (Treatment.honoured, "Another name of node.id; both must agree.", "broker.id"),
+    (
+        Treatment.honoured,
+        "127.0.0.1:9092 unless it is set. Listeners must be PLAINTEXT; those of controllers are passed over.",
+        "listeners",
+    ),
+    (
+        Treatment.honoured,
+        "Where it is set, every listener must be in it. Without it, a wildcard listener advertises the address that "
+        "the client reached.",
+        "advertised.listeners",
+    ),
+    (Treatment.honoured, "Must map the broker's listeners to PLAINTEXT.", "listener.security.protocol.map"),
+    (
+        Treatment.honoured,
+        "Listeners of these names are passed over: there is no controller to reach.",
+        "controller.listener.names",
+    ),
+    (Treatment.honoured, "Must contain broker: there is no process that is a controller only.", "process.roles"),
+    (Treatment.honoured, "./klamm-data unless it is set. Everything is stored in one folder.", "log.dirs log.dir"),
+    (Treatment.honoured, "Must be 1: one node holds one replica.", "default.replication.factor"),
+    (
+        Treatment.accepted,
+        "On one node an internal topic has one replica, whatever this says.",
+        "offsets.topic.replication.factor",
+    ),
+    (
+        Treatment.accepted,
+        _QUORUM,
+        """
+        broker.heartbeat.interval.ms broker.session.timeout.ms controller.performance.always.log.threshold.ms
+        controller.performance.sample.period.ms controller.quorum.append.linger.ms
+        controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
+        controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
+        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
+        controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+        controller.quorum.voters controller.socket.timeout.ms early.start.listeners
+        initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
+        internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes metadata.log.dir
+        metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+        metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
+        metadata.max.retention.ms sasl.mechanism.controller.protocol server.max.startup.time.ms
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _THREADS,
+        """
+        background.threads group.coordinator.background.threads group.coordinator.threads num.io.threads
+        num.network.threads num.replica.alter.log.dirs.threads queued.max.requests
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _REPLICATION,
+        """
+        auto.leader.rebalance.enable controlled.shutdown.enable inter.broker.listener.name
+        leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.backoff.ms replica.fetch.max.bytes
+        replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+        replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
+        socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms unclean.leader.election.enable
+        unclean.leader.election.interval.ms
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _TIERED,
+        """
+        follower.fetch.last.tiered.offset.enable log.local.retention.bytes log.local.retention.ms
+        remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+        remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
+        remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+        remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+        remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+        remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
+        remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
+        remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+        remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+        remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+        remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+        remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
+        remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+        remote.log.storage.manager.impl.prefix
+        """,
+    ),
+    (
+        Treatment.refused,
+        "There is no tiered storage; records that should move to it would fill the disk.",
+        "remote.log.storage.system.enable",
+    ),
+    (
+        Treatment.accepted,
+        _QUOTAS,
+        """
+        alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
+        controller.quota.window.num controller.quota.window.size.seconds follower.replication.throttled.rate
+        leader.replication.throttled.rate max.connection.creation.rate max.connections.per.ip.overrides
+        quota.window.num quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
+        replication.quota.window.num replication.quota.window.size.seconds
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _CONSUMER,
+        """
+        group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
+        group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
+        group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+        group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+        group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
+        group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
+        """,
+    ),
+    (
+        Treatment.accepted,
+        "The group coordinator appends without waiting for more, and reads and writes no buffer of its own.",
+        "group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes",
+    ),
+    (
+        Treatment.accepted,
+        _SHARE,
+        """
+        group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
+        group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
+        group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
+        group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
+        group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions
+        group.share.max.size group.share.min.assignment.interval.ms group.share.min.delivery.count.limit
+        group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
+        group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
+        group.share.partition.max.record.locks group.share.persister.class.name group.share.record.lock.duration.ms
+        group.share.session.timeout.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+        share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+        share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+        share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+        share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
+        share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
+        share.fetch.purgatory.purge.interval.requests
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _STREAMS,
+        """
+        group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
+        group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
+        group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
+        group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
+        group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
+        group.streams.num.standby.replicas group.streams.session.timeout.ms
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _TRANSACTIONS,
+        """
+        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+        transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
+        transaction.state.log.replication.factor transaction.state.log.segment.bytes
+        transaction.two.phase.commit.enable transactional.id.expiration.ms
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _CLEANER,
+        """
+        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.enable
+        log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
+        log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _METRICS,
+        """
+        kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
+        metrics.recording.level metrics.sample.window.ms telemetry.max.bytes
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _PURGATORY,
+        """
+        delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
+        producer.purgatory.purge.interval.requests
+        """,
+    ),
+    (
+        Treatment.accepted,
+        "Checkpoints of log start offsets are written with those of recovery points.",
+        "log.flush.start.offset.checkpoint.interval.ms",
+    ),
+    (Treatment.accepted, "A folder that fails takes its partitions offline at once.", "log.dir.failure.timeout.ms"),
+    (
+        Treatment.accepted,
+        "Only stable versions of APIs and features are served.",
+        "unstable.api.versions.enable unstable.feature.versions.enable",
+    ),
+    (
+        Treatment.refused,
+        "Everything is stored in one folder; a broker that may not use it could hold no new partition.",
+        "cordoned.log.dirs",
+    ),
+    (Treatment.refused, "Values are not looked up elsewhere: ${...} would be taken as it stands.", "config.providers"),
+    (
+        Treatment.refused,
+        _JAVA_CLASS,
+        "alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name",
+    ),
+    (
+        Treatment.refused,
+        _SECURITY,
+        """
+        authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
+        delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
+        delegation.token.secret.key principal.builder.class sasl.client.callback.handler.class
+        sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+        sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+        sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+        sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.inter.broker.protocol
+        sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+        sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+        sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+        sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+        sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+        sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+        sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+        sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+        sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+        sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+        sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
+        sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol
+        security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
+        ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+        ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+        ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+        ssl.truststore.location ssl.truststore.password ssl.truststore.type
+        """,
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: the cluster id that the first start gives to the data folder; else it makes one up.",
+        "klamm.cluster.id",
+    ),
+)
+
+_TOPIC: Final[tuple[_Block, ...]] = (
+    (
+        Treatment.honoured,
+        "",
+        """
+        cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+        file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes
+        max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
+        message.timestamp.type min.insync.replicas preallocate retention.bytes retention.ms segment.bytes
+        segment.index.bytes segment.jitter.ms segment.ms
+        """,
+    ),
+    (Treatment.accepted, _CLEANER, "delete.retention.ms min.cleanable.dirty.ratio min.compaction.lag.ms"),
+    (
+        Treatment.accepted,
+        _REPLICATION,
+        "follower.replication.throttled.replicas leader.replication.throttled.replicas unclean.leader.election.enable",
+    ),
+    (
+        Treatment.accepted,
+        _TIERED,
+        "local.retention.bytes local.retention.ms remote.log.copy.disable remote.log.delete.on.disable",
+    ),
+    (
+        Treatment.refused,
+        "There is no tiered storage; it is refused as by a Kafka broker without it.",
+        "remote.storage.enable",
+    ),
+)
+
+_GROUP: Final[tuple[_Block, ...]] = (
+    (
+        Treatment.accepted,
+        _CONSUMER,
+        "consumer.assignment.interval.ms consumer.heartbeat.interval.ms consumer.session.timeout.ms",
+    ),
+    (
+        Treatment.accepted,
+        _SHARE,
+        """
+        share.assignment.interval.ms share.auto.offset.reset share.delivery.count.limit share.heartbeat.interval.ms
+        share.isolation.level share.partition.max.record.locks share.record.lock.duration.ms
+        share.renew.acknowledge.enable share.session.timeout.ms
+        """,
+    ),
+    (
+        Treatment.accepted,
+        _STREAMS,
+        """
+        streams.assignment.interval.ms streams.heartbeat.interval.ms streams.initial.rebalance.delay.ms
+        streams.num.standby.replicas streams.session.timeout.ms
+        """,
+    ),
+)
+
+_CLIENT_METRICS: Final[tuple[_Block, ...]] = (
+    (Treatment.accepted, "Clients are not asked for their metrics (KIP-714).", "interval.ms match metrics"),
+)
+
+
+def _by_key(blocks: tuple[_Block, ...]) -> dict[str, Treated]:
+    return {key: Treated(treatment, reason) for treatment, reason, keys in blocks for key in keys.split()}
+
+
+TREATMENTS: Final[Mapping[str, Mapping[str, Treated]]] = {
+    "broker": _by_key(_BROKER),
+    "topic": _by_key(_TOPIC),
+    "group": _by_key(_GROUP),
+    "client_metrics": _by_key(_CLIENT_METRICS),
+}
+"""By scope and key."""
