@@ -1,0 +1,101 @@
+"""A klamm broker as a process, the way a user runs it: `klamm serve`."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["BrokerProcess", "ExternalBroker"]
+
+_READY_SECONDS = 30
+
+
+class BrokerProcess:
+    """`klamm serve` with its data in `folder`; it keeps its port and its data over restarts.
+
+    `config` are Kafka's broker keys. What it logs goes to `folder`/broker.log.
+    """
+
+    can_restart = True
+
+    def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
+        self._data = folder / "data"
+        self._log = folder / "broker.log"
+        self._config = folder / "server.properties"
+        self._config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
+        self._process: subprocess.Popen[str] | None = None
+        self.bootstrap_servers = "127.0.0.1:0"
+        self.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts it and waits until it says that it is ready. Raises RuntimeError with its log when it doesn't."""
+        command = [str(Path(sys.executable).with_name("klamm")), "serve", "--listen", self.bootstrap_servers]
+        command += ["--data-dir", str(self._data), "--config", str(self._config)]
+        with self._log.open("a", encoding="utf-8") as log:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        # A broker that hangs would leave readline() waiting for good.
+        watchdog = threading.Timer(_READY_SECONDS, process.kill)
+        watchdog.start()
+        ready = process.stdout.readline()
+        watchdog.cancel()
+        process.stdout.close()
+        if not ready.startswith("ready "):
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"klamm serve did not become ready:\n{self.log()[-4000:]}")
+        self._process = process
+        self.bootstrap_servers = ready.split()[1]
+
+    def stop(self) -> None:
+        """Stops it the polite way, with SIGTERM."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it as a crash would, with SIGKILL: nothing is flushed, closed or handed over."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stops it and starts it again on the same port and data."""
+        self.stop()
+        self.start()
+
+    def log(self) -> str:
+        """All it has logged so far, over all starts."""
+        return self._log.read_text(encoding="utf-8")
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._process = None
+
+
+class ExternalBroker:
+    """A broker that somebody else runs, to try the tests themselves against Apache Kafka. It can't be restarted."""
+
+    can_restart = False
+    is_running = True
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    def log(self) -> str:
+        """Nothing is known of its log."""
+        return ""
