@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import FieldSpec, Message, fields_of, struct_class
+from klamm.protocol.varint import read_unsigned_varint, skip_tagged_fields
 
 __all__ = ["Decoder", "compile_decoder", "contains_records", "decoder_source"]
 
@@ -32,44 +33,6 @@ FIXED: Final = {
 }
 """Kafka's fixed-width types: struct code, width in bytes."""
 INDENT: Final = " "
-
-
-def read_varint(data: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, `first`, had its high bit set; position is behind that byte."""
-    value = first & 0x7F
-    shift = 7
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            if value > 0xFFFFFFFF:
-                raise MalformedMessage("a varint does not fit in 32 bits")
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise MalformedMessage("a varint is longer than five bytes")
-
-
-def skip_tags(data: bytes | memoryview, position: int, count: int, end: int) -> int:
-    """Passes over `count` tagged fields that this version does not know; returns the position behind them."""
-    if count > 127:
-        count, position = read_varint(data, position, count)
-    if count * 2 > end - position:
-        raise MalformedMessage(f"{count} tagged fields announced, {end - position} bytes remain")
-    for _ in range(count):
-        tag = data[position]
-        position += 1
-        if tag > 127:
-            _, position = read_varint(data, position, tag)
-        size = data[position]
-        position += 1
-        if size > 127:
-            size, position = read_varint(data, position, size)
-        position += size
-        if position > end:
-            raise MalformedMessage("a tagged field is longer than the bytes that remain")
-    return position
 
 
 def is_flexible(cls: type[Message], version: int) -> bool:
@@ -121,8 +84,8 @@ class _Source:
             "M": MalformedMessage,
             "new": object.__new__,
             "unpack": unpack_from,
-            "varint": read_varint,
-            "skip": skip_tags,
+            "varint": read_unsigned_varint,
+            "skip": skip_tagged_fields,
         }
         self.depth = 1
         self.count = 0
@@ -166,7 +129,7 @@ class _Source:
         self.run.append((length, code))
         self.flush()
         if code == "B":
-            self.line(f"if {length} > 127: {length}, p = varint(data, p, {length})")
+            self.line(f"if {length} > 127: {length}, p = varint(data, p - 1)")
         return length
 
     def null_or_error(self, target: str, what: str, condition: str, field: FieldSpec) -> None:
@@ -206,17 +169,17 @@ class _Source:
         self.run.append((count, "B"))
         self.flush()
         if not known:
-            self.line(f"if {count}: p = skip(data, p, {count}, end)")
+            self.line(f"if {count}: p = skip(data, p - 1)")
             return
         tag, size, start = self.local("t"), self.local("s"), self.local("p")
         self.line(f"if {count}:")
         self.depth += 1
-        self.line(f"if {count} > 127: {count}, p = varint(data, p, {count})")
+        self.line(f"if {count} > 127: {count}, p = varint(data, p - 1)")
         self.line(f"for _ in range({count}):")
         self.depth += 1
         for name in (tag, size):
             self.line(f"{name} = data[p]; p += 1")
-            self.line(f"if {name} > 127: {name}, p = varint(data, p, {name})")
+            self.line(f"if {name} > 127: {name}, p = varint(data, p - 1)")
         self.line(f"{start} = p + {size}")
         self.line(f"if {start} > end: raise M('a tagged field is longer than the bytes that remain')")
         keyword = "if"

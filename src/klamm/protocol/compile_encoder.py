@@ -12,21 +12,12 @@ from typing import Any, Final
 
 from klamm.protocol.compile_decoder import FIXED, INDENT, is_flexible
 from klamm.protocol.message import FieldSpec, Message, UnsupportedField, fields_of, struct_class
+from klamm.protocol.varint import encode_unsigned_varint
 
-__all__ = ["Encoder", "compile_encoder", "encode_varint", "encoder_source"]
+__all__ = ["Encoder", "compile_encoder", "encoder_source"]
 
 Encoder = Callable[[Message, Callable[[bytes | memoryview], None]], None]
 """(message, append) → None."""
-
-
-def encode_varint(value: int) -> bytes:
-    """An unsigned varint of Kafka's (KIP-482)."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 SMALL_VARINTS: Final = tuple(bytes([value]) for value in range(128))
@@ -44,7 +35,7 @@ class _Source:
         self.names: dict[str, Any] = {
             "U": UnsupportedField,
             "V": SMALL_VARINTS,
-            "varint": encode_varint,
+            "varint": encode_unsigned_varint,
             "pack": pack,
         }
         self.depth = 1
@@ -136,7 +127,7 @@ class _Source:
             self.write_field(f"{source}.{field.name}", cls, field, True, tagged=True)
             self.flush()
             self.line(f"{body} = b''.join({parts})")
-            self.line(f"{tags} += ({encode_varint(field.tag or 0)!r}, varint(len({body})), {body})")
+            self.line(f"{tags} += ({encode_unsigned_varint(field.tag or 0)!r}, varint(len({body})), {body})")
             self.depth -= 1
         self.write = outer
         self.line(f"{outer}(V[len({tags}) // 3])")
@@ -234,7 +225,7 @@ def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    """The encoder of one version of a message. struct.error, AttributeError, TypeError mean a value that can't travel."""
+    """The encoder of one version of a message. struct.error, AttributeError, TypeError: a value can't travel."""
     text, names = encoder_source(cls, version)
     exec(compile(text, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
     encoder: Encoder = names["encode"]

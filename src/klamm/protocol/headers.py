@@ -11,9 +11,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from klamm.protocol.api import API_SPECS
-from klamm.protocol.compile_decoder import skip_tags
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.schema.api_keys import ApiKey
+from klamm.protocol.varint import skip_tagged_fields
 
 __all__ = [
     "RequestHeader",
@@ -64,19 +64,17 @@ def decode_request_header(view: bytes | memoryview, offset: int = 0) -> RequestH
             client_id = str(view[start:end], "utf-8")
         except UnicodeDecodeError:
             raise MalformedMessage("request header: the client id is not UTF-8") from None
-    elif length != -1:
-        raise MalformedMessage("request header: the client id has a negative length")
     if api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER):
-        if end >= size:
-            raise MalformedMessage("request header: ends before the tagged fields")
-        count = view[end]
-        end += 1
-        if count:
-            try:
-                end = skip_tags(view, end, count, size)
-            except IndexError:
-                raise MalformedMessage("request header: ends in the middle of a tagged field") from None
+        end = _skip_tagged_fields(view, end)
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
+
+
+def _skip_tagged_fields(view: bytes | memoryview, position: int) -> int:
+    try:
+        # Clients send none: that is one byte, and not worth a view.
+        return skip_tagged_fields(memoryview(view), position) if view[position] else position + 1
+    except IndexError:
+        raise MalformedMessage("header: ends before or inside the tagged fields") from None
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -103,15 +101,9 @@ def decode_response_header(
     flexible = has_flexible_response_header(api_key, api_version)
     size = len(view)
     end = offset + _CORRELATION.size
-    if size < end + flexible:
+    if size < end:
         raise MalformedMessage(f"response header: {size - offset} bytes are too few")
     (correlation_id,) = _CORRELATION.unpack_from(view, offset)
     if flexible:
-        count = view[end]
-        end += 1
-        if count:
-            try:
-                end = skip_tags(view, end, count, size)
-            except IndexError:
-                raise MalformedMessage("response header: ends in the middle of a tagged field") from None
+        end = _skip_tagged_fields(view, end)
     return correlation_id, end

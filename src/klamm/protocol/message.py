@@ -1,4 +1,4 @@
-"""What every generated message is: plain slots, Kafka's defaults, and a table of fields from which codecs are compiled."""
+"""What every generated message is: plain slots, Kafka's defaults, and a table of fields to compile codecs from."""
 
 from __future__ import annotations
 

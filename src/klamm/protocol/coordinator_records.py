@@ -1,0 +1,73 @@
+"""Records of the internal topics as bytes: an int16 before the key is the record type, one before the value its version.
+
+After `CoordinatorRecordSerde` and `GroupCoordinatorRecordSerde` of Apache Kafka 4.3. The group coordinator's topic is
+`__consumer_offsets`; the transaction and share coordinators' records have the same form and tables of their own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from struct import Struct
+from typing import Final
+
+from klamm.protocol.codec import decode, encode
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.message import Message
+from klamm.protocol.schema.record_types import GROUP_RECORDS
+
+__all__ = ["decode_group_record", "encode_record_key", "encode_record_value", "group_record_classes"]
+
+_PREFIX: Final = Struct(">h")
+
+
+def encode_record_key(message: Message) -> bytes:
+    """The key of a record; `message` is a coordinator-key, whose API_KEY is the record type. Raises as `encode`."""
+    if message.API_KEY is None:
+        raise ValueError(f"{message.NAME} is not the key of a record")
+    return _PREFIX.pack(message.API_KEY) + encode(message, 0)
+
+
+def encode_record_value(message: Message, version: int) -> bytes:
+    """The value of a record in one version. Raises as `encode`."""
+    return _PREFIX.pack(version) + encode(message, version)
+
+
+def decode_group_record(key: bytes, value: bytes | None) -> tuple[Message, Message | None] | None:
+    """Key and value of a record of `__consumer_offsets`; a tombstone has no value.
+
+    None for a type that this version of the schema doesn't have: replay skips it, the log keeps it. Raises
+    MalformedMessage for bytes that are no record and, as Kafka does, for a value in a version that isn't known.
+    """
+    classes = group_record_classes(_prefix(key))
+    if classes is None:
+        return None
+    key_class, value_class = classes
+    key_message, _ = decode(key_class, 0, key, _PREFIX.size)
+    if value is None:
+        return key_message, None
+    version = _prefix(value)
+    low, high = value_class.VERSIONS
+    if not low <= version <= high:
+        raise MalformedMessage(f"{value_class.NAME} has versions {low} to {high}, not {version}")
+    return key_message, decode(value_class, version, value, _PREFIX.size)[0]
+
+
+@cache
+def group_record_classes(record_type: int) -> tuple[type[Message], type[Message]] | None:
+    """The classes of key and value of a type of record in `__consumer_offsets`, or None if there is no such type."""
+    row = GROUP_RECORDS.get(record_type)
+    if row is None:
+        return None
+    key_module, key_name, value_module, value_name = row
+    package = "klamm.protocol.schema"
+    key_class: type[Message] = getattr(import_module(f"{package}.{key_module}"), key_name)
+    value_class: type[Message] = getattr(import_module(f"{package}.{value_module}"), value_name)
+    return key_class, value_class
+
+
+def _prefix(data: bytes) -> int:
+    if len(data) < _PREFIX.size:
+        raise MalformedMessage("a coordinator record too short to say its type or version")
+    prefix: int = _PREFIX.unpack_from(data)[0]
+    return prefix
