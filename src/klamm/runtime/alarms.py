@@ -1,13 +1,14 @@
 """Named timers of all shards over one alarm of the port, cheap to move, and lenient with clients after a stall.
 
-Theory of operation. A heartbeat moves its member's session alarm, tens of thousands of times a second, so moving an alarm to a later
-time touches nothing but its deadline: the heap still holds the old time, and when that comes up the alarm is put back. Only an alarm
-that moves to an earlier time is entered anew. A cancelled one stays in the heap until its time and is dropped then.
+Theory of operation. A heartbeat moves its member's session alarm, tens of thousands of times a second, so moving an
+alarm to a later time touches nothing but its deadline: the heap still holds the old time, and when that comes up the
+alarm is put back. Only an alarm that moves to an earlier time is entered anew. A cancelled one stays in the heap
+until its time and is dropped then.
 
-Deadlines lie on a clock of the time that the event loop has been able to listen. The queue wakes twice a second; if it wakes late, the
-loop was stalled (a stopped process, a slow disk), and nobody could have been heard: that time is taken off the clock, which extends all
-deadlines by the stall, and nothing fires before the sockets have been read. For the same reason alarms that are due fire one turn
-of the loop later than they could.
+Deadlines lie on a clock of the time that the event loop has been able to listen. The queue wakes twice a second; if
+it wakes late, the loop was stalled (a stopped process, a slow disk), and nobody could have been heard: that time is
+taken off the clock, which extends all deadlines by the stall, and nothing fires until what waited in the sockets has
+been heard.
 """
 
 from __future__ import annotations
@@ -85,7 +86,6 @@ class AlarmQueue:
         self._stalled_ms = 0.0
         self._wake_up: Cancellable | None = None
         self._wake_up_at_ms = 0.0
-        self._sockets_read = False
 
     def set_deadline(self, alarm: _Alarm, delay_ms: float) -> None:
         """Move an alarm: for `Alarms`."""
@@ -126,17 +126,10 @@ class AlarmQueue:
         late_ms = now_ms - self._wake_up_at_ms
         if late_ms > STALL_MS:
             self._stalled_ms += late_ms
-            self._sockets_read = False
             self._plan_wake_up(now_ms + TICK_MS)
             return
         active_ms = now_ms - self._stalled_ms
-        if self._heap and self._heap[0][0] <= active_ms:
-            if not self._sockets_read:
-                self._sockets_read = True
-                self._plan_wake_up(now_ms)
-                return
-            self._fire_due(active_ms)
-        self._sockets_read = False
+        self._fire_due(active_ms)
         self._plan_wake_up()
 
     def _fire_due(self, active_ms: float) -> None:

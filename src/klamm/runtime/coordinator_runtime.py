@@ -1,12 +1,12 @@
 """Turns a coordinator's shards: a request is decided, written down, made visible and answered, in this order.
 
-For each partition of the internal topic that this broker leads there is a shard. `submit` has it decide; what it decided is done as the
-contract of `core.coordinator` says. Everything happens in the calls themselves, in the order of the calls: on a single node, where
-the high watermark passes a record as it is appended, `submit` returns the answer. Where it has to wait for replicas, or for other
-members, it returns a promise.
+For each partition of the internal topic that this broker leads there is a shard. `submit` has it decide; what it
+decided is done as the contract of `core.coordinator` says. Everything happens in the calls themselves, in the order
+of the calls: on a single node, where the high watermark passes a record as it is appended, `submit` returns the
+answer. Where it has to wait for replicas, or for other members, it returns a promise.
 
-After Apache Kafka's `CoordinatorRuntime`, without its threads, snapshots and event queue: nothing is visible before it is appended, so
-nothing has to be taken back.
+After Apache Kafka's `CoordinatorRuntime`, without its threads, snapshots and event queue: nothing is visible before
+it is appended, so nothing has to be taken back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Generic, TypeVar, cast
 
-from klamm.core.coordinator.contract import ClientContext, CoordinatorRecord, DeletedTopic, Result, Shard, Ticket, TimerKey
+from klamm.core.coordinator.contract import (
+    ClientContext,
+    CoordinatorRecord,
+    DeletedTopic,
+    Result,
+    Shard,
+    Ticket,
+    TimerKey,
+)
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message
@@ -100,12 +108,15 @@ class CoordinatorRuntime(Generic[S]):
         context: ClientContext,
         refuse: Callable[[Q, ErrorCode], R],
     ) -> R | Awaitable[R]:
-        """Have the partition's shard decide the request. `refuse` puts an error into the shape of the API; nothing is raised."""
+        """Have the partition's shard decide the request.
+
+        `refuse` puts an error into the shape of the API; nothing is raised.
+        """
         led = self._led.get(partition)
-        if led is None or led.state is PartitionState.FAILED:
-            return refuse(request, ErrorCode.not_coordinator)
-        if led.state is PartitionState.LOADING:
-            return refuse(request, ErrorCode.coordinator_load_in_progress)
+        if led is None or led.state is not PartitionState.ACTIVE:
+            is_loading = led is not None and led.state is PartitionState.LOADING
+            code = ErrorCode.coordinator_load_in_progress if is_loading else ErrorCode.not_coordinator
+            return refuse(request, code)
         ticket = Ticket(next(self._tickets))
         try:
             result = operation(led.shard, request, context, ticket, self._wall_clock())
@@ -184,7 +195,9 @@ class CoordinatorRuntime(Generic[S]):
             try:
                 finished = next(steps, None) is None
             except Exception:
-                _log.exception("partition %d of the internal topic cannot be read: its groups have no coordinator", led.partition)
+                _log.exception(
+                    "partition %d of the internal topic cannot be read: its groups have no coordinator", led.partition
+                )
                 led.state = PartitionState.FAILED
                 continue
             if finished:
@@ -260,7 +273,10 @@ class CoordinatorRuntime(Generic[S]):
             self._release_committed(led)
 
     def _append(self, led: LedPartition[S], result: Result) -> None:
-        """Append and replay the records. Raises KafkaError if the log refused them, _OutOfSync if it is not what the shard knows."""
+        """Append and replay the records.
+
+        Raises KafkaError if the log refused them, _OutOfSync if it is not what the shard knows.
+        """
         timestamp = self._wall_clock()
         for records, batch in self._batches(result, timestamp):
             led.is_appending = True

@@ -1,6 +1,7 @@
 """How each group API says that a request failed as a whole.
 
-After `getErrorResponse` and its kin in Apache Kafka's request classes, and the error branches of `GroupCoordinatorService`.
+After `getErrorResponse` and its kin in Apache Kafka's request classes, and the error branches of
+`GroupCoordinatorService`.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 
 
 def fetch_group_error(group: OffsetFetchRequestGroup, code: ErrorCode, api_version: int) -> OffsetFetchResponseGroup:
-    """The part of an OffsetFetch answer that says why one group failed; version 1 has room for it at the partitions only."""
+    """The part of an OffsetFetch answer that says why one group failed; version 1 has room for it at the partitions
+    only.
+    """
     error_code = offset_fetch_error(code)
     if api_version >= 2:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code)

@@ -1,16 +1,16 @@
 """The group coordinator as the handlers see it: one method per API, from decoded request to response.
 
-Checks what needs no group (an empty group id, a session timeout out of range), finds the partition that is responsible, lets the
-runtime decide there, and puts errors into the shape of each API. After Apache Kafka's `GroupCoordinatorService`.
+Checks what needs no group (an empty group id, a session timeout out of range), finds the partition that is
+responsible, lets the runtime decide there, and puts errors into the shape of each API. After Apache Kafka's
+`GroupCoordinatorService`.
 
 A method returns the response at once where it is known, and else an awaitable of it; it never raises KafkaError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeAlias, TypeVar, cast
 
 from klamm.core.coordinator.contract import ClientContext, DeletedTopic
 from klamm.core.coordinator.java_hash import partition_for
@@ -41,14 +41,12 @@ from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse
 from klamm.protocol.types import LeaderEpoch, PartitionIndex
 from klamm.runtime import error_responses as errors
+from klamm.runtime.answers import Answer, gather, then
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.ports import CoordinatorLog, Ids, Promises, Timers, WallClock
 from klamm.runtime.record_serde import GroupRecordSerde
 
-__all__ = ["Answer", "GroupCoordinator"]
-
-T = TypeVar("T")
-Answer: TypeAlias = T | Awaitable[T]
+__all__ = ["GroupCoordinator"]
 
 
 class GroupCoordinator:
@@ -101,7 +99,10 @@ class GroupCoordinator:
         return self._partition_of(group_id)
 
     def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
-        """This broker leads the partition now: load it. Its groups get COORDINATOR_LOAD_IN_PROGRESS until it is read."""
+        """This broker leads the partition now: load it.
+
+        Its groups get COORDINATOR_LOAD_IN_PROGRESS until it is read.
+        """
         self._runtime.load(partition, leader_epoch)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
@@ -146,7 +147,9 @@ class GroupCoordinator:
         return self._runtime.submit(partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error)
 
     def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:
-        """LeaveGroup, asked and answered in the shape of version 3 and later: the members that leave are in `members`."""
+        """LeaveGroup, asked and answered in the shape of version 3 and later: the members that leave are in
+        `members`.
+        """
         if not self._partition_count:
             return errors.leave_error(request, ErrorCode.coordinator_not_available)
         if not request.group_id:
@@ -155,7 +158,10 @@ class GroupCoordinator:
         return self._runtime.submit(partition, GroupShard.handle_leave_group, request, context, errors.leave_error)
 
     def offset_commit(self, request: OffsetCommitRequest, context: ClientContext) -> Answer[OffsetCommitResponse]:
-        """OffsetCommit of topics that exist, each with its name and id. The empty group id is a group (old consumers use it)."""
+        """OffsetCommit of topics that exist, each with its name and id.
+
+        The empty group id is a group (old consumers use it).
+        """
         if not self._partition_count:
             return errors.commit_error(request, ErrorCode.coordinator_not_available)
         partition = self._partition_of(request.group_id)
@@ -164,7 +170,10 @@ class GroupCoordinator:
     def offset_fetch(
         self, group: OffsetFetchRequestGroup, require_stable: bool, context: ClientContext
     ) -> Answer[OffsetFetchResponseGroup]:
-        """OffsetFetch of one group, asked and answered in the shape of version 8 and later; `topics` None asks for all."""
+        """OffsetFetch of one group, asked and answered in the shape of version 8 and later;
+
+        `topics` None asks for all.
+        """
 
         def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponseGroup:
             return errors.fetch_group_error(group, code, context.api_version)
@@ -187,7 +196,7 @@ class GroupCoordinator:
         )
 
     def list_groups(self, request: ListGroupsRequest, context: ClientContext) -> Answer[ListGroupsResponse]:
-        """ListGroups over all partitions that this broker leads; one of them still loading makes the list incomplete."""
+        """ListGroups over all partitions led here; as long as one is loading, COORDINATOR_LOAD_IN_PROGRESS."""
 
         def refuse(request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
             # A partition that went away meanwhile is somebody else's to list.
@@ -199,7 +208,7 @@ class GroupCoordinator:
             self._runtime.submit(partition, GroupShard.handle_list_groups, request, context, refuse)
             for partition in self._runtime.partitions()
         ]
-        return _combine(parts, _merge_lists)
+        return then(gather(parts), _merge_lists)
 
     def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
         """DescribeGroups; the groups may lie on several partitions."""
@@ -215,7 +224,10 @@ class GroupCoordinator:
             )
             for partition, group_ids in self._by_partition(request.groups).items()
         ]
-        return _combine(parts, lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part.groups]))
+        return then(
+            gather(parts),
+            lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part.groups]),
+        )
 
     def delete_groups(self, request: DeleteGroupsRequest, context: ClientContext) -> Answer[DeleteGroupsResponse]:
         """DeleteGroups; the groups may lie on several partitions."""
@@ -231,7 +243,9 @@ class GroupCoordinator:
             )
             for partition, group_ids in self._by_partition(request.groups_names).items()
         ]
-        return _combine(parts, lambda parts: DeleteGroupsResponse(results=[one for part in parts for one in part.results]))
+        return then(
+            gather(parts), lambda parts: DeleteGroupsResponse(results=[one for part in parts for one in part.results])
+        )
 
     def _compute_partition(self, group_id: str) -> PartitionIndex:
         return PartitionIndex(partition_for(group_id, self._partition_count or self._count_partitions()))
@@ -248,15 +262,3 @@ def _merge_lists(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
         if part.error_code:
             return ListGroupsResponse(error_code=part.error_code)
     return ListGroupsResponse(groups=[group for part in parts for group in part.groups])
-
-
-def _combine(parts: Sequence[Answer[T]], merge: Callable[[Sequence[T]], T]) -> Answer[T]:
-    """The answer made of the answers of several partitions: at once if all of them are there."""
-    if not any(isinstance(part, Awaitable) for part in parts):
-        return merge(cast("Sequence[T]", parts))
-
-    async def gather() -> T:
-        # The partitions have all been asked already: waiting for one after the other costs nothing.
-        return merge([await part if isinstance(part, Awaitable) else part for part in parts])
-
-    return gather()

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from klamm.core.coordinator.contract import DeletedTopic, Result, Shard, Ticket
 from klamm.protocol.errors import ErrorCode
@@ -18,6 +18,8 @@ from klamm.runtime.ports import Cancellable
 __all__ = ["LedPartition", "PartitionState", "Waiting"]
 
 S = TypeVar("S", bound=Shard)
+
+_START: Final = Offset(0)
 
 
 class PartitionState(Enum):
@@ -50,8 +52,8 @@ class LedPartition(Generic[S]):
     shard: S
     alarms: Alarms
     state: PartitionState = PartitionState.LOADING
-    log_end_offset: Offset = Offset(0)
-    high_watermark: Offset = Offset(0)
+    log_end_offset: Offset = _START
+    high_watermark: Offset = _START
     waiting: deque[Waiting] = field(default_factory=deque)
     deleted_topics: list[DeletedTopic] = field(default_factory=list)
     """Topics that were deleted while the partition was loading."""

@@ -1,7 +1,7 @@
 """What the runtime needs from outside, so that it turns the same way on a broker's event loop and in the simulator.
 
-All calls come from one thread. None of them may call back into the runtime before it returns, except `CoordinatorLog.append`, which
-may report a new high watermark.
+All calls come from one thread. None of them may call back into the runtime before it returns, except
+`CoordinatorLog.append`, which may report a new high watermark.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Ids(Protocol):
     """Where randomness comes from."""
 
     def member_id(self, prefix: str) -> str:
-        """A member id that was never handed out before: the client id or group instance id, a dash, and a random UUID."""
+        """A member id that was never handed out before: the client id or group instance id, a dash, and a random
+        UUID.
+        """
 
 
 class Promise(Protocol[T]):
@@ -66,7 +68,10 @@ class Promises(Protocol):
 
 
 class CoordinatorLog(Protocol):
-    """The partitions of one internal topic, as their leader sees them. Failures are `KafkaError` with the log's own code."""
+    """The partitions of one internal topic, as their leader sees them.
+
+    Failures are `KafkaError` with the log's own code.
+    """
 
     @property
     def max_batch_bytes(self) -> int:

@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets` as bytes.
 
-A key begins with its record type, a value with its version, two bytes each; then the message. Types beyond those of classic groups
-(consumer, share and streams groups) are not understood here yet: they are skipped, and stay in the log.
-After Apache Kafka's `CoordinatorRecordSerde`.
+A key begins with its record type, a value with its version, two bytes each; then the message. Types beyond those of
+classic groups (consumer, share and streams groups) are not understood here yet: they are skipped, and stay in the
+log. After Apache Kafka's `CoordinatorRecordSerde`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class RecordSerde(Protocol):
         """Key and value; a tombstone has no value."""
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """The record, or None for a type that is not understood. Raises MalformedMessage for what is no record at all."""
+        """The record, or None for a type that is not understood.
+
+        Raises MalformedMessage for what is no record at all.
+        """
 
 
 class GroupRecordSerde:
@@ -54,7 +57,10 @@ class GroupRecordSerde:
         return key, _INT16.pack(record.value_version) + encode(record.value, record.value_version)
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """The record, or None for a type that is not understood. Raises MalformedMessage for what is no record at all."""
+        """The record, or None for a type that is not understood.
+
+        Raises MalformedMessage for what is no record at all.
+        """
         classes = _CLASSES.get(_first_int16(key))
         if classes is None:
             return None

@@ -1,7 +1,8 @@
-"""Reading a coordinator's partition back: every record of the log goes through the same `replay` that it went through when it was new.
+"""Reading a coordinator's partition back: every record of the log goes through the same `replay` that it went through
+when it was new.
 
-Offsets that a transaction committed come with their producer id, and its marker follows in a control batch. A record of a type that the
-shard does not know is skipped, and stays in the log. After Apache Kafka's `CoordinatorLoaderImpl`.
+Offsets that a transaction committed come with their producer id, and its marker follows in a control batch. A record
+of a type that the shard does not know is skipped, and stays in the log. After Apache Kafka's `CoordinatorLoaderImpl`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _RECORDS_PER_STEP = 64
 def replay_log(
     log: CoordinatorLog, partition: PartitionIndex, shard: Shard, deserialize: Deserialize
 ) -> Iterator[Offset]:
-    """Replay the log to its end, and pause every few records: yields the offset reached, which at last is the log end offset.
+    """Replay the log to its end, and pause every few records: yields the offset reached, which at last is the log end
+    offset.
 
     Raises KafkaError if the log can't be read or a record can't be understood.
     """

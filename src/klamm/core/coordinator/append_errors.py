@@ -1,7 +1,8 @@
 """What a coordinator's client is told when the log refuses a record.
 
-Clients of a coordinator don't know the log's errors; they know "ask again" and "find the coordinator again". After Apache Kafka's
-`CoordinatorOperationExceptionHelper` and, for OffsetFetch, `GroupCoordinatorService.handleOffsetFetchException`.
+Clients of a coordinator don't know the log's errors; they know "ask again" and "find the coordinator again". After
+Apache Kafka's `CoordinatorOperationExceptionHelper` and, for OffsetFetch,
+`GroupCoordinatorService.handleOffsetFetchException`.
 """
 
 from __future__ import annotations

@@ -2,16 +2,17 @@
 
 A shard decides for one partition of an internal topic. Its state is of two kinds:
 
-- Durable state is what the partition's log says. It changes in `replay` and nowhere else; the runtime calls `replay` for a record
-  just appended and, after a restart or failover, for the same record read back, so there is no second path.
-- Volatile state (the round of a rebalance, pending member ids, parked requests) is never logged and is lost with leadership. A
-  decision may change it at once, because nobody but this shard sees it; where a change must not outrun the log it waits in the
-  `Result` for its moment: `on_append`, `on_commit`, or `on_failure`.
+- Durable state is what the partition's log says. It changes in `replay` and nowhere else; the runtime calls `replay`
+  for a record just appended and, after a restart or failover, for the same record read back, so there is no second
+  path.
+- Volatile state (the round of a rebalance, pending member ids, parked requests) is never logged and is lost with
+  leadership. A decision may change it at once, because nobody but this shard sees it; where a change must not outrun
+  the log it waits in the `Result` for its moment: `on_append`, `on_commit`, or `on_failure`.
 
-The runtime does with a `Result`, in this order: arms and cancels the timers, appends the records, replays them, calls `on_append`,
-waits until the high watermark has passed everything written so far, then releases the replies and calls `on_commit`. If the append
-fails or the wait times out, replies to other requests are released all the same, `on_failure` decides again, and the request itself
-fails with the mapped error unless `on_failure` answered it.
+The runtime does with a `Result`, in this order: arms and cancels the timers, appends the records, replays them, calls
+`on_append`, waits until the high watermark has passed everything written so far, then releases the replies and calls
+`on_commit`. If the append fails or the wait times out, replies to other requests are released all the same,
+`on_failure` decides again, and the request itself fails with the mapped error unless `on_failure` answered it.
 
 After Apache Kafka's `CoordinatorShard`, `CoordinatorResult` and `CoordinatorRuntime`.
 """
@@ -71,9 +72,10 @@ class DeletedTopic(NamedTuple):
 class Result:
     """What one decision wants done; the module's docstring says in which order.
 
-    `records` are appended as one batch; with `atomic` False they may be spread over several, each record alone being right
-    (expiry, deletion of topics). `replies` answer this request or others that were parked; a request whose ticket isn't among them
-    stays parked. `timers` is a sequence of keys and delays, a delay of None cancels. `events` say in words what happened, for people.
+    `records` are appended as one batch; with `atomic` False they may be spread over several, each record alone being
+    right (expiry, deletion of topics). `replies` answer this request or others that were parked; a request whose
+    ticket isn't among them stays parked. `timers` is a sequence of keys and delays, a delay of None cancels. `events`
+    say in words what happened, for people.
     """
 
     __slots__ = ("atomic", "events", "on_append", "on_commit", "on_failure", "records", "replies", "timers")
@@ -121,7 +123,9 @@ class Shard(Protocol):
         """Decide what follows from a timer that has run out."""
 
     def on_loaded(self, now: Millis) -> Result:
-        """Derive the volatile state from the durable one after the log has been replayed to its end, and arm the timers."""
+        """Derive the volatile state from the durable one after the log has been replayed to its end, and arm the
+        timers.
+        """
 
     def on_metadata_update(self, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
         """Decide what follows from a change of the cluster's topics."""

@@ -26,6 +26,8 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """The partition of an internal topic that is responsible for the key (Kafka's `Utils.abs`: the minimum counts as 0)."""
+    """The partition of an internal topic that is responsible for the key (Kafka's `Utils.abs`: the minimum counts as
+    0).
+    """
     value = java_hash(key)
     return 0 if value == _MINIMUM else abs(value) % partition_count

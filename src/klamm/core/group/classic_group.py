@@ -1,7 +1,7 @@
 """The round that a classic group is in: its state, its members, who still has to join and who has to sync.
 
-This is volatile state, and only the bookkeeping of it: what follows from a request is decided in `joins.py`, `syncs.py` and their
-kin. After Apache Kafka's `ClassicGroup`.
+This is volatile state, and only the bookkeeping of it: what follows from a request is decided in `joins.py`,
+`syncs.py` and their kin. After Apache Kafka's `ClassicGroup`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,10 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Let a member or a pending member id go. A leader that goes is replaced by the member that has been here longest."""
+        """Let a member or a pending member id go.
+
+        A leader that goes is replaced by the member that has been here longest.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             self.protocol_counts.subtract(member.protocol_names())
@@ -150,9 +153,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
         return member
 
-    def update(
-        self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
-    ) -> None:
+    def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """Take over what a member that joins again says of itself."""
         self.protocol_counts.subtract(member.protocol_names())
         member.protocols = protocols
@@ -191,7 +192,10 @@ class ClassicGroup:
         return renamed
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member of that id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its static identity has moved on."""
+        """The member of that id.
+
+        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its static identity has moved on.
+        """
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:

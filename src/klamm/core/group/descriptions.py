@@ -27,7 +27,7 @@ _GROUP_ID_NOT_FOUND_FROM = 6
 
 
 def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticket) -> Result:
-    """All groups in one of the states and of one of the types, in any letter case; no filter lets everything through."""
+    """All groups in one of the states and of one of the types, in any letter case; no filter lets all through."""
     states = {state.lower().strip() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     listed = []
@@ -51,7 +51,10 @@ def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticke
 def describe_groups(
     groups: GroupRegistry, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket
 ) -> Result:
-    """Each group with its members. A group that is unknown is Dead, and since version 6 GROUP_ID_NOT_FOUND (KIP-1043)."""
+    """Each group with its members.
+
+    A group that is unknown is Dead, and since version 6 GROUP_ID_NOT_FOUND (KIP-1043).
+    """
     described = []
     for group_id in request.groups:
         group = groups.find(group_id)

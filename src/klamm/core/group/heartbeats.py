@@ -38,9 +38,7 @@ def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) 
     return result
 
 
-def on_session_timer(
-    group: ClassicGroup, member_id: str, config: GroupConfig, result: Result, now: Millis
-) -> None:
+def on_session_timer(group: ClassicGroup, member_id: str, config: GroupConfig, result: Result, now: Millis) -> None:
     """A member, or somebody who was given a member id, was not heard of in time: go on without."""
     if member_id in group.pending_join:
         group.remove(member_id)
@@ -53,7 +51,9 @@ def on_session_timer(
     # A new member may still be waiting in its JoinGroup: if it is there, it will try again.
     answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
     group.remove(member_id)
-    result.events.append(f"group {group.group_id} lost member {member_id}: no heartbeat for {member.session_timeout_ms} ms")
+    result.events.append(
+        f"group {group.group_id} lost member {member_id}: no heartbeat for {member.session_timeout_ms} ms"
+    )
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         prepare_rebalance(group, f"member {member_id} was not heard of in time", config, result, now)
     elif group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:

@@ -1,8 +1,8 @@
 """What follows from a JoinGroup request.
 
-Version 4 has dynamic members come twice, the second time with the id they were given (KIP-394); version 5 adds static members
-(KIP-345); version 9 lets a static leader that comes back skip the assignment (KIP-814).
-After Apache Kafka's `GroupMetadataManager.classicGroupJoin` and what it calls.
+Version 4 has dynamic members come twice, the second time with the id they were given (KIP-394); version 5 adds static
+members (KIP-345); version 9 lets a static leader that comes back skip the assignment (KIP-814). After Apache Kafka's
+`GroupMetadataManager.classicGroupJoin` and what it calls.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Join:
 
     def __init__(
         self,
+        *,
         groups: GroupRegistry,
         config: GroupConfig,
         request: JoinGroupRequest,
@@ -60,7 +61,10 @@ class Join:
         self.result = Result()
 
     def decide(self) -> Result:
-        """What follows. A group comes into being with the first member that has no id yet, and with a record of its own."""
+        """What follows.
+
+        A group comes into being with the first member that has no id yet, and with a record of its own.
+        """
         request = self.request
         group = self.groups.find(request.group_id)
         if group is not None:
@@ -98,8 +102,8 @@ class Join:
         if group.state is GroupState.EMPTY:
             return True
         if group.state is GroupState.PREPARING_REBALANCE:
-            # Who has joined counts, not who is a member: the limit may have been lowered, and then the last ones to join
-            # again are the ones to go.
+            # Who has joined counts, not who is a member: the limit may have been lowered, and then the last ones to
+            # join again are the ones to go.
             return (member is not None and member.join_ticket is not None) or group.awaiting_join < self.config.max_size
         return member is not None or len(group.members) < self.config.max_size
 
@@ -143,8 +147,9 @@ class Join:
         if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
             group.new_member_added = True
         group.add(member, request.protocol_type)
-        # A new member can't send heartbeats, and a client that is gone can't be told from one that waits. If it is gone it
-        # would be in the way of the next rebalance, and if it is there it will ask again: so its request has an end.
+        # A new member can't send heartbeats, and a client that is gone can't be told from one that waits. If it is
+        # gone it would be in the way of the next rebalance, and if it is there it will ask again: so its request has
+        # an end.
         self.result.arm(member.session_timer, self.config.new_member_join_timeout_ms)
         self._rebalance(group, f"new member {member_id} (instance {request.group_instance_id})")
 
@@ -164,7 +169,8 @@ class Join:
             # It may not have heard of the generation it is in: with that it can go on to SyncGroup.
             self.result.reply(self.ticket, join_response(group, member))
         elif same_metadata:
-            # A leader that joins again has seen something the others' metadata does not show, such as a topic that grew.
+            # A leader that joins again has seen something the others' metadata does not show, such as a topic that
+            # grew.
             self._update_member(group, member, f"leader {member.member_id} joins again")
         else:
             self._update_member(group, member, f"member {member.member_id} changed its metadata")

@@ -1,7 +1,7 @@
 """What follows from a LeaveGroup request.
 
-Since version 3 one request may name several members, and an administrator may name static ones by their instance id alone (KIP-345).
-After Apache Kafka's `GroupMetadataManager.classicGroupLeave`.
+Since version 3 one request may name several members, and an administrator may name static ones by their instance id
+alone (KIP-345). After Apache Kafka's `GroupMetadataManager.classicGroupLeave`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ __all__ = ["leave_group"]
 def leave_group(
     groups: GroupRegistry, config: GroupConfig, request: LeaveGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
-    """Let the members go that the request names, each with its own error code. Raises UNKNOWN_MEMBER_ID if there is no group."""
+    """Let the members go that the request names, each with its own error code.
+
+    Raises UNKNOWN_MEMBER_ID if there is no group.
+    """
     group = groups.find(request.group_id)
     if group is None:
         raise KafkaError(ErrorCode.unknown_member_id)
@@ -36,9 +39,7 @@ def leave_group(
         if code is ErrorCode.none:
             left.append(identity.member_id or str(identity.group_instance_id))
         responses.append(
-            MemberResponse(
-                member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
-            )
+            MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
         )
     if left:
         if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):

@@ -1,4 +1,7 @@
-"""One member of a classic group, as the coordinator knows it while it lives. Volatile: the log has its own picture of members."""
+"""One member of a classic group, as the coordinator knows it while it lives.
+
+Volatile: the log has its own picture of members.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ class Member:
 
     @property
     def is_alive_while_waiting(self) -> bool:
-        """Whether it needs no heartbeat now: who waits for an answer can't send any. A new member's join may time out, though."""
+        """Whether it needs no heartbeat now: who waits for an answer can't send any.
+
+        A new member's join may time out, though.
+        """
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:

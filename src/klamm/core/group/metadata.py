@@ -1,7 +1,7 @@
 """What the log says of a classic group: the value of its latest GroupMetadata record.
 
-This is durable state. The round that a group is in right now (`classic_group.py`) starts from it after a load, and writes a new one
-when a generation has its assignment.
+This is durable state. The round that a group is in right now (`classic_group.py`) starts from it after a load, and
+writes a new one when a generation has its assignment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What follows from an OffsetCommit request.
 
-Versions 2 to 4 may name a retention time, version 6 brought leader epochs, 7 static members, 9 consumer groups (KIP-848), 10 topic ids.
-After Apache Kafka's `OffsetMetadataManager.commitOffset` and `ClassicGroup.validateOffsetCommit`.
+Versions 2 to 4 may name a retention time, version 6 brought leader epochs, 7 static members, 9 consumer groups
+(KIP-848), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.commitOffset` and
+`ClassicGroup.validateOffsetCommit`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def commit_offsets(
     config: GroupConfig,
     request: OffsetCommitRequest,
     context: ClientContext,
+    *,
     ticket: Ticket,
     now: Millis,
 ) -> Result:
@@ -78,9 +80,7 @@ def commit_offsets(
                         topic_id=TopicId(topic.topic_id),
                     )
                 )
-            partitions.append(
-                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-            )
+            partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     result.replies.append((ticket, OffsetCommitResponse(topics=topics)))
     return result

@@ -1,7 +1,7 @@
 """What a group has committed: OffsetFetch.
 
-Since version 2 a request may ask for all topics and since 8 for several groups; version 7 brought `require_stable` (KIP-447), 10 topic
-ids. After Apache Kafka's `OffsetMetadataManager.fetchOffsets` and `fetchAllOffsets`.
+Since version 2 a request may ask for all topics and since 8 for several groups; version 7 brought `require_stable`
+(KIP-447), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.fetchOffsets` and `fetchAllOffsets`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def _all_topics(store: GroupStore, group_id: str, require_stable: bool) -> list[
         OffsetFetchResponseTopics(
             name=topic,
             partitions=[
-                _partition(
-                    partition, offset, require_stable and store.has_open_transaction(group_id, topic, partition)
-                )
+                _partition(partition, offset, require_stable and store.has_open_transaction(group_id, topic, partition))
                 for partition, offset in offsets.items()
             ],
         )

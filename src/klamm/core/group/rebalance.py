@@ -1,11 +1,12 @@
 """How a rebalance of a classic group begins, gathers its members, and raises the generation.
 
-A rebalance has two halves. In PreparingRebalance every member's JoinGroup is parked until all have joined or the time is up; then the
-generation rises, everybody learns of it, and the group is CompletingRebalance until the leader's SyncGroup brings the assignments
-(`syncs.py`). The first rebalance of an empty group waits a little for more members, since each newcomer would cost another one.
+A rebalance has two halves. In PreparingRebalance every member's JoinGroup is parked until all have joined or the time
+is up; then the generation rises, everybody learns of it, and the group is CompletingRebalance until the leader's
+SyncGroup brings the assignments (`syncs.py`). The first rebalance of an empty group waits a little for more members,
+since each newcomer would cost another one.
 
-The functions write what follows into the result they are given. After Apache Kafka's `GroupMetadataManager`: `prepareRebalance`,
-`maybeCompleteJoinPhase`, `completeClassicGroupJoin`, `tryCompleteInitialRebalanceElseSchedule`.
+The functions write what follows into the result they are given. After Apache Kafka's `GroupMetadataManager`:
+`prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`, `tryCompleteInitialRebalanceElseSchedule`.
 """
 
 from __future__ import annotations
@@ -100,14 +101,12 @@ def on_join_timer(group: ClassicGroup, config: GroupConfig, result: Result, now:
 def complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
     """End the gathering: drop the dynamic members that did not join, raise the generation, tell everybody.
 
-    Without any member left the group becomes Empty, which the log must know. If members are left and none of them has joined (they
-    are static), the wait begins anew: their session timeouts will clear the way.
+    Without any member left the group becomes Empty, which the log must know. If members are left and none of them has
+    joined (they are static), the wait begins anew: their session timeouts will clear the way.
     """
     result.cancel(join_timer(group.group_id))
     group.initial_remaining_ms = None
-    missing = [
-        member for member in group.members.values() if member.join_ticket is None and not member.is_static
-    ]
+    missing = [member for member in group.members.values() if member.join_ticket is None and not member.is_static]
     for member in missing:
         group.remove(member.member_id)
         result.cancel(member.session_timer)

@@ -1,7 +1,7 @@
 """The records of groups and offsets, made from durable state and read back into it.
 
-Written versions are Kafka's: OffsetCommitValue 4, or 1 when the client named an expiry time (only 1 can carry it); GroupMetadataValue 3.
-After Apache Kafka's `GroupCoordinatorRecordHelpers`.
+Written versions are Kafka's: OffsetCommitValue 4, or 1 when the client named an expiry time (only 1 can carry it);
+GroupMetadataValue 3. After Apache Kafka's `GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def offset_commit_record(
 ) -> CoordinatorRecord:
     """The record that says what a group committed.
 
-    A commit with an expiry time loses leader epoch and topic id, here and not only on the wire: memory must not know more than the log.
+    A commit with an expiry time loses leader epoch and topic id, here and not only on the wire: memory must not know
+    more than the log.
     """
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     if expire_timestamp_ms is None:
@@ -143,7 +144,10 @@ def offset_commit_record(
 
 
 def committed_offset(record_offset: Offset, value: OffsetCommitValue | LegacyOffsetCommitValue) -> CommittedOffset:
-    """What a group committed, as a record says. The legacy value is that of record type 0, which Kafka wrote long ago."""
+    """What a group committed, as a record says.
+
+    The legacy value is that of record type 0, which Kafka wrote long ago.
+    """
     if isinstance(value, LegacyOffsetCommitValue):
         return CommittedOffset(
             Offset(value.offset),

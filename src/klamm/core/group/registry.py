@@ -1,6 +1,7 @@
 """The groups of a shard, each in the round it is in now.
 
-The store knows every group that exists; a round is made from it when somebody first asks, and is kept while the group exists.
+The store knows every group that exists; a round is made from it when somebody first asks, and is kept while the group
+exists.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How offsets and groups go: OffsetDelete, DeleteGroups, topics that are deleted, and time.
 
-Whatever goes leaves a tombstone, for each offset and for the group. After Apache Kafka's `OffsetMetadataManager` (`deleteOffsets`,
-`deleteAllOffsets`, `cleanupExpiredOffsets`, `onTopicsDeleted`) and `GroupCoordinatorShard` (`deleteGroups`, `cleanupGroupMetadata`).
+Whatever goes leaves a tombstone, for each offset and for the group. After Apache Kafka's `OffsetMetadataManager`
+(`deleteOffsets`, `deleteAllOffsets`, `cleanupExpiredOffsets`, `onTopicsDeleted`) and `GroupCoordinatorShard`
+(`deleteGroups`, `cleanupGroupMetadata`).
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def _delete_topic_offsets(
 
 
 def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: Ticket) -> Result:
-    """Forget groups with all they committed; a group with members gets NON_EMPTY_GROUP, one that is unknown GROUP_ID_NOT_FOUND."""
+    """Forget groups with all they committed; a group with members gets NON_EMPTY_GROUP, one that is unknown
+    GROUP_ID_NOT_FOUND.
+    """
     result = Result()
     results = []
     for group_id in request.groups_names:
@@ -93,7 +96,10 @@ def _tombstones(store: GroupStore, group_id: str) -> Iterable[CoordinatorRecord]
 
 
 def delete_topics(store: GroupStore, deleted_topics: Sequence[DeletedTopic]) -> Result:
-    """Forget what any group committed for topics that are gone. An offset that names another topic id belongs to another topic."""
+    """Forget what any group committed for topics that are gone.
+
+    An offset that names another topic id belongs to another topic.
+    """
     result = Result(atomic=False)
     for group_id, topics in store.offsets.items():
         for topic in deleted_topics:
@@ -111,8 +117,9 @@ def delete_topics(store: GroupStore, deleted_topics: Sequence[DeletedTopic]) -> 
 def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result: Result, now: Millis) -> None:
     """Forget what the group committed long ago; an empty group that has nothing left goes too.
 
-    An offset's time begins when the group became empty; in a simple group, and for topics that a consumer group reads no more, with the
-    commit. A commit that named its own expiry time is held to that. Open transactions keep what they touch.
+    An offset's time begins when the group became empty; in a simple group, and for topics that a consumer group reads
+    no more, with the commit. A commit that named its own expiry time is held to that. Open transactions keep what
+    they touch.
     """
     store = groups.store
     group = groups.peek(group_id)

@@ -90,7 +90,11 @@ class GroupShard:
                 result.arm(member.session_timer, member.session_timeout_ms)
             if len(group.members) > self.config.max_size:
                 prepare_rebalance(
-                    group, f"{len(group.members)} members are more than {self.config.max_size}", self.config, result, now
+                    group,
+                    f"{len(group.members)} members are more than {self.config.max_size}",
+                    self.config,
+                    result,
+                    now,
                 )
         result.arm(_EXPIRY, self.config.offsets_retention_check_interval_ms)
         return result
@@ -148,7 +152,15 @@ class GroupShard:
         if not request.member_id:
             instance = request.group_instance_id
             new_member_id = self._new_member_id(context.client_id if instance is None else instance)
-        return Join(self.groups, self.config, request, context, ticket, now, new_member_id).decide()
+        return Join(
+            groups=self.groups,
+            config=self.config,
+            request=request,
+            context=context,
+            ticket=ticket,
+            now=now,
+            new_member_id=new_member_id,
+        ).decide()
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
@@ -174,7 +186,7 @@ class GroupShard:
         self, request: OffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `offset_commits.py`."""
-        return commit_offsets(self.groups, self.config, request, context, ticket, now)
+        return commit_offsets(self.groups, self.config, request, context, ticket=ticket, now=now)
 
     def handle_offset_fetch(
         self, request: OffsetFetchRequest, context: ClientContext, ticket: Ticket, now: Millis

@@ -1,7 +1,8 @@
 """The durable state of a group shard: groups and committed offsets, exactly as a replay of the log says.
 
-Only `replay` and `replay_end_transaction_marker` change it. Offsets committed in a transaction stay aside until its marker; they are
-never visible before. After Apache Kafka's `OffsetMetadataManager.replay` and `GroupMetadataManager.replay`.
+Only `replay` and `replay_end_transaction_marker` change it. Offsets committed in a transaction stay aside until its
+marker; they are never visible before. After Apache Kafka's `OffsetMetadataManager.replay` and
+`GroupMetadataManager.replay`.
 """
 
 from __future__ import annotations

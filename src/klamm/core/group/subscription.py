@@ -1,8 +1,8 @@
 """Which topics the members of a consumer group have subscribed to, read from the metadata they joined with.
 
-The broker passes a member's metadata through unread, with this one exception: offsets of topics that nobody reads may expire, and
-offsets of topics that somebody reads must not be deleted. Version 0 of the subscription is a prefix of all later ones, so that is
-how it is read (Kafka's `ClassicGroup.computeSubscribedTopics`).
+The broker passes a member's metadata through unread, with this one exception: offsets of topics that nobody reads may
+expire, and offsets of topics that somebody reads must not be deleted. Version 0 of the subscription is a prefix of
+all later ones, so that is how it is read (Kafka's `ClassicGroup.computeSubscribedTopics`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What follows from a SyncGroup request, and from one that does not come.
 
-The leader's request brings the assignments, which are passed through unread. They are written to the log first: only once they are
-committed is the group Stable and everybody told. After Apache Kafka's `GroupMetadataManager.classicGroupSync`.
+The leader's request brings the assignments, which are passed through unread. They are written to the log first: only
+once they are committed is the group Stable and everybody told. After Apache Kafka's
+`GroupMetadataManager.classicGroupSync`.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def _persist(
 
 
 def on_sync_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
-    """Members that have joined, and then never asked for their assignment, are gone: the others rebalance without them."""
+    """Members that have joined, and then never asked for their assignment, are gone: the others rebalance without
+    them.
+    """
     if not group.pending_sync or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
     silent = sorted(group.pending_sync)

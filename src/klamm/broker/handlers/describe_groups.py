@@ -1,0 +1,43 @@
+"""DescribeGroups: state and members of groups.
+
+Versions 0 to 6: 3 authorized operations (KIP-430), 4 static members (KIP-345), 5 flexible, 6 GROUP_ID_NOT_FOUND with
+a message (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.authorized_operations import GROUP_OPERATIONS
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+from klamm.runtime.answers import Answer, then
+from klamm.runtime.error_responses import describe_groups_error
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse]:
+    """Describes the groups; each has an error of its own."""
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    answer = context.broker.groups.describe_groups(request, client)
+    return then(answer, _with_operations) if request.include_authorized_operations else answer
+
+
+def error_response(
+    request: DescribeGroupsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeGroupsResponse:
+    """The answer that refuses every group."""
+    return DescribeGroupsResponse(groups=describe_groups_error(request.groups, code))
+
+
+def _with_operations(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
+    for group in response.groups:
+        if not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+    return response

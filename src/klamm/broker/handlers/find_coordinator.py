@@ -1,0 +1,107 @@
+"""FindCoordinator: which broker answers for a group.
+
+Versions 0 to 6: 1 key types and an error message, 3 flexible, 4 several keys (KIP-699), 5 TRANSACTION_ABORTABLE
+(KIP-890), 6 share groups (KIP-932).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from klamm.broker.internal_topics import OFFSETS_TOPIC
+from klamm.broker.nodes import Node, nodes_for
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from klamm.protocol.types import BrokerId
+from klamm.runtime.answers import Answer
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_SEVERAL_KEYS_FROM: Final = 4
+_NO_NODE: Final = Node(BrokerId(-1), "", -1, None)
+
+
+class _Found(NamedTuple):
+    key: str
+    code: ErrorCode
+    message: str | None
+    node: Node
+
+
+def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[FindCoordinatorResponse]:
+    """Finds the brokers that lead the groups' partitions of `__consumer_offsets`, which is created for the first who
+    asks.
+
+    Transactions and share groups are not served yet. A transactional producer gets
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that every client takes for final; share groups and key types
+    that don't exist get INVALID_REQUEST.
+    """
+    if request.key_type == _TRANSACTION:
+        raise KafkaError(ErrorCode.transactional_id_authorization_failed, "this broker does not serve transactions")
+    if request.key_type != _GROUP:
+        raise KafkaError(ErrorCode.invalid_request, f"this broker has no coordinator of type {request.key_type}")
+    if OFFSETS_TOPIC in context.broker.metadata.image.topics:
+        return _find(context, request)
+    return _create_and_find(context, request)
+
+
+def error_response(
+    request: FindCoordinatorRequest, version: int, code: ErrorCode, message: str | None = None
+) -> FindCoordinatorResponse:
+    """The answer that finds nobody, for none of the keys."""
+    keys = request.coordinator_keys if version >= _SEVERAL_KEYS_FROM else [request.key]
+    return _response([_Found(key, code, message, _NO_NODE) for key in keys], version)
+
+
+async def _create_and_find(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    await context.broker.ensure_internal_topic(OFFSETS_TOPIC)
+    return _find(context, request)
+
+
+def _find(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if context.api_version >= _SEVERAL_KEYS_FROM else [request.key]
+    topic = context.broker.metadata.image.topics[OFFSETS_TOPIC]
+    nodes = {node.id: node for node in nodes_for(context)}
+    found = []
+    for key in keys:
+        partition = topic.partitions[context.broker.groups.partition_for(key)]
+        node = nodes.get(partition.leader)
+        if node is None:
+            found.append(
+                _Found(key, ErrorCode.coordinator_not_available, "The coordinator is not available.", _NO_NODE)
+            )
+        else:
+            found.append(_Found(key, ErrorCode.none, None, node))
+    return _response(found, context.api_version)
+
+
+def _response(found: list[_Found], version: int) -> FindCoordinatorResponse:
+    if version >= _SEVERAL_KEYS_FROM:
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(
+                    key=each.key,
+                    error_code=each.code,
+                    error_message=each.message or "",
+                    node_id=each.node.id,
+                    host=each.node.host,
+                    port=each.node.port,
+                )
+                for each in found
+            ]
+        )
+    (one,) = found
+    return FindCoordinatorResponse(
+        error_code=one.code,
+        # Kafka's message for success is the name of the code.
+        error_message=one.message or one.code.name.upper(),
+        node_id=one.node.id,
+        host=one.node.host,
+        port=one.node.port,
+    )

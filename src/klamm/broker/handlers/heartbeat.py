@@ -1,0 +1,33 @@
+"""Heartbeat: a member says that it is alive, and hears whether it has to join again.
+
+Versions 0 to 4: 3 static members (KIP-345), 4 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.runtime.answers import Answer
+from klamm.runtime.error_responses import heartbeat_error
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: HeartbeatRequest) -> Answer[HeartbeatResponse]:
+    """Begins the member's session anew."""
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    return context.broker.groups.heartbeat(request, client)
+
+
+def error_response(
+    request: HeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
+) -> HeartbeatResponse:
+    """The answer to a request that failed before it reached the coordinator."""
+    return heartbeat_error(request, code)

@@ -1,0 +1,43 @@
+"""LeaveGroup: members go, and the group need not wait for their sessions to run out.
+
+Versions 0 to 5: 3 several members in one request, by member id or instance id (KIP-345), 4 flexible, 5 reason
+(KIP-800).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
+from klamm.runtime.answers import Answer, then
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+_MEMBERS_FROM = 3
+
+
+def handle(context: RequestContext, request: LeaveGroupRequest) -> Answer[LeaveGroupResponse]:
+    """Leaves. Old versions name one member, and have its error as that of the whole."""
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    if context.api_version >= _MEMBERS_FROM:
+        return context.broker.groups.leave_group(request, client)
+    request.members = [MemberIdentity(member_id=request.member_id)]
+    return then(context.broker.groups.leave_group(request, client), _of_one_member)
+
+
+def error_response(
+    request: LeaveGroupRequest, version: int, code: ErrorCode, message: str | None = None
+) -> LeaveGroupResponse:
+    """The answer to a request that failed before it reached the coordinator."""
+    return LeaveGroupResponse(error_code=coordinator_error(code))
+
+
+def _of_one_member(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)

@@ -1,0 +1,110 @@
+"""OffsetCommit: a group says how far it has come.
+
+Versions 2 to 10: 2 to 4 retention time, 6 leader epochs (KIP-320), 7 static members (KIP-345), 8 flexible, 9 consumer
+groups (KIP-848), 10 topic ids instead of names (KIP-848).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from klamm.protocol.schema.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from klamm.protocol.types import TopicId
+from klamm.runtime.answers import Answer, then
+from klamm.runtime.error_responses import commit_error
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+    from klamm.metadata.image import MetadataImage
+
+__all__ = ["error_response", "handle"]
+
+_TOPIC_IDS_FROM = 10
+
+
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[OffsetCommitResponse]:
+    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID."""
+    image = context.broker.metadata.image
+    refused: list[OffsetCommitResponseTopic] = []
+    accepted = []
+    for topic in request.topics:
+        refusal = (
+            _resolve_id(topic, image) if context.api_version >= _TOPIC_IDS_FROM else _resolve_name(topic, image)
+        ) or _split_unknown_partitions(topic, image)
+        if refusal is not None:
+            refused.append(refusal)
+        if topic.partitions:
+            accepted.append(topic)
+    if not accepted:
+        return OffsetCommitResponse(topics=refused)
+    request.topics = accepted
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    answer = context.broker.groups.offset_commit(request, client)
+    return then(answer, lambda response: _merge(refused, response)) if refused else answer
+
+
+def error_response(
+    request: OffsetCommitRequest, version: int, code: ErrorCode, message: str | None = None
+) -> OffsetCommitResponse:
+    """The answer that refuses every partition."""
+    return commit_error(request, code)
+
+
+def _resolve_id(topic: OffsetCommitRequestTopic, image: MetadataImage) -> OffsetCommitResponseTopic | None:
+    found = image.topics_by_id.get(TopicId(topic.topic_id))
+    if found is None:
+        return _refuse_all(topic, ErrorCode.unknown_topic_id)
+    topic.name = found.name
+    return None
+
+
+def _resolve_name(topic: OffsetCommitRequestTopic, image: MetadataImage) -> OffsetCommitResponseTopic | None:
+    found = image.topics.get(topic.name)
+    if found is None:
+        return _refuse_all(topic, ErrorCode.unknown_topic_or_partition)
+    topic.topic_id = found.topic_id
+    return None
+
+
+def _split_unknown_partitions(
+    topic: OffsetCommitRequestTopic, image: MetadataImage
+) -> OffsetCommitResponseTopic | None:
+    """Takes the partitions that don't exist out of the request, and refuses them."""
+    count = len(image.topics[topic.name].partitions)
+    unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
+    if not unknown:
+        return None
+    topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    return _refuse(topic, unknown, ErrorCode.unknown_topic_or_partition)
+
+
+def _refuse_all(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
+    refusal = _refuse(topic, [partition.partition_index for partition in topic.partitions], code)
+    topic.partitions = []
+    return refusal
+
+
+def _refuse(topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in indexes],
+    )
+
+
+def _merge(refused: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> OffsetCommitResponse:
+    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
+    for topic in response.topics:
+        existing = by_topic.get((topic.name, topic.topic_id))
+        if existing is None:
+            refused.append(topic)
+        else:
+            existing.partitions.extend(topic.partitions)
+    return OffsetCommitResponse(topics=refused)

@@ -1,0 +1,38 @@
+"""SyncGroup: the leader brings the assignments, every member gets its own.
+
+Versions 0 to 5: 3 static members (KIP-345), 4 flexible, 5 protocol type and name, which are checked (KIP-559).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+from klamm.runtime.answers import Answer
+from klamm.runtime.error_responses import sync_error
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+_PROTOCOL_REQUIRED_FROM = 5
+
+
+def handle(context: RequestContext, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
+    """Syncs; followers are answered when the leader's assignments are committed."""
+    version = context.api_version
+    if version >= _PROTOCOL_REQUIRED_FROM and (request.protocol_type is None or request.protocol_name is None):
+        return sync_error(request, ErrorCode.inconsistent_group_protocol)
+    client = ClientContext(context.client_id or "", context.client_host, version)
+    return context.broker.groups.sync_group(request, client)
+
+
+def error_response(
+    request: SyncGroupRequest, version: int, code: ErrorCode, message: str | None = None
+) -> SyncGroupResponse:
+    """The answer to a request that failed before it reached the coordinator."""
+    return sync_error(request, code)
