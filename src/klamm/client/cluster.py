@@ -67,16 +67,20 @@ class Cluster:
         """What the last `refresh` said of the topic; None if it does not exist."""
         return self._topics.get(name)
 
+    def has(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition exists, by what the last `refresh` said."""
+        topic = self._topics.get(topic_partition.topic)
+        return topic is not None and topic_partition.partition < len(topic.partitions)
+
     def name_of(self, topic_id: TopicId) -> str | None:
         """The name of the topic with this id; None if none is known."""
         return next((topic.name for topic in self._topics.values() if topic.topic_id == topic_id), None)
 
     def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader | None:
         """The partition's leader as last heard; None while there is none, or no such partition."""
-        topic = self._topics.get(topic_partition.topic)
-        if topic is None or topic_partition.partition >= len(topic.partitions):
+        if not self.has(topic_partition):
             return None
-        leader = topic.partitions[topic_partition.partition]
+        leader = self._topics[topic_partition.topic].partitions[topic_partition.partition]
         return leader if leader.broker in self._addresses else None
 
     def connection_to(self, broker: BrokerId) -> Connection:

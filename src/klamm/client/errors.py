@@ -10,7 +10,9 @@ __all__ = [
     "ClientConfigError",
     "ConnectionFailed",
     "GaveUp",
+    "LogEndsEarly",
     "OffsetOutOfRange",
+    "PartitionMissing",
     "RequestRefused",
     "RequestTimedOut",
     "UnsupportedByBroker",
@@ -53,3 +55,11 @@ class OffsetOutOfRange(KlammError):
         super().__init__(f"OFFSET_OUT_OF_RANGE: {topic_partition} has no offset {offset}")
         self.topic_partition = topic_partition
         self.offset = offset
+
+
+class LogEndsEarly(KlammError):
+    """A partition ends before an offset that it once had, and does not grow."""
+
+
+class PartitionMissing(KlammError):
+    """A partition that was to be read does not exist (any more)."""

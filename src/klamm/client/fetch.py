@@ -11,7 +11,14 @@ from typing import Final, NamedTuple
 
 from klamm.client.cluster import Cluster, error_code
 from klamm.client.connection import Connection, Pending
-from klamm.client.errors import ConnectionFailed, OffsetOutOfRange, RequestRefused
+from klamm.client.errors import (
+    ConnectionFailed,
+    GaveUp,
+    LogEndsEarly,
+    OffsetOutOfRange,
+    PartitionMissing,
+    RequestRefused,
+)
 from klamm.client.retry import Retries
 from klamm.protocol.errors import ErrorCode, MalformedMessage
 from klamm.protocol.fetch_client import decode_fetch_response, encode_fetch_request
@@ -27,6 +34,7 @@ _LOWEST: Final = 4
 _HIGHEST: Final = 18
 _HIGHEST_WITH_NAMES: Final = 12
 _WITHOUT_SESSION: Final = -1
+_ATTEMPTS_BEFORE_MISSING: Final = 4
 _ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 AbortedTransaction = tuple[int, int]
@@ -127,47 +135,51 @@ def stream_batches(
 
     The request for what follows is under way before a part is handed out, so that the broker works while the caller
     does. Leader changes and broken connections are followed; control batches and those of aborted transactions are in
-    what is handed out. Raises `OffsetOutOfRange` when the next offset is not in the log, `GaveUp` when the partition
-    stays unreachable, or ends before `end_offset` and does not grow, for `default.api.timeout.ms`; `RequestRefused`
-    otherwise.
+    what is handed out.
+    Raises `OffsetOutOfRange` when the next offset is not in the log, `PartitionMissing` when the partition is not
+    there, `LogEndsEarly` when it ends before `end_offset` and does not grow for `default.api.timeout.ms`, `GaveUp` when
+    it stays unreachable for that long, `RequestRefused` for other errors.
     """
     position = start_offset
     retries = Retries(cluster.config, f"fetch {topic_partition} from offset {position}")
     under_way: tuple[Connection, Pending] | None = None
     try:
         while position < end_offset:
-            problem: str | Exception
             try:
                 if under_way is None:
                     under_way = _send(cluster, topic_partition, position)
-                connection, pending = under_way
-                under_way = None
+                (connection, pending), under_way = under_way, None
                 fetched = receive_fetch(cluster, connection, pending).get(topic_partition)
-            except ConnectionFailed as error:
-                problem = error
-            else:
-                if fetched is not None and fetched.error_code is ErrorCode.none:
-                    part = _whole_batches(fetched, position)
-                    if part is not None:
-                        position = part.next_offset
-                        retries.progressed()
-                        if position < end_offset:
-                            under_way = _send_ahead(cluster, topic_partition, position)
-                        yield part
-                        continue
-                    problem = f"the log ends at {fetched.high_watermark}, before {end_offset}"
-                else:
-                    code = ErrorCode.unknown_topic_or_partition if fetched is None else fetched.error_code
-                    if code is ErrorCode.offset_out_of_range:
-                        raise OffsetOutOfRange(topic_partition, position)
-                    if not code.retriable:
-                        raise RequestRefused(code, f"the broker does not let {topic_partition} be fetched")
-                    problem = code.name.upper()
-            retries.pause(problem)
-            cluster.refresh([topic_partition.topic])
+                part = _whole_batches(topic_partition, fetched, position)
+            except (ConnectionFailed, _Passing) as error:
+                _recover(cluster, topic_partition, retries, error)
+                continue
+            if part is None:
+                try:
+                    retries.pause("no more records came")
+                except GaveUp as error:
+                    raise LogEndsEarly(f"{topic_partition} ends at offset {position}, before {end_offset}") from error
+                continue
+            position = part.next_offset
+            retries.progressed()
+            if position < end_offset:
+                under_way = _send_ahead(cluster, topic_partition, position)
+            yield part
     finally:
         if under_way is not None:
             under_way[0].abandon(under_way[1])
+
+
+class _Passing(Exception):
+    """An error code that tells of a change which new metadata will show."""
+
+
+def _recover(cluster: Cluster, topic_partition: TopicPartition, retries: Retries, error: Exception) -> None:
+    retries.pause(error)
+    cluster.refresh([topic_partition.topic])
+    # Right after a topic was made, not every broker knows of it; so one such answer is not believed.
+    if not cluster.has(topic_partition) and retries.attempts >= _ATTEMPTS_BEFORE_MISSING:
+        raise PartitionMissing(f"{topic_partition} does not exist: was the topic deleted?")
 
 
 def _send(cluster: Cluster, topic_partition: TopicPartition, offset: Offset) -> tuple[Connection, Pending]:
@@ -187,8 +199,17 @@ def _send_ahead(cluster: Cluster, topic_partition: TopicPartition, offset: Offse
         return None
 
 
-def _whole_batches(fetched: FetchedPartition, position: Offset) -> FetchedBatches | None:
+def _whole_batches(
+    topic_partition: TopicPartition, fetched: FetchedPartition | None, position: Offset
+) -> FetchedBatches | None:
     """The whole batches of an answer that reach `position`; None if there are none."""
+    code = ErrorCode.unknown_topic_or_partition if fetched is None else fetched.error_code
+    if fetched is None or code is not ErrorCode.none:
+        if code is ErrorCode.offset_out_of_range:
+            raise OffsetOutOfRange(topic_partition, position)
+        if not code.retriable:
+            raise RequestRefused(code, f"the broker does not let {topic_partition} be fetched")
+        raise _Passing(code.name.upper())
     records = fetched.records
     batches = [
         (header, records[start : start + header.size_bytes])

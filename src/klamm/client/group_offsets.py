@@ -36,6 +36,10 @@ __all__ = ["GroupOffsets"]
 _GROUP: Final = 0
 # Version 10 of both APIs names topics by id only; the names are what a group is known by.
 _HIGHEST_WITH_NAMES: Final = 9
+# Since this version FindCoordinator takes a list of keys (KIP-699).
+_BATCHED_FROM: Final = 4
+# Since this version OffsetFetch takes a list of groups (KIP-709).
+_GROUPS_FROM: Final = 8
 _HAS_MEMBERS: Final = (
     ErrorCode.unknown_member_id,
     ErrorCode.illegal_generation,
@@ -116,11 +120,14 @@ class GroupOffsets:
         return self._cluster.connection_to_address(self._coordinator)
 
     def _find_coordinator(self) -> Address | ErrorCode:
-        answer = self._cluster.any_connection().request(
-            FindCoordinatorRequest(key=self.group_id, key_type=_GROUP, coordinator_keys=[self.group_id]),
-            FindCoordinatorResponse,
-        )
-        # Since version 4 the answer is a list, one entry for each key.
+        connection = self._cluster.any_connection()
+        version = connection.version_of(FindCoordinatorRequest.API_KEY, "FindCoordinator", 0, 6)
+        request = FindCoordinatorRequest(key_type=_GROUP)
+        if version >= _BATCHED_FROM:
+            request.coordinator_keys = [self.group_id]
+        else:
+            request.key = self.group_id
+        answer = connection.request(request, FindCoordinatorResponse)
         found = answer.coordinators[0] if answer.coordinators else answer
         if found.error_code != ErrorCode.none:
             return error_code(found.error_code)
@@ -139,7 +146,7 @@ class GroupOffsets:
             return connection
         version = connection.version_of(OffsetFetchRequest.API_KEY, "OffsetFetch", 1, _HIGHEST_WITH_NAMES)
         request = OffsetFetchRequest()
-        if version >= 8:
+        if version >= _GROUPS_FROM:
             topics = [OffsetFetchRequestTopics(name=name, partition_indexes=list(by_topic[name])) for name in by_topic]
             request.groups = [OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)]
         else:

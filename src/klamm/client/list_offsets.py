@@ -52,7 +52,7 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> d
     retries = Retries(cluster.config, f"list the offsets of {_names(wanted)}")
     found: dict[TopicPartition, ListedOffset] = {}
     open_requests = {
-        topic_partition: timestamp for topic_partition, timestamp in wanted.items() if _exists(cluster, topic_partition)
+        topic_partition: timestamp for topic_partition, timestamp in wanted.items() if cluster.has(topic_partition)
     }
     while open_requests:
         answers, failures = _round(cluster, open_requests)
@@ -62,9 +62,7 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> d
         _raise_if_refused(failures)
         cluster.refresh({topic_partition.topic for topic_partition in failures})
         open_requests = {
-            topic_partition: wanted[topic_partition]
-            for topic_partition in failures
-            if _exists(cluster, topic_partition)
+            topic_partition: wanted[topic_partition] for topic_partition in failures if cluster.has(topic_partition)
         }
         if open_requests:
             retries.pause(_reason(failures))
@@ -118,11 +116,6 @@ def _latest_of(
 def _next_partition(cluster: Cluster, topic: str) -> TopicPartition | None:
     metadata = cluster.topic(topic)
     return None if metadata is None else TopicPartition(topic, PartitionIndex(len(metadata.partitions)))
-
-
-def _exists(cluster: Cluster, topic_partition: TopicPartition) -> bool:
-    metadata = cluster.topic(topic_partition.topic)
-    return metadata is not None and topic_partition.partition < len(metadata.partitions)
 
 
 def _round(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> _Round:

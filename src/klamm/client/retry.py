@@ -22,17 +22,17 @@ class Retries:
         self._config = config
         self._operation = operation
         self._deadline = time.monotonic() + config.default_api_timeout_ms / 1000
-        self._attempts = 0
+        self.attempts = 0
 
     def pause(self, reason: str | Exception) -> None:
         """Rests before the next attempt. Raises `GaveUp`, with the reason, when there is no time for another."""
         backoff_ms = min(
-            self._config.retry_backoff_ms * _MULTIPLIER**self._attempts, self._config.retry_backoff_max_ms
+            self._config.retry_backoff_ms * _MULTIPLIER**self.attempts, self._config.retry_backoff_max_ms
         ) * random.uniform(1 - _JITTER, 1 + _JITTER)
-        self._attempts += 1
+        self.attempts += 1
         if time.monotonic() + backoff_ms / 1000 > self._deadline:
             message = (
-                f"gave up to {self._operation} after {self._attempts} attempts in default.api.timeout.ms="
+                f"gave up to {self._operation} after {self.attempts} attempts in default.api.timeout.ms="
                 f"{self._config.default_api_timeout_ms}: {reason}"
             )
             raise GaveUp(message) from (reason if isinstance(reason, Exception) else None)
@@ -40,5 +40,5 @@ class Retries:
 
     def progressed(self) -> None:
         """Starts the time anew, after an attempt that brought the operation on."""
-        self._attempts = 0
+        self.attempts = 0
         self._deadline = time.monotonic() + self._config.default_api_timeout_ms / 1000

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
-from klamm.client.errors import OffsetOutOfRange
+from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
 from klamm.protocol.types import Offset
@@ -62,6 +62,9 @@ def read_range(
                 position = part.next_offset
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
+        except (LogEndsEarly, PartitionMissing) as error:
+            _report(offsets, position, str(error), loss)
+            break
     yield from build.finish()
 
 
@@ -74,13 +77,17 @@ def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, lo
         available = "the partition does not exist"
     else:
         available = f"the log has [{start.offset}, {end.offset})"
-    loss.report(
-        f"Could not read records in range [{position}, {offsets.end}) for partition {topic_partition}: {available}"
-    )
+    _report(offsets, position, available, loss)
     if start is None or end is None or position >= end.offset:
         return offsets.end
     # Between the fetch and now the log may have changed again; never go back.
     return max(position, min(start.offset, offsets.end))
+
+
+def _report(offsets: OffsetRange, position: Offset, reason: str, loss: LossPolicy) -> None:
+    loss.report(
+        f"Could not read records in range [{position}, {offsets.end}) for partition {offsets.topic_partition}: {reason}"
+    )
 
 
 class _BatchBuilder:
