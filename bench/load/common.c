@@ -68,6 +68,7 @@ rd_kafka_t *new_client(rd_kafka_type_t type, rd_kafka_conf_t *conf, const struct
     char error[512];
     set(conf, "bootstrap.servers", options->bootstrap);
     set(conf, "log_level", "3");
+    if (type == RD_KAFKA_PRODUCER) set(conf, "message.timeout.ms", "60000");
     for (int i = 0; i < options->settings_count; i++) {
         char name[256];
         const char *equals = strchr(options->settings[i], '=');

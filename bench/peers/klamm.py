@@ -23,7 +23,8 @@ class Klamm(Peer):
         self._program = Path(sys.executable).with_name("klamm")
         tried = subprocess.run([self._program, "serve", "--help"], capture_output=True, text=True, check=False)
         if tried.returncode != 0:
-            raise PeerUnavailable(f"`klamm serve --help` failed: {tried.stderr.strip().splitlines()[-1:]}")
+            reason = (tried.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise PeerUnavailable(f"`klamm serve --help` failed: {reason}")
         self.name = f"klamm {importlib.metadata.version('klamm')}"
         self._profile_folder = profile_folder
         self._starts = 0

@@ -36,7 +36,7 @@ WORKLOAD = SteadyWorkload(
     name="group_first_record",
     title="Fresh group to its first record",
     figures=(Figure("seconds", "Fresh group to its first record", "s", less_is_better=True, target=1.0, digits=3),),
-    rounds=5,
+    rounds=3,
     config={"group.initial.rebalance.delay.ms": "0"},
     prepare=_prepare,
     measure=_measure,
