@@ -17,6 +17,7 @@ from bench.workload import Figure, Workload
 __all__ = ["Outcome", "machine_facts", "markdown", "median_of", "ratio_to_kafka"]
 
 _NONE = "-"
+_EXPLANATIONS = Path(__file__).parent / "misses"
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,18 @@ def _rounds(outcome: Outcome) -> Iterator[str]:
             yield f"| {' | '.join(cells)} |"
 
 
+def _misses(outcome: Outcome) -> Iterator[str]:
+    """What was found out about each row that misses its target, from misses/<row>.md."""
+    for workload in outcome.workloads:
+        result = outcome.results[workload.name]
+        if any(_verdict(figure, result) == "missed" for figure in workload.figures):
+            explanation = _EXPLANATIONS / f"{workload.name}.md"
+            yield f"### {workload.title}"
+            yield ""
+            yield explanation.read_text(encoding="utf-8").strip() if explanation.exists() else "Not explained yet."
+            yield ""
+
+
 def markdown(outcome: Outcome, *, picture: str) -> str:
     """The whole document; `picture` is the address of the PNG, as seen from it."""
     header = ["Row", "Unit", *outcome.peers.values(), "klamm / Kafka", "Target", "klamm"]
@@ -147,6 +160,8 @@ def markdown(outcome: Outcome, *, picture: str) -> str:
     ]
     if missing := list(_missing(outcome)):
         lines += ["## What is missing, and why", "", *missing, ""]
+    if misses := list(_misses(outcome)):
+        lines += ["## Rows that miss their target, and why", "", *misses]
     lines += [
         "## Round by round",
         "",
