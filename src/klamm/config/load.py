@@ -169,9 +169,10 @@ def _allowed(key: ConfigKey) -> str:
 
 def _where(message: str, settings: Mapping[str, Setting]) -> str:
     """Where the keys were set that a message names, klamm's own defaults aside."""
+    words = set(re.findall(r"[\w.]*\w", message))
     named = [
         f"{key}={setting.text} ({setting.source})"
         for key, setting in settings.items()
-        if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.]*\w)", message) and setting.source != "klamm's default"
+        if words.intersection(_ALTERNATIVES_OF.get(key, (key,))) and setting.source != "klamm's default"
     ]
     return f" [{'; '.join(named)}]" if named else ""

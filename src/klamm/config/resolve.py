@@ -129,7 +129,10 @@ def _listeners(values: Values) -> tuple[tuple[Listener, ...], tuple[Listener, ..
 
 
 def _parse_listeners(values: Values, key: str, controllers: set[str]) -> tuple[Listener, ...]:
-    listeners = [parse_listener(text) for text in _names(values, key)]
+    try:
+        listeners = [parse_listener(text) for text in _names(values, key)]
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{key}: {error}") from None
     if len({listener.name for listener in listeners}) != len(listeners):
         raise ConfigurationError(f"{key}: each listener must have a different name")
     return tuple(listener for listener in listeners if listener.name not in controllers)

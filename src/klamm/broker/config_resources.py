@@ -1,0 +1,166 @@
+"""What may be described and altered by name: topics, brokers, groups, clients' metrics; shared by the handlers.
+
+Changes are decided on the image in one piece with writing them, one request after the other, so that two appends to the
+same list both stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from klamm.config.alteration import Alteration, apply_alterations, check_sizes, check_wishes
+from klamm.config.layers import BrokerLayers
+from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
+from klamm.config.treatment import Treatment
+from klamm.config.validation import (
+    validate_broker_configs,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
+from klamm.metadata.image import ResourceType
+from klamm.metadata.topic_name import why_invalid
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from klamm.broker.context import BrokerContext
+    from klamm.metadata.service import MetadataService
+
+__all__ = ["Wish", "alter_resources", "check_topic_name", "layers_of"]
+
+logger = logging.getLogger(__name__)
+
+_KEYS: Final = {
+    ResourceType.topic: topic_keys,
+    ResourceType.broker: broker_keys,
+    ResourceType.group: group_keys,
+    ResourceType.client_metrics: client_metrics_keys,
+}
+
+_alterations_under_way: WeakKeyDictionary[MetadataService, asyncio.Lock] = WeakKeyDictionary()
+
+
+class Wish(NamedTuple):
+    """What a client wants of one resource. `replaces`: what it does not name is to be unset (AlterConfigs)."""
+
+    resource_type: int
+    name: str
+    alterations: Sequence[Alteration]
+    replaces: bool
+
+
+def layers_of(broker: BrokerContext) -> BrokerLayers:
+    """The settings of this broker by the place where they were set."""
+    image = broker.metadata.image
+    return BrokerLayers(
+        broker.config.explicit,
+        image.config_overrides(ResourceType.broker, ""),
+        image.config_overrides(ResourceType.broker, str(broker.node_id)),
+    )
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION when no topic may be called so."""
+    reason = why_invalid(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.invalid_topic_exception, reason)
+
+
+async def alter_resources(
+    broker: BrokerContext, wishes: Sequence[Wish], *, validate_only: bool
+) -> list[KafkaError | None]:
+    """What came of each wish; those that can be had are written together, all or none."""
+    lock = _alterations_under_way.setdefault(broker.metadata, asyncio.Lock())
+    async with lock:
+        results: list[KafkaError | None] = []
+        changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
+        for wish in wishes:
+            try:
+                if sum(wish[:2] == other[:2] for other in wishes) > 1:
+                    raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+                changes[wish.resource_type, wish.name] = _decide(broker, wish)
+                results.append(None)
+            except KafkaError as error:
+                results.append(error)
+        if validate_only or not any(changes.values()):
+            return results
+        try:
+            await broker.metadata.alter_configs(changes)
+        except KafkaError as error:
+            return [error if result is None else result for result in results]
+    _warn_of_no_effect(changes)
+    return results
+
+
+def _decide(broker: BrokerContext, wish: Wish) -> dict[str, str | None]:
+    """The changes that fulfil a wish: key to value, None to unset. Raises KafkaError as Kafka would answer."""
+    check_wishes(wish.alterations)
+    keys = _keys_of(wish)
+    if wish.resource_type == ResourceType.broker and wish.name:
+        _check_is_this_broker(broker, wish.name)
+    current = broker.metadata.image.config_overrides(wish.resource_type, wish.name)
+    wished = apply_alterations({} if wish.replaces else current, wish.alterations, keys)
+    check_sizes(current, wished)
+    _validate(broker, wish, wished)
+    changes: dict[str, str | None] = {key: value for key, value in wished.items() if current.get(key) != value}
+    changes.update(dict.fromkeys(key for key in current if key not in wished))
+    return changes
+
+
+def _keys_of(wish: Wish) -> Mapping[str, ConfigKey]:
+    if wish.resource_type == ResourceType.broker_logger and not wish.replaces:
+        raise KafkaError(ErrorCode.invalid_request, "Log levels are not set by request.")
+    keys = _KEYS.get(wish.resource_type)  # type: ignore[call-overload]  # an IntEnum is the number from the wire
+    if keys is None:
+        raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {wish.resource_type}")
+    found: Mapping[str, ConfigKey] = keys()
+    return found
+
+
+def _check_is_this_broker(broker: BrokerContext, name: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        raise KafkaError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
+    if number != broker.node_id:
+        reason = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+        raise KafkaError(ErrorCode.invalid_request, reason)
+
+
+def _validate(broker: BrokerContext, wish: Wish, wished: Mapping[str, str]) -> None:
+    match wish.resource_type:
+        case ResourceType.topic:
+            if not wish.name:
+                raise KafkaError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+            check_topic_name(wish.name)
+            validate_topic_configs(wished, broker.config.topic_defaults)
+            if wish.name not in broker.metadata.image.topics:
+                reason = f"The topic '{wish.name}' does not exist."
+                raise KafkaError(ErrorCode.unknown_topic_or_partition, reason)
+        case ResourceType.broker:
+            validate_broker_configs(wished, broker.config, layers_of(broker), per_broker=bool(wish.name))
+        case ResourceType.group:
+            if not wish.name:
+                raise KafkaError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+            validate_group_configs(wished, layers_of(broker).values())
+        case ResourceType.client_metrics:
+            validate_client_metrics_configs(wish.name, wished)
+
+
+def _warn_of_no_effect(changes: Mapping[tuple[int, str], Mapping[str, str | None]]) -> None:
+    for (resource_type, name), changed in changes.items():
+        keys = _KEYS[ResourceType(resource_type)]()
+        idle = [
+            key
+            for key, value in changed.items()
+            if value is not None and key in keys and keys[key].treatment is Treatment.accepted
+        ]
+        if idle:
+            resource = ResourceType(resource_type).name
+            logger.warning(
+                "These keys were set on %s %r and have no effect: %s", resource, name, ", ".join(sorted(idle))
+            )

@@ -1,0 +1,54 @@
+"""AlterConfigs: a resource's settings are replaced by those given; what is not given is unset.
+
+Superseded by IncrementalAlterConfigs, and served for older clients. Versions 0 to 2: 1 throttling before the answer, 2
+flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.config_resources import Wish, alter_resources
+from klamm.config.alteration import Alteration, Operation
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
+from klamm.protocol.schema.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
+    wishes = [
+        Wish(
+            resource.resource_type,
+            resource.resource_name,
+            [Alteration(config.name, Operation.set, config.value) for config in resource.configs],
+            replaces=True,
+        )
+        for resource in request.resources
+    ]
+    results = await alter_resources(context.broker, wishes, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[_response(resource, error) for resource, error in zip(request.resources, results, strict=True)]
+    )
+
+
+def error_response(
+    request: AlterConfigsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> AlterConfigsResponse:
+    """The answer that refuses every resource."""
+    error = KafkaError(code, message)
+    return AlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
+
+
+def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,150 @@
+"""DescribeConfigs: what a topic, broker, group or metrics subscription is set to, key by key.
+
+Versions 1 to 4: 1 sources and synonyms (KIP-226), 2 throttling before the answer, 3 types and documentation (KIP-569),
+4 flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.config_resources import check_topic_name, layers_of
+from klamm.config.description import (
+    ConfigEntry,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
+from klamm.metadata.image import ResourceType
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from klamm.protocol.schema.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import BrokerContext, RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Each resource by itself; one that can't be described gets its error, with words as Kafka's `ConfigHelper`.
+
+    Raises INVALID_REQUEST for a type of resource that doesn't exist.
+    """
+    for resource in request.resources:
+        if resource.resource_type not in _DESCRIBE:
+            reason = f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
+            raise KafkaError(ErrorCode.invalid_request, reason)
+    return DescribeConfigsResponse(results=[_result(context.broker, request, each) for each in request.resources])
+
+
+def error_response(
+    request: DescribeConfigsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeConfigsResponse:
+    """The answer that refuses every resource."""
+    return DescribeConfigsResponse(results=[_refuse(resource, code, message) for resource in request.resources])
+
+
+def _result(
+    broker: BrokerContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    try:
+        entries = _DESCRIBE[resource.resource_type](broker, resource.resource_name)
+    except KafkaError as error:
+        return _refuse(resource, error.code, error.message)
+    # No keys asked for, or null, is all of them.
+    wanted = frozenset(resource.configuration_keys or ())
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[
+            DescribeConfigsResourceResult(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+                synonyms=[
+                    DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+                    for synonym in (entry.synonyms if request.include_synonyms else ())
+                ],
+                config_type=entry.type_id,
+                documentation=entry.documentation if request.include_documentation else None,
+            )
+            for entry in entries
+            if not wanted or entry.name in wanted
+        ],
+    )
+
+
+def _refuse(resource: DescribeConfigsResource, code: ErrorCode, message: str | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _topic(broker: BrokerContext, name: str) -> list[ConfigEntry]:
+    check_topic_name(name)
+    topic = broker.metadata.image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, "")
+    return describe_topic(topic.configs, layers_of(broker))
+
+
+def _broker(broker: BrokerContext, name: str) -> list[ConfigEntry]:
+    if not name:
+        return describe_cluster_default(layers_of(broker))
+    if _broker_id(name) != broker.node_id:
+        reason = f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+        raise KafkaError(ErrorCode.invalid_request, reason)
+    return describe_broker(layers_of(broker))
+
+
+def _broker_logger(broker: BrokerContext, name: str) -> list[ConfigEntry]:
+    """No logger can be set by request, so there is none to tell of."""
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Broker id must not be empty")
+    if _broker_id(name) != broker.node_id:
+        reason = f"Unexpected broker id, expected {broker.node_id} but received {name}"
+        raise KafkaError(ErrorCode.invalid_request, reason)
+    return []
+
+
+def _client_metrics(broker: BrokerContext, name: str) -> list[ConfigEntry]:
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
+    return describe_client_metrics(broker.metadata.image.config_overrides(ResourceType.client_metrics, name))
+
+
+def _group(broker: BrokerContext, name: str) -> list[ConfigEntry]:
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Group name must not be empty")
+    return describe_group(broker.metadata.image.config_overrides(ResourceType.group, name), layers_of(broker))
+
+
+def _broker_id(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        reason = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.invalid_request, reason) from None
+
+
+_DESCRIBE: Final[dict[int, Callable[[BrokerContext, str], list[ConfigEntry]]]] = {
+    ResourceType.topic: _topic,
+    ResourceType.broker: _broker,
+    ResourceType.broker_logger: _broker_logger,
+    ResourceType.client_metrics: _client_metrics,
+    ResourceType.group: _group,
+}

@@ -1,0 +1,59 @@
+"""IncrementalAlterConfigs: set, unset, append to and subtract from single settings (KIP-339).
+
+Versions 0 to 1: 1 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.config_resources import Wish, alter_resources
+from klamm.config.alteration import Alteration
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from klamm.protocol.schema.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+async def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
+    wishes = [
+        Wish(
+            resource.resource_type,
+            resource.resource_name,
+            [Alteration(config.name, config.config_operation, config.value) for config in resource.configs],
+            replaces=False,
+        )
+        for resource in request.resources
+    ]
+    results = await alter_resources(context.broker, wishes, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[_response(resource, error) for resource, error in zip(request.resources, results, strict=True)]
+    )
+
+
+def error_response(
+    request: IncrementalAlterConfigsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> IncrementalAlterConfigsResponse:
+    """The answer that refuses every resource."""
+    error = KafkaError(code, message)
+    return IncrementalAlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
+
+
+def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,63 @@
+"""ListConfigResources: the names that DescribeConfigs can be asked of (KIP-1142).
+
+Versions 0 to 1: 0 clients' metrics only (as ListClientMetricsResources, KIP-714), 1 all types.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.metadata.image import ResourceType
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.list_config_resources_request import ListConfigResourcesRequest
+from klamm.protocol.schema.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+# As Kafka orders its answer.
+_ORDER: Final = (
+    ResourceType.group,
+    ResourceType.client_metrics,
+    ResourceType.broker_logger,
+    ResourceType.broker,
+    ResourceType.topic,
+)
+
+
+def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """The resources of the types asked for, of all types when none is named.
+
+    Groups and metrics subscriptions are listed when something is set on them. Raises UNSUPPORTED_VERSION for a type
+    that this version doesn't know.
+    """
+    supported = {ResourceType.client_metrics} if context.api_version == 0 else set(ResourceType)
+    if not supported.issuperset(request.resource_types):
+        raise KafkaError(ErrorCode.unsupported_version)
+    wanted = set(request.resource_types) or supported
+    image = context.broker.metadata.image
+    brokers = [str(broker_id) for broker_id in image.brokers]
+    names = {
+        ResourceType.broker: brokers,
+        ResourceType.broker_logger: brokers,
+        ResourceType.topic: list(image.topics),
+        ResourceType.group: [name for kind, name in image.configs if kind == ResourceType.group],
+        ResourceType.client_metrics: [name for kind, name in image.configs if kind == ResourceType.client_metrics],
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in _ORDER
+            if kind in wanted
+            for name in names[kind]
+        ]
+    )
+
+
+def error_response(
+    request: ListConfigResourcesRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ListConfigResourcesResponse:
+    """The answer that refuses the request."""
+    return ListConfigResourcesResponse(error_code=code)

@@ -1,0 +1,97 @@
+"""What a wish to alter settings amounts to: set, delete, append to and subtract from what is set (KIP-339).
+
+Pure. Source: `ConfigAdminManager` and `ConfigurationControlManager` of Apache Kafka 4.3, codes and words included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from klamm.config.table import ConfigKey
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+__all__ = ["Alteration", "Operation", "apply_alterations", "check_sizes", "check_wishes"]
+
+MAX_VALUE_LENGTH: Final = 32767
+
+
+class Operation(IntEnum):
+    """What to do with a value (`AlterConfigOp.OpType`)."""
+
+    set = 0
+    delete = 1
+    append = 2
+    subtract = 3
+
+
+class Alteration(NamedTuple):
+    """One wish. `operation` is the number from the wire."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_wishes(alterations: Iterable[Alteration]) -> None:
+    """Raises INVALID_REQUEST for a key that is named twice, a value that is missing, an operation that isn't one."""
+    names: set[str] = set()
+    missing: list[str] = []
+    for name, operation, value in alterations:
+        if name in names:
+            raise KafkaError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+        names.add(name)
+        if value is None and operation != Operation.delete:
+            missing.append(name)
+        if operation not in Operation._value2member_map_:
+            raise KafkaError(ErrorCode.invalid_request, f"Unknown operations type {operation}")
+    if missing:
+        raise KafkaError(ErrorCode.invalid_request, f"Null value not supported for : {', '.join(missing)}")
+
+
+def apply_alterations(
+    current: Mapping[str, str], alterations: Iterable[Alteration], keys: Mapping[str, ConfigKey]
+) -> dict[str, str]:
+    """What is set once `alterations` (checked by `check_wishes`) are made to `current`.
+
+    Appending to a key that isn't set begins with its default. Raises INVALID_CONFIG for appending to or subtracting
+    from what is no list.
+    """
+    result = dict(current)
+    for name, operation, value in alterations:
+        if operation == Operation.delete:
+            result.pop(name, None)
+            continue
+        assert value is not None
+        if operation == Operation.set:
+            result[name] = value
+            continue
+        key = keys.get(name)
+        if key is None or key.type != "LIST":
+            wish = Operation(operation).name.upper()
+            raise KafkaError(ErrorCode.invalid_config, f"Can't {wish} to key {name} because its type is not LIST.")
+        items = [item for item in (result.get(name, key.default) or "").split(",") if item]
+        for item in _split(value):
+            if operation == Operation.append and item not in items:
+                items.append(item)
+            elif operation == Operation.subtract and item in items:
+                items.remove(item)
+        result[name] = ",".join(items)
+    return result
+
+
+def check_sizes(current: Mapping[str, str], wished: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIG for a changed value that is too long for Kafka's metadata."""
+    for name, value in wished.items():
+        if current.get(name) != value and len(value) > MAX_VALUE_LENGTH:
+            reason = "The configuration value cannot be added because it exceeds the maximum value size of"
+            raise KafkaError(ErrorCode.invalid_config, f"{reason} {MAX_VALUE_LENGTH} bytes.")
+
+
+def _split(text: str) -> list[str]:
+    """As Java's `String.split`: empty strings at the end are no items."""
+    items = text.split(",")
+    while len(items) > 1 and not items[-1]:
+        items.pop()
+    return items

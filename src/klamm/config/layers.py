@@ -1,0 +1,150 @@
+"""The places that a running broker's settings come from: itself, the cluster's default, its start.
+
+Kafka's `DynamicBrokerConfig` (KIP-226): what is set on the broker goes before what is set for the whole cluster, that
+before what it was started with, and that before the defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from klamm.config.broker import BrokerConfig
+from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.resolve import resolve_topic_defaults
+from klamm.config.table import broker_keys, broker_synonyms, topic_synonyms
+from klamm.config.topic import TopicConfig
+from klamm.config.values import Value
+
+__all__ = ["BrokerLayers", "ConfigSource", "Synonym", "apply_dynamic"]
+
+# Dynamic in Kafka; here the sockets are opened once.
+_SET_AT_START: Final = frozenset({"listeners"})
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs says it (`DescribeConfigsResponse.ConfigSource`)."""
+
+    unknown = 0
+    topic = 1
+    dynamic_broker = 2
+    dynamic_default_broker = 3
+    static_broker = 4
+    default = 5
+    dynamic_broker_logger = 6
+    client_metrics = 7
+    group = 8
+
+
+class Synonym(NamedTuple):
+    """A key that was looked at for a value, with the text found there; None where the text is not to be shown."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLayers:
+    """The settings of one broker by place: `static` (`BrokerConfig.explicit`), the cluster's, the broker's own.
+
+    What is stored for cluster and broker was checked when it was set; should it not hold any more (after an upgrade),
+    it is passed over.
+    """
+
+    static: Mapping[str, str]
+    cluster: Mapping[str, str] = field(default_factory=dict)
+    broker: Mapping[str, str] = field(default_factory=dict)
+
+    def merged(self) -> dict[str, str]:
+        """The texts in force. A key set in a stronger place hides its other names in weaker ones."""
+        result = self._static()
+        for layer in (self.cluster, self.broker):
+            for name, text in layer.items():
+                key = broker_keys().get(name)
+                if key is None or not key.is_dynamic or not _is_valid(name, text):
+                    continue
+                for synonym in broker_synonyms(name):
+                    result.pop(synonym, None)
+                result[name] = text
+        return result
+
+    def values(self) -> dict[str, Value]:
+        """The value of every key: what is in force, else the default."""
+        keys = broker_keys()
+        result = {name: key.default_value() for name, key in keys.items() if not key.is_dynamic_only}
+        result.update((name, keys[name].parse(text)) for name, text in self.merged().items() if name in keys)
+        return result
+
+    def synonyms(self, name: str) -> list[Synonym]:
+        """What Kafka lists as the synonyms of a broker key: from the strongest place to the default.
+
+        Those before the first that has the name itself are left out, as in Kafka: so `log.retention.ms` has no synonym
+        as long as only `log.retention.hours` has a value.
+        """
+        keys = broker_keys()
+        names = broker_synonyms(name)
+        key = keys.get(name)
+        is_sensitive = key is None or key.is_sensitive
+        found: list[Synonym] = []
+        for layer, source in (
+            (self.broker, ConfigSource.dynamic_broker),
+            (self.cluster, ConfigSource.dynamic_default_broker),
+            (self._static(), ConfigSource.static_broker),
+            ({other: keys[other].default for other in names if other in keys}, ConfigSource.default),
+        ):
+            for other in names:
+                text = layer.get(other)
+                if text is not None:
+                    found.append(Synonym(other, None if is_sensitive else text, source))
+        first = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
+        return found[first:]
+
+    def _static(self) -> dict[str, str]:
+        static = dict(self.static)
+        # Kafka fills in the one from the other (`populateSynonyms`).
+        if "node.id" in static:
+            static.setdefault("broker.id", static["node.id"])
+        elif "broker.id" in static:
+            static["node.id"] = static["broker.id"]
+        return static
+
+
+def apply_dynamic(config: BrokerConfig, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
+    """`config`, as it was loaded, with what was set on the running broker laid over it.
+
+    That is: everything that topics get by default, and the fields whose key Kafka lets change on a running broker,
+    listeners aside. `explicit` stays what the broker was started with. Settings that no longer hold are passed over.
+    """
+    if not cluster and not broker:
+        return config
+    keys = broker_keys()
+    merged = BrokerLayers(config.explicit, cluster, broker).merged()
+    values = {name: keys[name].parse(text) for name, text in merged.items() if name in keys}
+    dynamic = {name for name in (*cluster, *broker) if name in keys and keys[name].is_dynamic}
+    changes: dict[str, Any] = {}
+    for each in fields(BrokerConfig):
+        name = each.name.replace("_", ".")
+        if name in dynamic and name in values and each.name not in _SET_AT_START:
+            changes[each.name] = values[name]
+    try:
+        defaults = resolve_topic_defaults(values)
+    except ConfigurationError:
+        return replace(config, **changes)
+    set_here = {
+        topic_key.replace(".", "_")
+        for topic_key, synonyms in topic_synonyms().items()
+        if any(name in dynamic for name, _ in synonyms)
+    }
+    topic_changes = {each.name: getattr(defaults, each.name) for each in fields(TopicConfig) if each.name in set_here}
+    return replace(config, **changes, topic_defaults=replace(config.topic_defaults, **topic_changes))
+
+
+def _is_valid(name: str, text: str) -> bool:
+    try:
+        broker_keys()[name].parse(text)
+    except InvalidValue:
+        return False
+    return True

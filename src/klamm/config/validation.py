@@ -1,0 +1,179 @@
+"""Whether the settings of a topic, a group, a broker or a metrics subscription may stand together.
+
+Each function raises KafkaError with the code and the words that Kafka answers with. Sources: `LogConfig.validate`,
+`GroupConfig.validate`, `DynamicBrokerConfig.validateConfigs`, `ClientMetricsConfigs.validate` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from klamm.config.broker import BrokerConfig
+from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.layers import BrokerLayers
+from klamm.config.resolve import resolve_topic_defaults
+from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, group_synonyms, topic_keys
+from klamm.config.topic import TopicConfig
+from klamm.config.treatment import Treatment
+from klamm.config.values import Value
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+__all__ = [
+    "validate_broker_configs",
+    "validate_client_metrics_configs",
+    "validate_group_configs",
+    "validate_topic_configs",
+]
+
+# Keys of a group that the broker bounds, by `group.<protocol>.min.<rest>` and `group.<protocol>.max.<rest>`.
+_BOUNDED_GROUP_KEYS: Final = (
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "consumer.assignment.interval.ms",
+    "share.heartbeat.interval.ms",
+    "share.session.timeout.ms",
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "share.assignment.interval.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
+    "streams.num.standby.replicas",
+    "streams.assignment.interval.ms",
+)
+_GROUP_PROTOCOLS: Final = ("consumer", "share", "streams")
+_CLIENT_MATCHES: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+# Kafka can move its listeners while it runs; here they are opened once.
+_SET_AT_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
+_LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+
+
+def validate_topic_configs(configs: Mapping[str, str], defaults: TopicConfig | None = None) -> None:
+    """Whether a topic may have `configs` (all that is set on it) over `defaults`. Raises INVALID_CONFIG."""
+    keys = topic_keys()
+    for name in configs:
+        if name not in keys:
+            raise KafkaError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+    _parse(configs, keys)
+    config = TopicConfig.from_mapping(configs, defaults)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({config.max_compaction_lag_ms})",
+        )
+    if configs.get("remote.storage.enable", "").strip().lower() == "true":
+        reason = "Tiered Storage functionality is disabled in the broker."
+        raise KafkaError(ErrorCode.invalid_config, f"{reason} Topic cannot be configured with remote log storage.")
+
+
+def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Value]) -> None:
+    """Whether a group may have `configs` where `broker` holds the value of each broker key. Raises INVALID_CONFIG."""
+    keys = group_keys()
+    for name in configs:
+        if name not in keys:
+            raise KafkaError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
+    values = {name: broker[synonym] for name, synonym in group_synonyms().items()} | _parse(configs, keys)
+
+    def number(value: Value) -> int:
+        assert isinstance(value, int)
+        return value
+
+    for name in _BOUNDED_GROUP_KEYS:
+        # Kafka looks at this one only where it is set on the group itself.
+        if name.endswith("assignment.interval.ms") and name not in configs:
+            continue
+        protocol, _, rest = name.partition(".")
+        lowest = f"group.{protocol}.min.{rest}"
+        highest = f"group.{protocol}.max.{rest.removeprefix('num.')}"
+        # The number of standbys has no lower bound but zero.
+        if lowest in broker and number(values[name]) < number(broker[lowest]):
+            raise KafkaError(ErrorCode.invalid_config, f"{name} must be greater than or equal to {lowest}")
+        if number(values[name]) > number(broker[highest]):
+            raise KafkaError(ErrorCode.invalid_config, f"{name} must be less than or equal to {highest}")
+    for protocol in _GROUP_PROTOCOLS:
+        session, heartbeat = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
+        if number(values[session]) <= number(values[heartbeat]):
+            raise KafkaError(ErrorCode.invalid_config, f"{session} must be greater than {heartbeat}")
+
+
+def validate_broker_configs(
+    configs: Mapping[str, str], config: BrokerConfig, layers: BrokerLayers, *, per_broker: bool
+) -> None:
+    """Whether a running broker may have `configs` (all that is set on it, or for the cluster).
+
+    `layers` are those in force. Kafka stores what it does not know, for plugins, so an unknown key passes. Raises
+    INVALID_REQUEST, as Kafka does here.
+    """
+    keys = broker_keys()
+    fixed = [name for name in configs if name in keys and (not keys[name].is_dynamic or name in _SET_AT_START)]
+    _refuse("Cannot update these configs dynamically", fixed)
+    for name, text in configs.items():
+        listener_key = _LISTENER_KEY.fullmatch(name)
+        key = keys.get(listener_key[1] if listener_key else name)
+        if key is None:
+            continue
+        try:
+            value = key.parse(text)
+        except InvalidValue as error:
+            raise KafkaError(ErrorCode.invalid_request, str(error)) from None
+        if key.treatment is Treatment.refused and value != key.default_value():
+            raise KafkaError(ErrorCode.invalid_request, f"{name} is refused. {key.reason}")
+    if not per_broker:
+        single = [
+            name
+            for name in configs
+            if (name in keys and keys[name].update_mode == "per-broker") or _LISTENER_KEY.fullmatch(name)
+        ]
+        _refuse("Cannot update these configs at default cluster level, broker id must be specified", single)
+    changed = BrokerLayers(
+        config.explicit, layers.cluster if per_broker else configs, configs if per_broker else layers.broker
+    )
+    try:
+        resolve_topic_defaults(changed.values())
+    except ConfigurationError as error:
+        raise KafkaError(ErrorCode.invalid_request, str(error)) from None
+
+
+def validate_client_metrics_configs(name: str, configs: Mapping[str, str]) -> None:
+    """Whether a subscription to clients' metrics may be set so. Raises INVALID_REQUEST or INVALID_CONFIG."""
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Subscription name can't be empty")
+    keys = client_metrics_keys()
+    for key in configs:
+        if key not in keys:
+            raise KafkaError(ErrorCode.invalid_request, f"Unknown client metrics configuration: {key}")
+    values = _parse(configs, keys)
+    interval = values.get("interval.ms")
+    if isinstance(interval, int) and not 100 <= interval <= 3_600_000:
+        reason = f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        raise KafkaError(ErrorCode.invalid_request, reason)
+    matches = values.get("match") or ()
+    assert isinstance(matches, tuple)
+    for match in matches:
+        parameter, *pattern = match.split("=")
+        if len(pattern) != 1 or parameter.strip() not in _CLIENT_MATCHES:
+            raise KafkaError(ErrorCode.invalid_config, f"Illegal client matching pattern: {match}")
+
+
+def _parse(configs: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
+    try:
+        return {name: keys[name].parse(text) for name, text in configs.items()}
+    except InvalidValue as error:
+        raise KafkaError(ErrorCode.invalid_config, str(error)) from None
+
+
+def _refuse(reason: str, names: Collection[str]) -> None:
+    if names:
+        raise KafkaError(ErrorCode.invalid_request, f"{reason}: [{', '.join(sorted(names))}]")
