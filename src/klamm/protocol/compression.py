@@ -74,8 +74,8 @@ _SMALL_INPUT_RATIO: Final = 8
 def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
     """The data as Kafka's Java clients would write it.
 
-    `level` is that of gzip or zstd, None the one that Kafka takes by default. lz4 has only the fast compressor, which is
-    Kafka's default.
+    `level` is that of gzip or zstd, None the one that Kafka takes by default. lz4 has the fast compressor only: Kafka's
+    default.
     """
     if codec is Compression.NONE:
         return bytes(data)

@@ -81,6 +81,9 @@ class ProduceTopicResponse(NamedTuple):
     partitions: Sequence[ProducePartitionResponse]
 
 
+# Makes a named tuple without the call of its class, which costs as much again.
+_new: Final = tuple.__new__
+
 _ACKS_TIMEOUT_COUNT: Final = Struct(">hii")
 _INDEX_LENGTH: Final = Struct(">ii")
 _INT16: Final = Struct(">h")
@@ -88,6 +91,13 @@ _INT32: Final = Struct(">i")
 # The last byte is the first of a varint, which mostly is all of it.
 _ACKS_TIMEOUT_VARINT: Final = Struct(">hiB")
 _INDEX_VARINT: Final = Struct(">iB")
+
+# All that stands before the name, and before the records, of a request of one partition.
+_SINGLE_HEAD: Final = Struct(">hhiih")
+_SINGLE_PARTITION: Final = Struct(">iii")
+_SINGLE_FLEXIBLE_HEAD: Final = Struct(">BhiBB")
+_SINGLE_FLEXIBLE_PARTITION: Final = Struct(">BiB")
+_SINGLE_MINIMUM_BYTES: Final = 20
 
 # The fewest bytes that one element of an array takes: no count may claim more elements than the bytes allow.
 _MINIMUM_TOPIC_BYTES: Final = 6
@@ -99,11 +109,57 @@ _MINIMUM_FLEXIBLE_PARTITION_BYTES: Final = 6
 def decode_produce_request(version: int, view: memoryview, offset: int = 0) -> ProduceRequest:
     """The request of a version from 3 to 13 whose body starts at `offset`. Raises `MalformedMessage`."""
     try:
+        if version >= _TOPIC_IDS_FROM:
+            return _decode_flexible(True, view, offset)
         if version >= _FLEXIBLE_FROM:
-            return _decode_flexible(version >= _TOPIC_IDS_FROM, view, offset)
-        return _decode_fixed(view, offset)
+            return _decode_single_flexible(view, offset) or _decode_flexible(False, view, offset)
+        return _decode_single_fixed(view, offset) or _decode_fixed(view, offset)
     except (error, IndexError):
         raise MalformedMessage("a Produce request ends within a field") from None
+
+
+def _decode_single_fixed(view: memoryview, position: int) -> ProduceRequest | None:
+    """The request of one partition and no transaction, which is all that librdkafka sends; None for any other."""
+    end = len(view)
+    if end - position < _SINGLE_MINIMUM_BYTES:
+        return None
+    id_length, acks, timeout_ms, topics_count, name_length = _SINGLE_HEAD.unpack_from(view, position)
+    name_start = position + 14
+    name_end = name_start + name_length
+    if id_length != -1 or topics_count != 1 or not name_start < name_end <= end - 12:
+        return None
+    partitions_count, index, length = _SINGLE_PARTITION.unpack_from(view, name_end)
+    records_start = name_end + 12
+    records_end = records_start + length
+    if partitions_count != 1 or not records_start <= records_end <= end:
+        return None
+    name = str(view[name_start:name_end], "utf-8", "replace")
+    topic = _new(ProduceTopic, (name, None, [(index, view[records_start:records_end])]))
+    return _new(ProduceRequest, (None, acks, timeout_ms, [topic]))
+
+
+def _decode_single_flexible(view: memoryview, position: int) -> ProduceRequest | None:
+    """As `_decode_single_fixed`, in the flexible form."""
+    end = len(view)
+    if end - position < _SINGLE_MINIMUM_BYTES:
+        return None
+    id_length, acks, timeout_ms, topics_count, name_length = _SINGLE_FLEXIBLE_HEAD.unpack_from(view, position)
+    name_start = position + 9
+    name_end = name_start + name_length - 1
+    if id_length or topics_count != 2 or not 1 < name_length < 0x80 or name_end > end - 6:
+        return None
+    partitions_count, index, length = _SINGLE_FLEXIBLE_PARTITION.unpack_from(view, name_end)
+    records_start = name_end + 6
+    if length >= 0x80:
+        length, records_start = read_unsigned_varint(view, records_start - 1)
+    records_end = records_start + length - 1
+    if partitions_count != 2 or not length or records_end > end - 3:
+        return None
+    if view[records_end] or view[records_end + 1] or view[records_end + 2]:
+        return None
+    name = str(view[name_start:name_end], "utf-8", "replace")
+    topic = _new(ProduceTopic, (name, None, [(index, view[records_start:records_end])]))
+    return _new(ProduceRequest, (None, acks, timeout_ms, [topic]))
 
 
 def _decode_fixed(view: memoryview, position: int) -> ProduceRequest:
@@ -145,8 +201,8 @@ def _decode_fixed(view: memoryview, position: int) -> ProduceRequest:
                 position = records_end
             else:
                 partitions.append((index, None))
-        topics.append(ProduceTopic(name, None, partitions))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+        topics.append(_new(ProduceTopic, (name, None, partitions)))
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
 def _decode_flexible(has_topic_ids: bool, view: memoryview, position: int) -> ProduceRequest:  # noqa: PLR0912, PLR0915
@@ -206,9 +262,9 @@ def _decode_flexible(has_topic_ids: bool, view: memoryview, position: int) -> Pr
                 partitions.append((index, None))
             position = skip_tagged_fields(view, position) if view[position] else position + 1
         position = skip_tagged_fields(view, position) if view[position] else position + 1
-        topics.append(ProduceTopic(name, topic_id, partitions))
+        topics.append(_new(ProduceTopic, (name, topic_id, partitions)))
     skip_tagged_fields(view, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
 def _refuse_length(length: int) -> NoReturn:

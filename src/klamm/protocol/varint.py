@@ -48,13 +48,17 @@ def read_unsigned_varint(data: bytes | bytearray | memoryview, position: int) ->
 
     Raises `MalformedMessage` for more than five bytes, IndexError where the data ends first.
     """
-    number = shift = 0
+    byte = data[position]
+    if byte < 0x80:
+        return byte, position + 1
+    number = byte & 0x7F
+    shift = 7
     while True:
-        byte = data[position]
         position += 1
+        byte = data[position]
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return number & 0xFFFF_FFFF, position
+            return number & 0xFFFF_FFFF, position + 1
         shift += 7
         if shift > 28:
             raise MalformedMessage("a varint is longer than 5 bytes")
