@@ -1,4 +1,4 @@
-"""Fetch codecs of both sides, against each other, against kio byte for byte, and against bytes that lie."""
+"""Fetch codecs of both sides, against each other, byte for byte against kio and the generic codec, and against lies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
 
+from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
@@ -28,7 +29,10 @@ from klamm.protocol.fetch_messages import (
     FetchTopicResponse,
     ForgottenTopic,
 )
+from klamm.protocol.message import Message
 from klamm.protocol.node_endpoint import NodeEndpoint
+from klamm.protocol.schema.fetch_request import FetchRequest as FetchRequestMessage
+from klamm.protocol.schema.fetch_response import FetchResponse as FetchResponseMessage
 from klamm.protocol.types import BrokerId, TopicId
 
 VERSIONS = range(4, 19)
@@ -170,6 +174,13 @@ def uuid_for_kio(value: bytes | None) -> uuid.UUID | None:
     return uuid.UUID(bytes=value) if value and any(value) else None
 
 
+def pass_through_codec(message_class: type[Message], version: int, encoded: bytes) -> bytes:
+    """The bytes, once the codec that is compiled from Kafka's definitions has read and written them."""
+    message, end = decode(message_class, version, encoded)
+    assert end == len(encoded)
+    return encode(message, version)
+
+
 def request_for_kio(version: int, request: FetchRequest) -> Any:
     """The same request, in kio's classes."""
     module = import_module(f"kio.schema.fetch.v{version}.request")
@@ -277,22 +288,24 @@ def response_for_kio(version: int, response: FetchResponse) -> Any:
 @each_version
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_request_travels_as_kio_writes_it(version: int, data: st.DataObject) -> None:
-    """A request is written byte for byte as kio does, and the broker reads from it what went in."""
+def test_request_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
+    """A request is written byte for byte as kio and the generic codec do, and the broker reads from it what went in."""
     request = data.draw(requests(version))
     encoded = encode_fetch_request(version, request)
     assert encoded == write_with_kio(request_for_kio(version, request))
+    assert encoded == pass_through_codec(FetchRequestMessage, version, encoded)
     assert decode_fetch_request(version, memoryview(b"head" + encoded), 4) == request
 
 
 @each_version
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_response_travels_as_kio_writes_it(version: int, data: st.DataObject) -> None:
-    """An answer is written byte for byte as kio does, and the client reads from it what went in."""
+def test_response_travels_as_others_write_it(version: int, data: st.DataObject) -> None:
+    """An answer is written byte for byte as kio and the generic codec do, and the client reads from it what went in."""
     response = data.draw(responses(version))
     encoded = encode_response(version, response)
     assert encoded == write_with_kio(response_for_kio(version, response))
+    assert encoded == pass_through_codec(FetchResponseMessage, version, encoded)
     assert decode_fetch_response(version, memoryview(b"head" + encoded), 4) == response
 
 
