@@ -1,19 +1,31 @@
-"""What becomes of a wish to set or unset config overrides: a pure decision on an image."""
+"""What becomes of a wish to set or unset config overrides: pure decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from klamm.config.topic import TopicConfig
 from klamm.metadata.entries import put_configs, put_topic
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.plan import Plan
 from klamm.metadata.store import Change
 from klamm.protocol.errors import ErrorCode, KafkaError
 
-__all__ = ["ConfigChanges", "plan_configs"]
+__all__ = ["ConfigChanges", "check_new_topic", "plan_configs"]
 
 ConfigChanges = Mapping[tuple[int, str], Mapping[str, str | None]]
+
+
+def check_new_topic(overrides: Mapping[str, str], defaults: TopicConfig) -> None:
+    """Raises INVALID_CONFIG when a new topic can't have these overrides over the `defaults` of its broker."""
+    if overrides:
+        # The table of all keys is read when the first topic that has overrides is made, and not by every start.
+        from klamm.config.alteration import check_sizes
+        from klamm.config.validation import validate_topic_configs
+
+        check_sizes({}, overrides)
+        validate_topic_configs(overrides, defaults)
 
 
 def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Plan[None]:

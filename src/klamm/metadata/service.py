@@ -17,7 +17,7 @@ from typing import Final, Self, TypeVar
 from klamm.config.broker import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.brokers import plan_deregistration, plan_registration
-from klamm.metadata.configs import ConfigChanges, plan_configs
+from klamm.metadata.configs import ConfigChanges, check_new_topic, plan_configs
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from klamm.metadata.plan import Plan
@@ -58,7 +58,7 @@ class MetadataService:
         self._rules = TopicRules(
             partitions=config.num_partitions,
             replication_factor=config.default_replication_factor,
-            check_configs=lambda configs: None,
+            check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
             new_topic_id=lambda: TopicId(random_uuid()),
         )
         self._revisions: dict[str, int] = {}

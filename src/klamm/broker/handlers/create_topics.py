@@ -1,0 +1,134 @@
+"""CreateTopics: new topics, with their logs.
+
+Versions 2 to 7: 3 throttling before the answer, 4 -1 takes the broker's defaults, 5 flexible, and the answer tells what
+was made: partitions, replication factor, configs (KIP-525), 6 THROTTLING_QUOTA_EXCEEDED, 7 topic ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from klamm.metadata.image import ResourceType, TopicImage
+from klamm.metadata.service import NewTopic
+from klamm.metadata.topic_name import CLUSTER_METADATA_TOPIC
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+TELLS_WHAT_WAS_MADE: Final = 5
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Each topic's result by itself. The logs of what was created exist when this returns.
+
+    Raises POLICY_VIOLATION when the request asks for too many partitions as a whole.
+    """
+    counts = Counter(topic.name for topic in request.topics)
+    wishes = [
+        _wish(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC
+    ]
+    outcome = await context.broker.metadata.create_topics(wishes, validate_only=request.validate_only)
+    defaults = _default_configs(context) if context.api_version >= TELLS_WHAT_WAS_MADE else {}
+    results = [_result(name, result, defaults) for name, result in outcome.items()]
+    results += [
+        _refuse(name, ErrorCode.invalid_request, "Duplicate topic name.") for name, count in counts.items() if count > 1
+    ]
+    if counts[CLUSTER_METADATA_TOPIC] == 1:
+        reason = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        results.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.invalid_request, reason))
+    return CreateTopicsResponse(topics=results)
+
+
+def error_response(
+    request: CreateTopicsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> CreateTopicsResponse:
+    """The answer that refuses every topic."""
+    return CreateTopicsResponse(topics=[_refuse(topic.name, code, message) for topic in request.topics])
+
+
+def _wish(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _refuse(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message)
+
+
+def _result(
+    name: str, result: TopicImage | KafkaError, defaults: Mapping[str, CreatableTopicConfigs]
+) -> CreatableTopicResult:
+    if isinstance(result, KafkaError):
+        return _refuse(name, result.code, result.message)
+    return CreatableTopicResult(
+        name=name,
+        topic_id=result.topic_id,
+        error_message=None,
+        num_partitions=len(result.partitions),
+        replication_factor=len(result.partitions[0].replicas),
+        configs=_effective_configs(result.configs, defaults),
+    )
+
+
+def _effective_configs(
+    overrides: Mapping[str, str], defaults: Mapping[str, CreatableTopicConfigs]
+) -> list[CreatableTopicConfigs]:
+    if not defaults or not overrides:
+        return list(defaults.values())
+    from klamm.config.layers import ConfigSource
+
+    own = {
+        name: CreatableTopicConfigs(name=name, value=value, config_source=ConfigSource.topic)
+        for name, value in overrides.items()
+    }
+    return [config for _, config in sorted({**defaults, **own}.items())]
+
+
+def _default_configs(context: RequestContext) -> dict[str, CreatableTopicConfigs]:
+    """What a topic without overrides is set to, by key in order, with the place it comes from.
+
+    Source: `KafkaConfigSchema.resolveEffectiveTopicConfig` of Apache Kafka 4.3.
+    """
+    from klamm.config.description import describe_topic
+    from klamm.config.layers import BrokerLayers, ConfigSource
+    from klamm.config.table import topic_synonyms
+
+    broker = context.broker
+    image = broker.metadata.image
+    layers = BrokerLayers(
+        broker.config.explicit,
+        image.config_overrides(ResourceType.broker, ""),
+        image.config_overrides(ResourceType.broker, str(broker.node_id)),
+    )
+    places = (
+        (layers.broker, ConfigSource.dynamic_broker),
+        (layers.cluster, ConfigSource.dynamic_default_broker),
+        (layers.static, ConfigSource.static_broker),
+    )
+
+    def source(topic_key: str) -> ConfigSource:
+        names = [name for name, _ in topic_synonyms().get(topic_key, ())]
+        found = (where for place, where in places if any(name in place for name in names))
+        return next(found, ConfigSource.default)
+
+    return {
+        entry.name: CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=source(entry.name))
+        for entry in sorted(describe_topic({}, layers), key=attrgetter("name"))
+    }
