@@ -21,11 +21,12 @@ from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
 from klamm.broker.listener import Listener
 from klamm.broker.partitions import Partition, Partitions
 from klamm.config.topic import TopicConfig
-from klamm.core.group.config import GroupConfig
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
+from klamm.protocol.compression import Compression
 from klamm.protocol.types import Millis
 from klamm.runtime.group_coordinator import GroupCoordinator
+from klamm.runtime.group_settings import group_config
 from klamm.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class BrokerServer:
         partitions = Partitions(config.node_id, log_directory, self._log_config_of)
         loop = asyncio.get_running_loop()
         self._groups = groups = GroupCoordinator(
-            config=GroupConfig.from_broker_config(config),
+            config=group_config(config),
             log=PartitionLogs(OFFSETS_TOPIC, partitions, self._clock),
             timers=LoopTimers(loop),
             wall_clock=self._clock,
