@@ -66,6 +66,8 @@ class MetadataService:
         # Decide, write, see: one change at a time, or the second would be decided on what the first is about to change.
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
+        # Who finds the block used up fetches the next one for all who wait.
+        self._giving_producer_ids = asyncio.Lock()
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
@@ -176,13 +178,11 @@ class MetadataService:
 
     async def next_producer_id(self) -> ProducerId:
         """A producer id that nobody was given before; only each thousandth call writes."""
-        while not self._producer_ids:
-            block = await self.allocate_producer_ids()
-            # Several callers may have waited here: the ids of a block that came second are lost, which costs nothing.
-            self._producer_ids = self._producer_ids or block
-        producer_id = self._producer_ids[0]
-        self._producer_ids = self._producer_ids[1:]
-        return ProducerId(producer_id)
+        async with self._giving_producer_ids:
+            if not self._producer_ids:
+                self._producer_ids = await self.allocate_producer_ids()
+            producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
+            return ProducerId(producer_id)
 
     async def _change(self, decide: Callable[[MetadataImage], Plan[T]]) -> T:
         async with self._changing:

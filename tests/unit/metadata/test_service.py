@@ -290,13 +290,15 @@ def test_config_overrides_are_set_and_unset_together(open_service: OpenService) 
 
 
 def test_no_producer_id_is_given_twice(open_service: OpenService) -> None:
-    """Not to callers that come together, and not over restarts."""
+    """Not to callers that come together, and not over restarts; callers share the blocks that are fetched."""
 
     async def scenario() -> None:
         given: list[int] = []
         for _ in range(3):
             async with open_service() as service:
+                before = service.image.revision
                 given += await asyncio.gather(*(service.next_producer_id() for _ in range(1100)))
+                assert service.image.revision == before + 2
                 given += await service.allocate_producer_ids(10)
         assert len(set(given)) == len(given) == 3330
         assert min(given) == 0
