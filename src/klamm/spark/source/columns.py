@@ -32,7 +32,7 @@ from klamm.protocol.record_batch import (
 )
 from klamm.protocol.varint import read_varint
 
-__all__ = ["ClosedBatch", "HEADERS_TYPE", "RecordColumns", "arrow_array", "open_batches"]
+__all__ = ["ClosedBatch", "HEADERS_TYPE", "RecordColumns", "arrow_array", "open_batches", "repeated_text"]
 
 HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -241,10 +241,20 @@ def arrow_array(kind: pa.DataType, numbers: npt.NDArray[Any], validity: pa.Buffe
     return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
+def repeated_text(text: str, count: int) -> pa.Array[Any]:
+    """A column with the same text in every row."""
+    encoded = text.encode()
+    bounds = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(encoded * count)])
+
+
 def _headers(data: bytes, starts: Integers, ends: Integers, counts: Integers, chosen: Integers) -> pa.Array[Any]:
     """Headers are rare and ragged: those records that have some are read one by one."""
+    rows = np.flatnonzero(counts[chosen]).tolist()
+    if not rows:
+        return pa.nulls(len(chosen), HEADERS_TYPE)
     lists: list[list[dict[str, str | bytes | None]] | None] = [None] * len(chosen)
-    for row in np.flatnonzero(counts[chosen]).tolist():
+    for row in rows:
         record = chosen[row]
         lists[row] = _read_headers(data, int(starts[record]), int(ends[record]), int(counts[record]))
     return pa.array(lists, HEADERS_TYPE)

@@ -19,7 +19,7 @@ from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
 from klamm.protocol.types import Offset
-from klamm.spark.source.columns import ClosedBatch, RecordColumns, arrow_array, open_batches
+from klamm.spark.source.columns import ClosedBatch, RecordColumns, arrow_array, open_batches, repeated_text
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.planner import OffsetRange
 from klamm.spark.source.schema import arrow_schema
@@ -144,7 +144,7 @@ class _BatchBuilder:
         if len(self._constants[0]) < count:
             topic, partition = self._offsets.topic_partition
             self._constants = (
-                pa.repeat(pa.scalar(topic, pa.string()), count),
+                repeated_text(topic, count),
                 arrow_array(pa.int32(), np.full(count, partition, np.int32)),
             )
         topics, partitions = self._constants
