@@ -53,6 +53,7 @@ __all__ = [
     "decode_records",
     "encode_batch",
     "iterate_batches",
+    "iterate_records",
     "pack_header",
     "read_batch_header",
     "recompress",
@@ -94,9 +95,10 @@ def decode_records(view: bytes | bytearray | memoryview, start_offset: int = 0) 
         if header.is_control or header.last_offset < start_offset:
             continue
         records = _decode_payload(_open_payload(view, position, header, DEFAULT_MAX_BYTES), header)
-        if header.base_offset < start_offset:
-            records = [record for record in records if record.offset >= start_offset]
-        yield from records
+        if header.base_offset >= start_offset:
+            yield from records
+        else:
+            yield from (record for record in records if record.offset >= start_offset)
 
 
 def decode_batch(
@@ -104,8 +106,16 @@ def decode_batch(
 ) -> list[Record]:
     """All records of the batch at `position`, those of a control batch too; the CRC is not looked at.
 
-    `max_bytes` bounds what compressed records may open to. Raises `KafkaError` as `decode_records`.
+    `max_bytes` bounds what compressed records may open to; as objects they take a lot more. Raises `KafkaError` as
+    `decode_records`.
     """
+    return list(iterate_records(view, position, max_bytes))
+
+
+def iterate_records(
+    view: bytes | bytearray | memoryview, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[Record]:
+    """As `decode_batch`, one record at a time: what a hostile batch can cost in memory is `max_bytes`."""
     header = read_batch_header(view, position)
     return _decode_payload(_open_payload(view, position, header, max_bytes), header)
 
@@ -127,7 +137,7 @@ def _open_payload(view: bytes | bytearray | memoryview, position: int, header: B
     return decompress(header.compression, payload, max_bytes)
 
 
-def _decode_payload(data: bytes, header: BatchHeader) -> list[Record]:  # noqa: PLR0912, PLR0915 - in line for speed
+def _decode_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: PLR0912, PLR0915 - in line for speed
     # One pass with the varints of one and two bytes read in line: a call for each would double the time.
     # Lengths are not compared with the end one by one: a slice never reaches beyond the bytes there are, a position
     # never goes back, and a record that doesn't end where its length says is refused.
@@ -138,8 +148,6 @@ def _decode_payload(data: bytes, header: BatchHeader) -> list[Record]:  # noqa: 
     # The smallest record has seven bytes: a length and six fields.
     if not 0 <= count <= end // 7:
         raise _invalid(f"{count} records in {end} bytes")
-    records: list[Record] = []
-    append = records.append
     new_tuple, record_class = _new_tuple, Record
     position = 0
     try:
@@ -222,16 +230,13 @@ def _decode_payload(data: bytes, header: BatchHeader) -> list[Record]:  # noqa: 
                 position += 1
             if position != record_end:
                 raise _invalid(f"a record ends {position - record_end} bytes after its length says")
-            append(
-                new_tuple(
-                    record_class, (offset, timestamp if append_time is None else append_time, key, value, headers)
-                )
-            )
+            if append_time is not None:
+                timestamp = append_time
+            yield new_tuple(record_class, (offset, timestamp, key, value, headers))
     except (IndexError, MalformedMessage):
         raise _invalid("a record ends within a field") from None
     if position != end:
         raise _invalid(f"{end - position} bytes follow the last of {count} records")
-    return records
 
 
 def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
-from klamm.protocol.compression import Compression
+from klamm.protocol.compression import Compression, compress
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import (
     HEADER_SIZE_BYTES,
@@ -30,6 +30,7 @@ from klamm.protocol.records import (
     decode_batch,
     decode_records,
     encode_batch,
+    iterate_records,
     recompress,
 )
 from klamm.protocol.types import Millis, Offset
@@ -295,6 +296,19 @@ def test_records_that_lie_are_invalid(payload: bytes, count: int) -> None:
     with pytest.raises(KafkaError) as refused:
         decode_batch(batch)
     assert refused.value.code is ErrorCode.invalid_record
+
+
+def test_records_come_one_at_a_time() -> None:
+    """A batch of very many records never stands in memory as objects: each is made when it is asked for."""
+    record = b"\x0c\x00\x00\x00\x01\x01\x00"
+    payload = compress(Compression.ZSTD, record * 100_000 + b"\x01" * 7)
+    batch = with_payload(
+        encode_batch([(0, None, None, ())], compression=Compression.ZSTD), payload, records_count=100_001
+    )
+    records = iterate_records(batch)
+    assert next(records) == Record(Offset(0), Millis(0), None, None, ())
+    with pytest.raises(KafkaError):
+        assert sum(1 for _ in records) == 99_999
 
 
 def test_any_negative_length_is_null() -> None:
