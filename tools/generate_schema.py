@@ -130,9 +130,11 @@ class Field:
         self.default = self._default(definition)
 
     def _default(self, definition: Json) -> object:
-        # Kafka writes defaults as JSON strings, numbers, booleans and null, and all of them mean their text.
-        text = definition.get("default", "")
-        if self.type == "records" or ("default" in definition and text in ("null", None)):
+        # Defaults are JSON strings, numbers and booleans, which all mean their text. A JSON null is no default at all to
+        # Kafka's generator (Jackson makes it Java's null), so only the text "null" means null.
+        text = definition.get("default")
+        text = "" if text is None else text
+        if self.type == "records" or text == "null":
             return None
         if self.is_array or self.is_struct:
             return ()

@@ -1,4 +1,4 @@
-"""Records of the internal topics as bytes: an int16 before the key is the record type, one before the value its version.
+"""Records of internal topics as bytes: an int16 before the key is the record type, one before the value its version.
 
 After `CoordinatorRecordSerde` and `GroupCoordinatorRecordSerde` of Apache Kafka 4.3. The group coordinator's topic is
 `__consumer_offsets`; the transaction and share coordinators' records have the same form and tables of their own.
@@ -23,7 +23,7 @@ _PREFIX: Final = Struct(">h")
 
 def encode_record_key(message: Message) -> bytes:
     """The key of a record; `message` is a coordinator-key, whose API_KEY is the record type. Raises as `encode`."""
-    if message.API_KEY is None:
+    if message.API_KEY is None or message.TYPE != "coordinator-key":
         raise ValueError(f"{message.NAME} is not the key of a record")
     return _PREFIX.pack(message.API_KEY) + encode(message, 0)
 

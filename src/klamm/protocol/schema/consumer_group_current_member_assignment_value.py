@@ -42,7 +42,7 @@ class TopicPartitions(Message):
     FIELDS = (
         ("topic_id", "uuid", (0, 32767), None, None, None, ZERO_UUID, False),
         ("partitions", "[]int32", (0, 32767), None, None, None, (), False),
-        ("assignment_epochs", "[]int32", (0, 32767), (0, 32767), 0, (0, 32767), None, False),
+        ("assignment_epochs", "[]int32", (0, 32767), (0, 32767), 0, (0, 32767), (), False),
     )
 
     def __init__(
@@ -50,8 +50,8 @@ class TopicPartitions(Message):
         *,
         topic_id: bytes = ZERO_UUID,
         partitions: list[int] = NEW,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = NEW,
     ) -> None:
         self.topic_id = topic_id
         self.partitions = [] if partitions is NEW else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is NEW else assignment_epochs

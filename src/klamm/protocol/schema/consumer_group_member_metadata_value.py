@@ -20,7 +20,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         ("subscribed_topic_regex", "string", (0, 32767), (0, 32767), None, None, "", False),
         ("rebalance_timeout_ms", "int32", (0, 32767), None, None, None, -1, False),
         ("server_assignor", "string", (0, 32767), (0, 32767), None, None, "", False),
-        ("classic_member_metadata", "ClassicMemberMetadata", (0, 32767), (0, 32767), 0, (0, 32767), None, False),
+        ("classic_member_metadata", "ClassicMemberMetadata", (0, 32767), (0, 32767), 0, (0, 32767), (), False),
     )
 
     def __init__(
@@ -34,7 +34,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = "",
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = "",
-        classic_member_metadata: ClassicMemberMetadata | None = None,
+        classic_member_metadata: ClassicMemberMetadata | None = NEW,
     ) -> None:
         self.instance_id = instance_id
         self.rack_id = rack_id
@@ -44,7 +44,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = classic_member_metadata
+        self.classic_member_metadata = ClassicMemberMetadata() if classic_member_metadata is NEW else classic_member_metadata
 
 
 class ClassicMemberMetadata(Message):

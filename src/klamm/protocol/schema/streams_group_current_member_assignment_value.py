@@ -54,7 +54,7 @@ class TaskIds(Message):
     FIELDS = (
         ("subtopology_id", "string", (0, 32767), None, None, None, "", False),
         ("partitions", "[]int32", (0, 32767), None, None, None, (), False),
-        ("assignment_epochs", "[]int32", (0, 32767), (0, 32767), 0, (0, 32767), None, False),
+        ("assignment_epochs", "[]int32", (0, 32767), (0, 32767), 0, (0, 32767), (), False),
     )
 
     def __init__(
@@ -62,8 +62,8 @@ class TaskIds(Message):
         *,
         subtopology_id: str = "",
         partitions: list[int] = NEW,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = NEW,
     ) -> None:
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is NEW else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is NEW else assignment_epochs

@@ -1,7 +1,7 @@
 # StreamsGroupMetadataValue of Apache Kafka 4.3.0, written by tools/generate_schema.py. Do not edit.
 from __future__ import annotations
 
-from klamm.protocol.message import Message
+from klamm.protocol.message import NEW, Message
 
 
 class StreamsGroupMetadataValue(Message):
@@ -15,7 +15,7 @@ class StreamsGroupMetadataValue(Message):
         ("epoch", "int32", (0, 32767), None, None, None, 0, False),
         ("metadata_hash", "int64", (0, 32767), None, None, None, 0, False),
         ("validated_topology_epoch", "int32", (0, 32767), None, 0, (0, 32767), -1, False),
-        ("last_assignment_configs", "[]LastAssignmentConfig", (0, 32767), (0, 32767), 1, (0, 32767), None, False),
+        ("last_assignment_configs", "[]LastAssignmentConfig", (0, 32767), (0, 32767), 1, (0, 32767), (), False),
     )
 
     def __init__(
@@ -24,12 +24,12 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,
+        last_assignment_configs: list[LastAssignmentConfig] | None = NEW,
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is NEW else last_assignment_configs
 
 
 class LastAssignmentConfig(Message):

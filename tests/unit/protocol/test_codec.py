@@ -1,0 +1,375 @@
+"""Every message in every version: it comes back from its bytes, kio reads and writes the same bytes, lies are refused.
+
+Values are drawn from the tables of fields that the codecs are compiled from; kio, which has its own reading of Kafka's
+definitions, is what holds those tables to the truth. It refuses error codes that it doesn't know and has dates and
+durations where Kafka has integers, so where it takes part, values are drawn from what it can say.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields as dataclass_fields
+from importlib import import_module
+from pkgutil import iter_modules, resolve_name
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.schema.index import LoadableEntityType, schema_name_map
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+import klamm.protocol.schema
+from klamm.protocol.codec import (
+    Message,
+    UnsupportedField,
+    UnsupportedVersion,
+    decode,
+    encode,
+    encode_into,
+)
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.message import FieldSpec, fields_of, struct_class
+from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
+from klamm.protocol.schema.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+from klamm.protocol.schema.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.schema.metadata_response import MetadataResponse
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+
+strategies: dict[tuple[type[Message], int, Any], st.SearchStrategy[Any]] = {}
+INTEGERS = {
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint16": (0, 2**16 - 1),
+    "uint32": (0, 2**32 - 1),
+}
+# A compact length takes two bytes from 127 on.
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.sampled_from(["ü" * 64, "x" * 126, "x" * 127])
+blobs = st.binary(max_size=4) | st.sampled_from([bytes(126), bytes(127), bytes(17_000)])
+values: dict[str, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "float64": st.floats(allow_nan=False, allow_infinity=False),
+    "string": text,
+    "string16": text,
+    "bytes": blobs,
+    "records": blobs,
+    "uuid": st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
+} | {name: st.integers(low, high) for name, (low, high) in INTEGERS.items()}
+# What kio's own types can say.
+kio_values: dict[str, st.SearchStrategy[int]] = {
+    "error_code": st.sampled_from([int(code) for code in KioErrorCode]),
+    "timedelta_i64": st.integers(-(10**12), 10**12),
+    "datetime_i64": st.integers(0, 253_402_000_000_000),
+}
+
+
+KINDS: dict[str, LoadableEntityType] = {
+    "request": EntityType.request,
+    "response": EntityType.response,
+    "data": EntityType.data,
+    "header": EntityType.header,
+}
+
+
+def all_messages() -> Iterator[type[Message]]:
+    """The top class of each generated module."""
+    for module in iter_modules(klamm.protocol.schema.__path__):
+        loaded = import_module(f"klamm.protocol.schema.{module.name}")
+        for value in vars(loaded).values():
+            if isinstance(value, type) and issubclass(value, Message) and value.NAME:
+                yield value
+
+
+MESSAGES = sorted(all_messages(), key=lambda cls: cls.NAME)
+each_message = pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.NAME)
+each_version = pytest.mark.parametrize(
+    ("cls", "version"),
+    [
+        pytest.param(cls, version, id=f"{cls.NAME}-{version}")
+        for cls in MESSAGES
+        for version in range(cls.VERSIONS[0], cls.VERSIONS[1] + 1)
+    ],
+)
+
+
+def kio_class(cls: type[Message], version: int) -> Any:
+    """kio's class for one version of a message, or None if it has none."""
+    kind = KINDS.get(cls.TYPE)
+    if kind is None:
+        return None
+    name = cls.__module__.rpartition(".")[2].removesuffix("_request").removesuffix("_response")
+    path = schema_name_map.get(name, {}).get(version, {}).get(kind)
+    return None if path is None else resolve_name(path)
+
+
+def inner_kio_class(hint: Any) -> Any:
+    """The class inside `tuple[X, ...]` and `X | None`."""
+    while arguments := [argument for argument in get_args(hint) if argument not in (type(None), Ellipsis)]:
+        hint = arguments[0]
+    return hint
+
+
+def strategy_of_field(cls: type[Message], field: FieldSpec, version: int, kio_field: Any, hint: Any) -> Any:
+    """Values of one field, null where null can travel."""
+    if field.is_struct:
+        kio = inner_kio_class(hint) if kio_field is not None else None
+        element: st.SearchStrategy[Any] = instances(struct_class(cls, field.element), version, kio)
+    else:
+        kio_type = kio_field.metadata["kafka_type"] if kio_field is not None else ""
+        element = kio_values.get(kio_type, values[field.element])
+    whole = st.lists(element, max_size=2) if field.is_array else element
+    return st.none() | whole if field.is_nullable(version) else whole
+
+
+def instances(cls: type[Message], version: int, kio: Any) -> st.SearchStrategy[Any]:
+    """Messages in which nothing stands that the version has no room for."""
+    known = strategies.get((cls, version, kio))
+    if known is None:
+        known = strategies[cls, version, kio] = build_instances(cls, version, kio)
+    return known
+
+
+def build_instances(cls: type[Message], version: int, kio: Any) -> st.SearchStrategy[Any]:
+    """What `instances` keeps."""
+    present = [field for field in fields_of(cls) if field.present(version)]
+    kio_fields = dataclass_fields(kio) if kio else [None] * len(present)
+    assert len(kio_fields) == len(present), f"kio gives {cls.__name__} version {version} other fields"
+    hints = get_type_hints(kio) if kio else {}
+    arguments = {
+        field.name: strategy_of_field(cls, field, version, kio_field, hints.get(getattr(kio_field, "name", "")))
+        for field, kio_field in zip(present, kio_fields, strict=True)
+    }
+    return st.builds(cls, **arguments)
+
+
+few = settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+@each_version
+def test_a_message_comes_back_from_its_bytes_and_kio_agrees_on_them(cls: type[Message], version: int) -> None:
+    """What was encoded is decoded again, at any offset, and kio's reader and writer reproduce it byte for byte."""
+    kio = kio_class(cls, version)
+
+    @few
+    @given(instances(cls, version, kio))
+    def check(message: Message) -> None:
+        encoded = encode(message, version)
+        assert decode(cls, version, encoded) == (message, len(encoded))
+        shifted = memoryview(b"\xff\xff" + encoded + b"\xff")
+        assert decode(cls, version, shifted, 2) == (message, len(encoded) + 2)
+        if kio is not None:
+            seen, size = entity_reader(kio)(encoded, 0)
+            assert size == len(encoded)
+            written = io.BytesIO()
+            entity_writer(kio)(written, seen)
+            assert written.getvalue() == encoded
+
+    check()
+
+
+def test_kio_takes_part_in_all_that_travels_between_client_and_broker() -> None:
+    """The comparison is not silently empty: kio lacks only the records of internal topics and files."""
+    unknown = {
+        cls.NAME
+        for cls in MESSAGES
+        for version in range(cls.VERSIONS[0], cls.VERSIONS[1] + 1)
+        if cls.TYPE in KINDS and kio_class(cls, version) is None
+    }
+    assert unknown == {"ProducerSnapshot"}
+
+
+@each_message
+def test_truncated_and_altered_bytes_are_malformed_and_nothing_else(cls: type[Message]) -> None:
+    """No prefix of a message is a message; altered bytes decode to something or raise MalformedMessage."""
+
+    @few
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        version = data.draw(st.sampled_from(sorted({cls.VERSIONS[0], cls.VERSIONS[1], cls.FLEXIBLE_FROM or 0})))
+        version = max(version, cls.VERSIONS[0])
+        encoded = encode(data.draw(instances(cls, version, None)), version)
+        if encoded:
+            cut = data.draw(st.integers(0, len(encoded) - 1))
+            with pytest.raises(MalformedMessage):
+                decode(cls, version, encoded[:cut])
+            altered = bytearray(encoded)
+            for _ in range(3):
+                position = data.draw(st.integers(0, len(encoded) - 1))
+                altered[position] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+                with suppress(MalformedMessage):
+                    decode(cls, version, bytes(altered))
+        with suppress(MalformedMessage):
+            decode(cls, version, memoryview(data.draw(st.binary(max_size=64))))
+
+    check()
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, 10**6, 3])
+def test_a_count_beyond_the_bytes_that_remain_is_refused_before_anything_is_made(count: int) -> None:
+    """A claim of elements is compared with the least that so many elements take."""
+    with pytest.raises(MalformedMessage, match="topics"):
+        decode(MetadataRequest, 4, count.to_bytes(4, "big") + bytes(5))
+
+
+def test_a_count_of_compact_elements_is_refused_too() -> None:
+    """The same in flexible versions, where the count is a varint."""
+    with pytest.raises(MalformedMessage, match="topics"):
+        decode(MetadataRequest, 12, b"\xff\xff\xff\xff\x0f" + bytes(30))
+
+
+def test_a_varint_of_more_than_five_bytes_is_malformed() -> None:
+    """Kafka's varints end within five bytes."""
+    with pytest.raises(MalformedMessage, match="varint"):
+        decode(MetadataRequest, 12, b"\xff" * 5 + b"\x00" * 30)
+
+
+def test_text_that_is_not_utf8_is_malformed() -> None:
+    """Names are text: bytes that are none are refused where they come in."""
+    encoded = encode(HeartbeatRequest(group_id="group", member_id="member"), 0)
+    with pytest.raises(MalformedMessage, match="UTF-8"):
+        decode(HeartbeatRequest, 0, encoded.replace(b"member", b"\xff\xfeXXXX"))
+
+
+def test_null_where_null_cannot_travel_is_malformed() -> None:
+    """A null group id is no group id."""
+    with pytest.raises(MalformedMessage, match="group_id is null"):
+        decode(HeartbeatRequest, 0, b"\xff\xff" + bytes(20))
+
+
+def test_unknown_tagged_fields_are_skipped() -> None:
+    """A newer client may add tagged fields to a version that we know (KIP-482)."""
+    encoded = encode(ApiVersionsRequest(client_software_name="client", client_software_version="1"), 3)
+    assert encoded.endswith(b"\x00")
+    message, end = decode(ApiVersionsRequest, 3, encoded[:-1] + b"\x01\x63\x02ab")
+    assert message.client_software_name == "client"
+    assert end == len(encoded) + 4
+
+
+def test_a_tagged_field_longer_than_the_message_is_malformed() -> None:
+    """The size of a tagged field is checked like every other."""
+    encoded = encode(ApiVersionsRequest(), 3)
+    with pytest.raises(MalformedMessage, match="tagged field"):
+        decode(ApiVersionsRequest, 3, encoded[:-1] + b"\x01\x63\x7fab")
+
+
+def test_a_known_tagged_field_of_another_size_is_malformed() -> None:
+    """Size and content of a tagged field have to agree, or the fields behind it would be read askew."""
+    message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", topic_config_error_code=5)])
+    encoded = encode(message, 5)
+    assert encoded.endswith(b"\x01\x00\x02\x00\x05\x00")
+    with pytest.raises(MalformedMessage, match="topic_config_error_code"):
+        decode(CreateTopicsResponse, 5, encoded[:-6] + b"\x01\x00\x03\x00\x05\x00\x00")
+
+
+def test_a_tagged_field_at_its_default_does_not_travel() -> None:
+    """Defaults cost nothing in a tagged field, and come back."""
+    message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
+    assert encode(message, 5).endswith(b"\x00\x00")
+    assert decode(CreateTopicsResponse, 5, encode(message, 5))[0] == message
+
+
+def test_a_value_that_the_version_has_no_field_for_is_refused() -> None:
+    """What can't be said must not be dropped unless the definition says that it may be."""
+    with pytest.raises(UnsupportedField, match="group_instance_id"):
+        encode(HeartbeatRequest(group_id="g", group_instance_id="i"), 2)
+    assert encode(HeartbeatRequest(group_id="g", group_instance_id="i"), 3)
+
+
+def test_a_value_that_may_be_ignored_is_dropped() -> None:
+    """The throttle time is ignorable: version 0 of an answer has no room for it."""
+    message = DescribeGroupsResponse(throttle_time_ms=7)
+    assert decode(DescribeGroupsResponse, 0, encode(message, 0))[0].throttle_time_ms == 0
+    assert decode(DescribeGroupsResponse, 1, encode(message, 1))[0].throttle_time_ms == 7
+
+
+def test_null_in_a_version_that_has_none_is_refused() -> None:
+    """Version 0 of Metadata says "all topics" with an empty list; a null list begins with version 1."""
+    with pytest.raises(UnsupportedField):
+        encode(MetadataRequest(topics=None), 0)
+    assert decode(MetadataRequest, 1, encode(MetadataRequest(topics=None), 1))[0].topics is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HeartbeatRequest(group_id="g", generation_id=2**31),
+        HeartbeatRequest(group_id="g" * 40_000),
+        HeartbeatRequest(group_id="\ud800"),
+        HeartbeatRequest(group_id=None),  # type: ignore[arg-type]
+    ],
+    ids=["number too large", "text too long", "lone surrogate", "null"],
+)
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_value_that_does_not_fit_is_refused(message: HeartbeatRequest, version: int) -> None:
+    """A sender learns which message could not be said, instead of an error from deep inside."""
+    with pytest.raises(UnsupportedField, match="HeartbeatRequest version"):
+        encode(message, version)
+
+
+@pytest.mark.parametrize("version", [-1, 14])
+def test_versions_that_do_not_exist_are_refused(version: int) -> None:
+    """Neither side guesses what an unknown version looks like."""
+    with pytest.raises(UnsupportedVersion, match="0 to 13"):
+        encode(MetadataRequest(), version)
+    with pytest.raises(UnsupportedVersion, match="0 to 13"):
+        decode(MetadataRequest, version, bytes(10))
+
+
+def test_records_are_a_view_of_the_input() -> None:
+    """A batch is not copied on its way through."""
+    topic = FetchableTopicResponse(topic="t", partitions=[PartitionData(records=b"batch")])
+    encoded = encode(FetchResponse(responses=[topic]), 12)
+    decoded, _ = decode(FetchResponse, 12, encoded)
+    records = decoded.responses[0].partitions[0].records
+    assert isinstance(records, memoryview)
+    assert records.obj is encoded
+
+
+def test_each_instance_has_lists_and_structs_of_its_own() -> None:
+    """A default is never shared."""
+    first, second = OffsetCommitRequest(), OffsetCommitRequest()
+    first.topics.append(OffsetCommitRequestTopic(name="t"))
+    assert second.topics == []
+    assert PartitionData().current_leader is not PartitionData().current_leader
+
+
+def test_messages_are_equal_when_all_fields_are() -> None:
+    """Equality is by class and fields, and what can change is not hashable."""
+    assert MetadataRequestTopic(name="t") == MetadataRequestTopic(name="t")
+    assert MetadataRequestTopic(name="t") != MetadataRequestTopic(name="u")
+    assert MetadataRequest() != MetadataResponse()
+    with pytest.raises(TypeError):
+        hash(MetadataRequest())
+
+
+def test_a_message_shows_its_fields() -> None:
+    """What stands in a log or a failing test says what was sent."""
+    assert repr(HeartbeatRequest(group_id="g", generation_id=3)) == (
+        "HeartbeatRequest(group_id='g', generation_id=3, member_id='', group_instance_id=None)"
+    )
+
+
+def test_encoding_into_a_buffer_appends() -> None:
+    """A frame is built in one buffer; a refusal leaves it as it was."""
+    out = bytearray(b"head")
+    encode_into(MetadataRequest(), 4, out)
+    assert out == b"head" + encode(MetadataRequest(), 4)
+    with pytest.raises(UnsupportedField):
+        encode_into(MetadataRequest(topics=None), 0, out)
+    assert out == b"head" + encode(MetadataRequest(), 4)
+
+
+def test_unstable_versions_are_left_out() -> None:
+    """Kafka 4.3 has InitProducerId up to version 5; version 6 is unstable there."""
+    assert not any(field.versions[0] > cls.VERSIONS[1] for cls in MESSAGES for field in fields_of(cls))
+    versions = {cls.NAME: cls.VERSIONS for cls in MESSAGES}
+    assert versions["InitProducerIdRequest"] == versions["InitProducerIdResponse"] == (0, 5)
