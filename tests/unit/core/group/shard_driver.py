@@ -1,0 +1,369 @@
+"""Drives a group shard without a runtime: a log that is a list, a clock that a test moves, answers by ticket.
+
+It does with a result what the contract says, so that the tests of the pure core see decisions and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, NamedTuple, TypeVar, cast
+
+from klamm.core.coordinator.contract import ClientContext, CoordinatorRecord, Result, Ticket, TimerKey
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.config import GroupConfig
+from klamm.core.group.shard import GroupShard
+from klamm.core.group.states import GroupState
+from klamm.protocol.consumer_protocol import encode_subscription
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.message import ZERO_UUID, Message
+from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.schema.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+from klamm.protocol.schema.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
+
+__all__ = ["GROUP", "ShardDriver", "subscription"]
+
+GROUP = "orders"
+START = Millis(1_700_000_000_000)
+NO_PRODUCER = (ProducerId(-1), ProducerEpoch(-1))
+
+M = TypeVar("M", bound=Message)
+
+
+def subscription(*topics: str) -> bytes:
+    """The metadata of a consumer that reads these topics."""
+    return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)
+
+
+DEFAULT_PROTOCOLS = (("range", subscription("events")),)
+
+
+class Written(NamedTuple):
+    """A record as it lies in the log."""
+
+    producer_id: ProducerId
+    record: CoordinatorRecord
+
+
+class ShardDriver:
+    """One shard, its log, its timers and its clients."""
+
+    def __init__(self, config: GroupConfig | None = None, *, log: Sequence[Written] = (), now: Millis = START) -> None:
+        self.config = config or GroupConfig()
+        self.now = now
+        self._ids = count(1)
+        self._tickets = count(1)
+        self.shard = GroupShard(self.config, lambda prefix: f"{prefix}-{next(self._ids)}")
+        self.log: list[Written] = []
+        self.timers: dict[TimerKey, int] = {}
+        self.answers: dict[Ticket, Message | ErrorCode] = {}
+        self.parked: set[Ticket] = set()
+        self.events: list[str] = []
+        self.append_error: ErrorCode | None = None
+        self.hold_commits = False
+        self._held: list[tuple[Result, Ticket | None]] = []
+        for written in log:
+            self._write(written)
+        self.apply(self.shard.on_loaded(self.now))
+
+    # What the runtime does
+
+    def apply(self, result: Result, ticket: Ticket | None = None) -> None:
+        for key, delay_ms in result.timers:
+            if delay_ms is None:
+                self.timers.pop(key, None)
+            else:
+                self.timers[key] = self.now + delay_ms
+        self.events += result.events
+        if result.records and self.append_error is not None:
+            self.fail(result, ticket, self.append_error)
+            return
+        for record in result.records:
+            self._write(Written(ProducerId(-1), record))
+        if result.on_append is not None:
+            result.on_append()
+        if self.hold_commits:
+            self._held.append((result, ticket))
+        else:
+            self._commit(result)
+
+    def _write(self, written: Written) -> None:
+        self.shard.replay(Offset(len(self.log)), written.producer_id, ProducerEpoch(-1), written.record)
+        self.log.append(written)
+
+    def _commit(self, result: Result) -> None:
+        self._release(result.replies)
+        if result.on_commit is not None:
+            self.apply(result.on_commit(self.now))
+
+    def _release(self, replies: Sequence[tuple[Ticket, Message | ErrorCode]]) -> None:
+        for ticket, response in replies:
+            if ticket in self.parked:
+                self.parked.discard(ticket)
+                self.answers[ticket] = response
+
+    def fail(self, result: Result, ticket: Ticket | None, code: ErrorCode) -> None:
+        self._release([(other, response) for other, response in result.replies if other != ticket])
+        if result.on_failure is not None:
+            self.apply(result.on_failure(code, self.now))
+        if ticket is not None:
+            self._release([(ticket, code)])
+
+    def commit_held(self) -> None:
+        """The high watermark passes everything."""
+        self.hold_commits = False
+        held, self._held = self._held, []
+        for result, _ in held:
+            self._commit(result)
+
+    def fail_held(self, code: ErrorCode) -> None:
+        """The wait for the high watermark is given up."""
+        self.hold_commits = False
+        held, self._held = self._held, []
+        for result, ticket in held:
+            self.fail(result, ticket, code)
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, and fire what becomes due on the way, in order."""
+        end = Millis(self.now + milliseconds)
+        while self.timers:
+            key, deadline = min(self.timers.items(), key=lambda item: item[1])
+            if deadline > end:
+                break
+            self.now = Millis(max(self.now, deadline))
+            del self.timers[key]
+            self.apply(self.shard.handle_timer(key, self.now))
+        self.now = end
+
+    def reload(self) -> ShardDriver:
+        """A shard that knows nothing but the log."""
+        return ShardDriver(self.config, log=self.log, now=self.now)
+
+    # What clients do
+
+    def ask(
+        self,
+        handle: Callable[[GroupShard, M, ClientContext, Ticket, Millis], Result],
+        request: M,
+        version: int,
+        client_id: str = "client",
+    ) -> Ticket:
+        ticket = Ticket(next(self._tickets))
+        self.parked.add(ticket)
+        try:
+            result = handle(self.shard, request, ClientContext(client_id, "/10.0.0.1", version), ticket, self.now)
+        except KafkaError as error:
+            self._release([(ticket, error.code)])
+            return ticket
+        self.apply(result, ticket)
+        return ticket
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group_id: str = GROUP,
+        instance: str | None = None,
+        protocols: Sequence[tuple[str, bytes]] = DEFAULT_PROTOCOLS,
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int = 60_000,
+        version: int = 9,
+        client_id: str = "client",
+    ) -> Ticket:
+        request = JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
+        )
+        return self.ask(GroupShard.handle_join_group, request, version, client_id)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+    ) -> Ticket:
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=assignment)
+                for member, assignment in (assignments or {}).items()
+            ],
+        )
+        return self.ask(GroupShard.handle_sync_group, request, 5)
+
+    def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> ErrorCode:
+        request = HeartbeatRequest(
+            group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        answer = self.answers[self.ask(GroupShard.handle_heartbeat, request, 4)]
+        return answer if isinstance(answer, ErrorCode) else ErrorCode(cast(HeartbeatResponse, answer).error_code)
+
+    def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode] | ErrorCode:
+        request = LeaveGroupRequest(
+            group_id=GROUP,
+            members=[MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in members],
+        )
+        answer = self.answers[self.ask(GroupShard.handle_leave_group, request, 5)]
+        if isinstance(answer, ErrorCode):
+            return answer
+        return [ErrorCode(member.error_code) for member in cast(LeaveGroupResponse, answer).members]
+
+    def commit(
+        self,
+        offset: int,
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        group_id: str = GROUP,
+        topic: str = "events",
+        topic_id: bytes = ZERO_UUID,
+        partition: int = 0,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+        version: int = 9,
+    ) -> ErrorCode | None:
+        """The error code, or None if the commit waits."""
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=topic_id,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                        )
+                    ],
+                )
+            ],
+        )
+        answer = self.answers.get(self.ask(GroupShard.handle_offset_commit, request, version))
+        if answer is None or isinstance(answer, ErrorCode):
+            return answer
+        return ErrorCode(cast(OffsetCommitResponse, answer).topics[0].partitions[0].error_code)
+
+    def fetch(
+        self,
+        *partitions: tuple[str, int],
+        group_id: str = GROUP,
+        topic_id: bytes = ZERO_UUID,
+        all_topics: bool = False,
+        require_stable: bool = False,
+    ) -> dict[tuple[str, int], int | ErrorCode]:
+        """Offsets by topic and partition, -1 where there is none, or the error code."""
+        topics = [
+            OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[partition])
+            for topic, partition in partitions
+        ]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None if all_topics else topics)],
+            require_stable=require_stable,
+        )
+        answer = cast(OffsetFetchResponseGroup, self.answers[self.ask(GroupShard.handle_offset_fetch, request, 10)])
+        return {
+            (topic.name, partition.partition_index): ErrorCode(partition.error_code)
+            if partition.error_code
+            else partition.committed_offset
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+    # What tests look at
+
+    def group(self, group_id: str = GROUP) -> ClassicGroup:
+        group = self.shard.groups.find(group_id)
+        assert group is not None
+        return group
+
+    def state(self, group_id: str = GROUP) -> GroupState:
+        return self.group(group_id).state
+
+    def joined(self, ticket: Ticket) -> JoinGroupResponse:
+        """The answer to a JoinGroup, which must be there."""
+        answer = self.answers[ticket]
+        assert isinstance(answer, JoinGroupResponse), answer
+        return answer
+
+    def join_error(self, ticket: Ticket) -> ErrorCode:
+        return ErrorCode(self.joined(ticket).error_code)
+
+    def synced(self, ticket: Ticket) -> SyncGroupResponse:
+        """The answer to a SyncGroup, which must be there."""
+        answer = self.answers[ticket]
+        assert isinstance(answer, SyncGroupResponse), answer
+        return answer
+
+    def sync_error(self, ticket: Ticket) -> ErrorCode:
+        return ErrorCode(self.synced(ticket).error_code)
+
+    def is_parked(self, ticket: Ticket) -> bool:
+        return ticket in self.parked
+
+    # Short ways into a state
+
+    def member_id(self, **join: Any) -> str:
+        """A member id that was handed out to a dynamic member."""
+        response = self.joined(self.join(**join))
+        assert response.error_code == ErrorCode.member_id_required
+        return response.member_id
+
+    def stable_group(self, size: int = 2, **join: Any) -> list[str]:
+        """A stable group of dynamic members, the leader first; returns their ids. Its generation is 1."""
+        ids = [self.member_id(**join) for _ in range(size)]
+        tickets = [self.join(member_id, **join) for member_id in ids]
+        self.advance(self.config.initial_rebalance_delay_ms * 2)
+        for ticket in tickets:
+            assert self.joined(ticket).error_code == ErrorCode.none
+        syncs = [self.sync(member_id, 1, self.shares(ids) if member_id == ids[0] else None) for member_id in ids]
+        assert all(self.sync_error(ticket) is ErrorCode.none for ticket in syncs)
+        assert self.state() is GroupState.STABLE
+        return ids
+
+    def shares(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """An assignment for each member, told apart by the member's id."""
+        return {member_id: member_id.encode() for member_id in ids}
+
+
+def small_sessions(**changes: Any) -> GroupConfig:
+    """A configuration with some settings other than Kafka's defaults."""
+    return replace(GroupConfig(), **changes)

@@ -1,0 +1,276 @@
+"""How offsets and groups go, and that they leave tombstones."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, small_sessions, subscription
+
+from klamm.core.coordinator.contract import CoordinatorRecord, DeletedTopic
+from klamm.core.group.shard import GroupShard
+from klamm.core.group.states import GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
+from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
+from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
+from klamm.protocol.schema.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from klamm.protocol.schema.offset_delete_response import OffsetDeleteResponse
+from klamm.protocol.types import ProducerEpoch, ProducerId, TopicId
+
+EVENTS_0, AUDIT_0 = ("events", 0), ("audit", 0)
+DAY = 24 * 60 * 60 * 1000
+WEEK = 7 * DAY
+CHECK = 600_000
+
+
+def delete_offsets(driver: ShardDriver, topic: str, group_id: str = GROUP) -> ErrorCode:
+    """OffsetDelete of partition 0; the error of the whole, or that of the partition."""
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])],
+    )
+    answer = driver.answers[driver.ask(GroupShard.handle_offset_delete, request, 0)]
+    if isinstance(answer, ErrorCode):
+        return answer
+    return ErrorCode(cast(OffsetDeleteResponse, answer).topics[0].partitions[0].error_code)
+
+
+def delete_groups(driver: ShardDriver, *group_ids: str) -> dict[str, ErrorCode]:
+    """DeleteGroups; the error of each group."""
+    request = DeleteGroupsRequest(groups_names=list(group_ids))
+    answer = driver.answers[driver.ask(GroupShard.handle_delete_groups, request, 2)]
+    return {one.group_id: ErrorCode(one.error_code) for one in cast(DeleteGroupsResponse, answer).results}
+
+
+def in_transaction(driver: ShardDriver, producer: int, topic: str = "events") -> None:
+    """The log gets an offset that an open transaction committed."""
+    key = OffsetCommitKey(group=GROUP, topic=topic, partition=0)
+    value = OffsetCommitValue(offset=9, commit_timestamp=driver.now)
+    driver._write(Written(ProducerId(producer), CoordinatorRecord(key, value, 4)))
+
+
+def tombstones(driver: ShardDriver) -> list[str]:
+    """What the log says is gone, in order."""
+    gone = []
+    for written in driver.log:
+        key = written.record.key
+        if written.record.value is None:
+            gone.append(
+                f"{key.topic}-{key.partition}"
+                if isinstance(key, OffsetCommitKey)
+                else cast(GroupMetadataKey, key).group
+            )
+    return gone
+
+
+# OffsetDelete
+
+
+def test_offset_can_be_deleted_alone() -> None:
+    """The group stays."""
+    driver = ShardDriver()
+    driver.commit(1)
+    driver.commit(2, topic="audit")
+    assert delete_offsets(driver, "events") is ErrorCode.none
+    assert driver.fetch(EVENTS_0, AUDIT_0) == {EVENTS_0: -1, AUDIT_0: 2}
+    assert tombstones(driver) == ["events-0"]
+
+
+def test_offset_that_is_not_there_leaves_no_tombstone() -> None:
+    """It is gone already, which is what was asked for."""
+    driver = ShardDriver()
+    driver.commit(1)
+    assert delete_offsets(driver, "audit") is ErrorCode.none
+    assert tombstones(driver) == []
+
+
+def test_offset_of_a_topic_that_is_read_cannot_be_deleted() -> None:
+    """Consumers would jump; other topics of the group may go."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    driver.commit(1, member_id=ids[0], generation=1)
+    driver.commit(2, member_id=ids[0], generation=1, topic="audit")
+    assert delete_offsets(driver, "events") is ErrorCode.group_subscribed_to_topic
+    assert delete_offsets(driver, "audit") is ErrorCode.none
+
+
+def test_offset_delete_refuses_groups_it_cannot_understand() -> None:
+    """Members that are no consumers may read anything; a group that does not exist has no offsets."""
+    driver = ShardDriver()
+    driver.stable_group(protocol_type="connect", protocols=(("v1", b""),))
+    assert delete_offsets(driver, "events") is ErrorCode.non_empty_group
+    assert delete_offsets(driver, "events", "ghost") is ErrorCode.group_id_not_found
+
+
+def test_offset_delete_takes_open_transactions_with_it() -> None:
+    """Their offset is not to reappear when they end."""
+    driver = ShardDriver()
+    in_transaction(driver, 1000)
+    assert delete_offsets(driver, "events") is ErrorCode.none
+    driver.shard.replay_end_transaction_marker(ProducerId(1000), ProducerEpoch(0), committed=True)
+    assert driver.fetch(EVENTS_0, require_stable=True) == {EVENTS_0: -1}
+
+
+# DeleteGroups
+
+
+def test_empty_group_is_deleted_with_its_offsets() -> None:
+    """First the offsets, then the group; a restart does not bring it back."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1)
+    driver.commit(1, member_id=ids[0], generation=1)
+    driver.leave((ids[0], None))
+    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.none}
+    assert tombstones(driver) == ["events-0", GROUP]
+    assert driver.shard.store == driver.reload().shard.store
+    assert driver.shard.groups.find(GROUP) is None
+
+
+def test_group_that_cannot_be_deleted_says_why() -> None:
+    """Each group has an error of its own."""
+    driver = ShardDriver()
+    driver.stable_group()
+    driver.commit(1, group_id="simple")
+    assert delete_groups(driver, GROUP, "ghost", "simple") == {
+        GROUP: ErrorCode.non_empty_group,
+        "ghost": ErrorCode.group_id_not_found,
+        "simple": ErrorCode.none,
+    }
+
+
+def test_deleted_group_takes_open_transactions_with_it() -> None:
+    """One tombstone for each partition, whether it had an offset or was about to."""
+    driver = ShardDriver()
+    driver.commit(1)
+    in_transaction(driver, 1000)
+    in_transaction(driver, 1000, "audit")
+    delete_groups(driver, GROUP)
+    assert tombstones(driver) == ["events-0", "audit-0", GROUP]
+
+
+# Topics that are deleted
+
+
+def test_deleted_topic_takes_its_offsets_with_it() -> None:
+    """Those of the topic itself, and those that do not say of which topic of that name they are."""
+    driver = ShardDriver()
+    old, new = TopicId(bytes([1]) * 16), TopicId(bytes([2]) * 16)
+    driver.commit(1, topic_id=old)
+    driver.commit(2, partition=1)
+    driver.commit(3, partition=2, topic_id=new)
+    driver.commit(4, topic="audit", topic_id=old)
+    in_transaction(driver, 1000, "events")
+    driver.apply(driver.shard.on_metadata_update([DeletedTopic("events", old)], driver.now))
+    assert driver.fetch(all_topics=True) == {("events", 2): 3, AUDIT_0: 4}
+    assert driver.shard.store.pending_offsets == {}
+
+
+# Time
+
+
+def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
+    """Each on its own; the group goes with the last of them."""
+    driver = ShardDriver()
+    driver.commit(1)
+    driver.advance(3 * DAY)
+    driver.commit(2, topic="audit")
+    driver.advance(4 * DAY + CHECK)
+    assert driver.fetch(all_topics=True) == {AUDIT_0: 2}
+    driver.advance(3 * DAY)
+    assert driver.shard.store.groups == {}
+    assert tombstones(driver) == ["events-0", "audit-0", GROUP]
+
+
+def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
+    """However old the commits are: the members may have been idle for long."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1, session_timeout_ms=1_800_000)
+    driver.commit(1, member_id=ids[0], generation=1)
+    for _ in range(2 * 7 * 24 * 2):
+        driver.advance(1_750_000)
+        driver.heartbeat(ids[0], 1)
+    assert driver.state() is GroupState.STABLE
+    driver.leave((ids[0], None))
+    driver.advance(WEEK - CHECK - 1)
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
+    driver.advance(2 * CHECK + 1)
+    assert driver.shard.store.groups == {}
+
+
+def test_offsets_of_topics_that_are_read_no_more_expire() -> None:
+    """In a stable consumer group, from their commit on; what is read stays."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1, session_timeout_ms=1_800_000)
+    driver.commit(1, member_id=ids[0], generation=1)
+    driver.commit(2, member_id=ids[0], generation=1, topic="audit")
+    for _ in range(7 * 24 * 2 + 20):
+        driver.advance(1_800_000 - 1)
+        driver.heartbeat(ids[0], 1)
+    assert driver.fetch(EVENTS_0, AUDIT_0) == {EVENTS_0: 1, AUDIT_0: -1}
+
+
+def test_offsets_of_members_that_are_not_understood_do_not_expire() -> None:
+    """Nobody knows what they read."""
+    driver = ShardDriver()
+    join = {"protocols": (("range", b"\x00\x00no subscription"),), "session_timeout_ms": 1_800_000}
+    ids = driver.stable_group(size=1, **join)
+    driver.commit(2, member_id=ids[0], generation=1, topic="audit")
+    for _ in range(7 * 24 * 2 + 20):
+        driver.advance(1_800_000 - 1)
+        driver.heartbeat(ids[0], 1)
+    assert driver.fetch(AUDIT_0) == {AUDIT_0: 2}
+
+
+def test_commit_with_a_retention_time_is_held_to_it() -> None:
+    """Versions 2 to 4 of OffsetCommit may be shorter or longer than the broker's."""
+    driver = ShardDriver()
+    driver.commit(1, retention_ms=DAY)
+    driver.commit(2, topic="audit", retention_ms=2 * WEEK)
+    driver.advance(DAY + CHECK)
+    assert driver.fetch(EVENTS_0, AUDIT_0) == {EVENTS_0: -1, AUDIT_0: 2}
+    driver.advance(WEEK + DAY)
+    assert driver.fetch(AUDIT_0) == {AUDIT_0: 2}
+
+
+def test_open_transaction_keeps_what_it_touches() -> None:
+    """It may still commit."""
+    driver = ShardDriver()
+    driver.commit(1)
+    in_transaction(driver, 1000)
+    driver.advance(2 * WEEK)
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
+    driver.shard.replay_end_transaction_marker(ProducerId(1000), ProducerEpoch(0), committed=False)
+    driver.advance(CHECK)
+    assert driver.shard.store.groups == {}
+
+
+def test_group_that_never_came_to_anything_goes_with_the_next_check() -> None:
+    """An id was handed out, and nobody came back."""
+    driver = ShardDriver()
+    driver.member_id()
+    driver.advance(CHECK)
+    assert tombstones(driver) == [GROUP]
+
+
+def test_expiry_looks_at_many_groups_in_steps() -> None:
+    """The event loop is free in between; nothing is left out."""
+    driver = ShardDriver(small_sessions(offsets_retention_ms=1))
+    for index in range(1201):
+        driver.commit(1, group_id=f"group-{index}")
+    driver.timers[("expiry",)] = driver.now + 1
+    driver.advance(1)
+    assert driver.shard.store.groups == {}
+
+
+def test_subscription_is_read_in_any_version() -> None:
+    """Version 0 is a prefix of all later ones."""
+    driver = ShardDriver()
+    newest = b"\x00\x03" + subscription("events")[2:] + b"\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x05\xff\xff"
+    driver.stable_group(protocols=(("range", newest),))
+    assert driver.group().topics == frozenset({"events"})
