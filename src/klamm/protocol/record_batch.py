@@ -25,8 +25,7 @@ from collections.abc import Iterator
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from klamm.protocol.checksum import crc32c
 from klamm.protocol.compression import COMPRESSION_BY_ID, Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
@@ -245,14 +244,14 @@ def batch_crc_is_valid(view: bytes | bytearray | memoryview, position: int, head
     end = position + header.batch_length + LOG_OVERHEAD_BYTES
     if end > len(view):
         return False
-    return crc32c(memoryview(view)[position + CRC_START : end]) == header.crc
+    return crc32c(memoryview(view)[position + CRC_START : end], 0) == header.crc
 
 
 def pack_header(header: BatchHeader, payload: bytes | bytearray | memoryview) -> bytes:
     """The 61 bytes of a header whose length and CRC are those of this payload: the records, compressed or not."""
     packed = bytearray(HEADER_SIZE_BYTES)
     BATCH_HEADER.pack_into(packed, 0, *header)
-    crc = crc32c(payload, crc32c(memoryview(packed)[CRC_START:]))
+    crc = crc32c(payload, crc32c(memoryview(packed)[CRC_START:], 0))
     _LENGTH_TO_CRC.pack_into(
         packed, 8, len(payload) + _MINIMUM_BATCH_LENGTH, header.partition_leader_epoch, header.magic, crc
     )
