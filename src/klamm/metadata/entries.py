@@ -120,10 +120,10 @@ def _put(key: str, body: Mapping[str, Any]) -> Change:
 
 
 def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned | None]) -> MetadataImage:
-    """The image after a commit. It does not depend on the order of `entries`; a snapshot applied to `EMPTY_IMAGE` is
-    the image.
+    """The image after a commit, whatever the order of `entries`.
 
-    Raises ValueError for a key this version does not know: an older program must not serve what a newer one wrote.
+    The image of a store is what its first commit, which holds everything, makes of `EMPTY_IMAGE`. Raises ValueError for
+    a key this version does not know: an older program must not serve what a newer one wrote.
     """
     by_room: dict[str, list[tuple[str, Versioned | None]]] = {}
     for key, entry in entries.items():

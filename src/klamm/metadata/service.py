@@ -73,9 +73,7 @@ class MetadataService:
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
         """A service that shows what is in the store. Raises MetadataStoreError when that can't be read."""
         service = cls(store, config)
-        snapshot = await store.watch(service._apply_commit)
-        service._revisions = {key: entry.mod_revision for key, entry in snapshot.entries.items()}
-        service.image = apply(EMPTY_IMAGE, snapshot.revision, snapshot.entries)
+        await store.watch(service._apply_commit)
         return service
 
     async def close(self) -> None:

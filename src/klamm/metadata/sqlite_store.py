@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Self, TypeVar
 
-from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Snapshot, Versioned
+from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
 
 __all__ = ["SqliteStore"]
 
@@ -64,9 +64,14 @@ class SqliteStore:
         """
         return cls(path, await asyncio.to_thread(_open, path))
 
-    async def watch(self, on_commit: Callable[[Commit], None]) -> Snapshot:
+    async def watch(self, on_commit: Callable[[Commit], None]) -> None:
         """See `MetadataStore.watch`."""
-        return await self._submit(lambda: _read_all(self._connection), lambda _: self._watchers.append(on_commit))
+
+        def begin(everything: Commit) -> None:
+            on_commit(everything)
+            self._watchers.append(on_commit)
+
+        await self._submit(lambda: _read_all(self._connection), begin)
 
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         """See `MetadataStore.transact`."""
@@ -154,10 +159,10 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _read_all(connection: sqlite3.Connection) -> Snapshot:
+def _read_all(connection: sqlite3.Connection) -> Commit:
     (revision,) = connection.execute("SELECT current FROM revision").fetchone()
     rows = connection.execute("SELECT key, value, create_revision, mod_revision FROM entries ORDER BY key")
-    return Snapshot(revision, {key: Versioned(*version) for key, *version in rows})
+    return Commit(revision, {key: Versioned(*version) for key, *version in rows})
 
 
 def _transact(connection: sqlite3.Connection, conditions: Mapping[str, int], changes: Sequence[Change]) -> Commit:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from klamm.errors import KlammError
 
-__all__ = ["Change", "Commit", "ConditionFailed", "MetadataStore", "MetadataStoreError", "Snapshot", "Versioned"]
+__all__ = ["Change", "Commit", "ConditionFailed", "MetadataStore", "MetadataStoreError", "Versioned"]
 
 
 class MetadataStoreError(KlammError):
@@ -46,21 +46,13 @@ class Commit(NamedTuple):
     entries: Mapping[str, Versioned | None]
 
 
-class Snapshot(NamedTuple):
-    """All keys at one revision, in order."""
-
-    revision: int
-    entries: Mapping[str, Versioned]
-
-
 class MetadataStore(Protocol):
     """Ordered keys with revisions. All methods are called on the event loop's thread."""
 
-    async def watch(self, on_commit: Callable[[Commit], None]) -> Snapshot:
-        """Everything at one revision; from then on `on_commit` gets every later commit, whoever made it, once and in
-        order.
+    async def watch(self, on_commit: Callable[[Commit], None]) -> None:
+        """Tell `on_commit` everything there is as one commit, then every later commit, whoever made it, once, in order.
 
-        It is called on the loop's thread and must not raise.
+        It is called on the loop's thread and must not raise. This returns once the first call was made.
         """
         ...
 

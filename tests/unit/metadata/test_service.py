@@ -106,6 +106,29 @@ def test_a_start_leaves_partitions_that_others_lead_alone(tmp_path: Path) -> Non
     run(scenario())
 
 
+def test_a_service_that_opens_while_another_writes_misses_nothing(tmp_path: Path) -> None:
+    """What is committed between its first look and its next step is in its image too."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        one = await MetadataService.open(store, BrokerConfig())
+        await one.start_broker("a", 1)
+        outcomes = await asyncio.gather(
+            *(one.create_topics([NewTopic(f"t{number}")]) for number in range(5)),
+            MetadataService.open(store, BrokerConfig(node_id=BrokerId(2))),
+            *(one.create_topics([NewTopic(f"u{number}")]) for number in range(5)),
+        )
+        two = outcomes[5]
+        assert isinstance(two, MetadataService)
+        assert two.image == one.image
+        assert len(two.image.topics) == 10
+        await two.start_broker("b", 2)
+        assert one.image.brokers.keys() == {1, 2}
+        await store.close()
+
+    run(scenario())
+
+
 def test_every_start_has_a_higher_broker_epoch(open_service: OpenService) -> None:
     """The registration is made anew, also with the same address, so an old life can be told from a new one."""
 
