@@ -35,7 +35,7 @@ ARTIFACTS = (
     "kafka-storage",
 )
 DEFINITION = re.compile(r"^(?:common/)?(?:message|metadata)/\w+\.json$")
-JAR = re.compile(r"^(?P<artifact>.+?)-(?P<version>\d+\.\d+\.\d+[\w.-]*)\.jar$")
+JAR = re.compile(r"^(?P<artifact>.+?)-(?P<version>\d+\.\d+\.\d+(-rc\d+|-SNAPSHOT)?)\.jar$")
 OPEN_END = 32767
 SCHEMA = Path(__file__).resolve().parent.parent / "src" / "klamm" / "protocol" / "schema"
 INTEGERS = {"int8", "int16", "int32", "int64", "uint16", "uint32"}
@@ -130,7 +130,7 @@ class Field:
         self.default = self._default(definition)
 
     def _default(self, definition: Json) -> object:
-        # Defaults are JSON strings, numbers and booleans, which all mean their text. A JSON null is no default at all to
+        # Defaults are JSON strings, numbers and booleans, which all mean their text. A JSON null is no default for
         # Kafka's generator (Jackson makes it Java's null), so only the text "null" means null.
         text = definition.get("default")
         text = "" if text is None else text

@@ -8,9 +8,10 @@ bytes that remain before anything of that size is made. What runs off the end of
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct, unpack_from
+from struct import Struct
 from typing import Any, Final
 
+from klamm.protocol.array_structs import unpackers
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import FieldSpec, Message, fields_of, struct_class
 from klamm.protocol.varint import read_unsigned_varint, skip_tagged_fields
@@ -83,7 +84,6 @@ class _Source:
         self.names: dict[str, Any] = {
             "M": MalformedMessage,
             "new": object.__new__,
-            "unpack": unpack_from,
             "varint": read_unsigned_varint,
             "skip": skip_tagged_fields,
         }
@@ -251,10 +251,12 @@ class _Source:
         too_many = f"raise M({'more ' + field.name + ' announced than bytes remain'!r})"
         if field.element in FIXED:
             code, width = FIXED[field.element]
-            values = f"list(unpack(f'>{{{count}}}{code}', data, p))"
             if field.element == "uuid":
                 piece = "bytes(data[i:i + 16])" if self.view else "data[i:i + 16]"
                 values = f"[{piece} for i in range(p, p + {count} * 16, 16)]"
+            else:
+                self.names[f"a_{code}"] = unpackers(code)
+                values = f"list(a_{code}[{count}](data, p))"
             self.line(f"if {count}:")
             self.depth += 1
             self.line(f"if {count}{f' * {width}' if width > 1 else ''} > end - p: {too_many}")

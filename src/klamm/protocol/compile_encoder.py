@@ -7,9 +7,10 @@ with the length that follows them, become one `struct.pack`; arrays of structs b
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct, pack
+from struct import Struct
 from typing import Any, Final
 
+from klamm.protocol.array_structs import packers
 from klamm.protocol.compile_decoder import FIXED, INDENT, is_flexible
 from klamm.protocol.message import FieldSpec, Message, UnsupportedField, fields_of, struct_class
 from klamm.protocol.varint import encode_unsigned_varint
@@ -36,7 +37,6 @@ class _Source:
             "U": UnsupportedField,
             "V": SMALL_VARINTS,
             "varint": encode_unsigned_varint,
-            "pack": pack,
         }
         self.depth = 1
         self.count = 0
@@ -198,7 +198,9 @@ class _Source:
         self.write_length(length, code)
         self.run.clear()
         if field.element in FIXED and field.element != "uuid":
-            self.line(f"if {items}: {self.write}(pack(f'>{{len({items})}}{FIXED[field.element][0]}', *{items}))")
+            code = FIXED[field.element][0]
+            self.names[f"a_{code}"] = packers(code)
+            self.line(f"if {items}: {self.write}(a_{code}[len({items})](*{items}))")
         else:
             item = self.local("o")
             self.line(f"for {item} in {items}:")

@@ -1,0 +1,41 @@
+"""What packs and unpacks arrays of numbers, kept by length: most arrays are as short as a list of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Any, Final
+
+__all__ = ["ArrayStructs", "packers", "unpackers"]
+
+LONGEST_KEPT: Final = 64
+
+
+class ArrayStructs(dict[int, Callable[..., Any]]):
+    """A method of `Struct` for each length of an array of one struct code. Long arrays get a new one each time."""
+
+    __slots__ = ("code", "method")
+
+    def __init__(self, code: str, method: str) -> None:
+        super().__init__()
+        self.code = code
+        self.method = method
+
+    def __missing__(self, length: int) -> Callable[..., Any]:
+        made: Callable[..., Any] = getattr(Struct(f">{length}{self.code}"), self.method)
+        if length <= LONGEST_KEPT:
+            self[length] = made
+        return made
+
+
+@cache
+def packers(code: str) -> ArrayStructs:
+    """By length: numbers → bytes."""
+    return ArrayStructs(code, "pack")
+
+
+@cache
+def unpackers(code: str) -> ArrayStructs:
+    """By length: (buffer, position) → tuple of numbers."""
+    return ArrayStructs(code, "unpack_from")
