@@ -62,6 +62,7 @@ def read_range(
                 position = part.next_offset
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
+            yield from build.skip_to(position)
         except (LogEndsEarly, PartitionMissing) as error:
             _report(offsets, position, str(error), loss)
             break
@@ -95,6 +96,7 @@ class _BatchBuilder:
 
     def __init__(self, offsets: OffsetRange, *, include_headers: bool) -> None:
         self._offsets = offsets
+        self._start = offsets.start
         self._include_headers = include_headers
         self._schema = arrow_schema(include_headers=include_headers)
         self._batches: list[ClosedBatch] = []
@@ -110,13 +112,16 @@ class _BatchBuilder:
         if self._rows >= _ROWS or self._bytes >= _BYTES:
             yield from self.finish()
 
+    def skip_to(self, offset: Offset) -> Iterator[pa.RecordBatch]:
+        """Takes no offsets before this one any more: a batch may begin before the start of the log and end after."""
+        yield from self.finish()
+        self._start = offset
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Gives what has been gathered."""
         if not self._batches:
             return
-        columns = open_batches(
-            self._batches, self._offsets.start, self._offsets.end, include_headers=self._include_headers
-        )
+        columns = open_batches(self._batches, self._start, self._offsets.end, include_headers=self._include_headers)
         self._batches, self._rows, self._bytes = [], 0, 0
         if len(columns):
             whole = self._record_batch(columns)

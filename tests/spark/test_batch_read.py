@@ -1,0 +1,243 @@
+"""`spark.read.format("klamm")` gives what was produced, no more and no less."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.spark_topics import Topic
+
+from klamm.spark.source.schema import arrow_schema, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = [None, b"", b"key", bytes(range(256))]
+VALUES = [None, b"", b"value", b"x" * 100_000]
+HEADERS: list[list[tuple[str, bytes | None]] | None] = [None, [("a", b"1")], [("a", None), ("ü", b""), ("a", b"2")]]
+
+
+def read(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    return spark.read.format("klamm").options(**options).load()
+
+
+def values_of(frame: DataFrame) -> list[str]:
+    return sorted(row[0] for row in frame.selectExpr("string(value)").collect())
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_rows_are_the_records(spark: SparkSession, topic: Topic, codec: str) -> None:
+    """Null and empty keys and values, headers, timestamps, in every codec."""
+    records = [
+        {"key": key, "value": value, "headers": headers, "timestamp": 1_700_000_000_000 + 7 * index}
+        for index, (key, value, headers) in enumerate(
+            (key, value, headers) for key in KEYS for value in VALUES for headers in HEADERS
+        )
+    ]
+    for partition in range(3):
+        topic.produce_records(records, partition, **{"compression.type": codec, "linger.ms": 20})
+
+    rows = read(spark, topic.options(includeHeaders="true")).orderBy("partition", "offset").collect()
+
+    expected = [
+        (
+            record["key"],
+            record["value"],
+            topic.name,
+            partition,
+            offset,
+            record["timestamp"],
+            0,
+            record["headers"],
+        )
+        for partition in range(3)
+        for offset, record in enumerate(records)
+    ]
+    assert [as_tuple(row) for row in rows] == expected
+
+
+def as_tuple(row: Any) -> tuple[Any, ...]:
+    """Binary as bytes, the timestamp in milliseconds, headers as pairs."""
+    key, value, topic, partition, offset, timestamp, timestamp_type, headers = row
+    return (
+        None if key is None else bytes(key),
+        None if value is None else bytes(value),
+        topic,
+        partition,
+        offset,
+        round(timestamp.timestamp() * 1000),
+        timestamp_type,
+        None if headers is None else [(h[0], None if h[1] is None else bytes(h[1])) for h in headers],
+    )
+
+
+def test_the_columns_are_those_of_sparks_own_source(spark: SparkSession, topic: Topic) -> None:
+    """Also without headers, and as Spark's workers compute them for Arrow."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    assert read(spark, topic.options()).schema == spark_schema(include_headers=False)
+    for include_headers in (False, True):
+        assert arrow_schema(include_headers=include_headers).equals(
+            to_arrow_schema(spark_schema(include_headers=include_headers), timezone="UTC")
+        )
+
+
+def test_the_brokers_time_is_read_where_the_topic_says_so(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
+    """timestampType 1 is LogAppendTime: what the producer said does not count."""
+    topic = new_topic(message_timestamp_type="LogAppendTime")
+    topic.produce_records([{"value": b"v", "timestamp": 1}])
+
+    (row,) = read(spark, topic.options()).collect()
+
+    assert row.timestampType == 1
+    assert row.timestamp.replace(tzinfo=None) > dt.datetime(2020, 1, 1)
+
+
+def test_only_what_lies_between_the_offsets_is_read(spark: SparkSession, topic: Topic) -> None:
+    """In batches that begin before and end after; words and numbers mixed."""
+    for partition in range(3):
+        topic.produce((f"{partition}-{index}" for index in range(10)), partition, **{"linger.ms": 50})
+    starting = {topic.name: {"0": 3, "1": -2, "2": 9}}
+    ending = {topic.name: {"0": 5, "1": 2, "2": -1}}
+
+    frame = read(spark, topic.options(startingOffsets=json.dumps(starting), endingOffsets=json.dumps(ending)))
+
+    assert values_of(frame) == ["0-3", "0-4", "1-0", "1-1", "2-9"]
+
+
+def test_single_partitions_can_be_assigned(spark: SparkSession, topic: Topic) -> None:
+    """`assign` instead of `subscribe`."""
+    for partition in range(3):
+        topic.produce([partition], partition)
+    options = topic.options(assign=json.dumps({topic.name: [0, 2]}))
+    del options["subscribe"]
+
+    assert values_of(read(spark, options)) == ["0", "2"]
+
+
+def test_several_topics_are_read_together(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
+    """And told apart by the column."""
+    first, second = new_topic(), new_topic(partitions=2)
+    first.produce(["a"])
+    second.produce(["b"], 1)
+
+    frame = read(spark, first.options(subscribe=f"{first.name},{second.name}"))
+
+    assert {(row.topic, bytes(row.value)) for row in frame.collect()} == {(first.name, b"a"), (second.name, b"b")}
+
+
+def test_an_empty_topic_has_no_rows(spark: SparkSession, topic: Topic) -> None:
+    """Nor does one whose records are all before the start."""
+    assert read(spark, topic.options()).count() == 0
+
+
+def test_ten_megabytes_are_one_record(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
+    """A record larger than what a fetch asks for comes whole (KIP-74)."""
+    topic = new_topic(max_message_bytes="12000000")
+    value = bytes(range(256)) * 40_000
+    topic.produce_records([{"value": value}, {"value": b"small"}], **{"message.max.bytes": 12_000_000})
+
+    rows = read(spark, topic.options()).orderBy("offset").collect()
+
+    assert [bytes(row.value) for row in rows] == [value, b"small"]
+
+
+def test_many_small_batches_are_all_read(spark: SparkSession, topic: Topic) -> None:
+    """One record a batch, as producers without lingering write them, in small fetches."""
+    topic.produce(range(3000), **{"batch.num.messages": 1, "linger.ms": 0})
+
+    frame = read(spark, topic.options(**{"kafka.max.partition.fetch.bytes": "2000"}))
+
+    assert values_of(frame) == sorted(map(str, range(3000)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOfsets": "earliest"}, "unknown option 'startingofsets'"),
+        ({"kafka_auto_offset_reset": "earliest"}, "'auto.offset.reset' is not supported"),
+        ({"startingOffsets": "latest"}, "can't be latest for batch queries"),
+        ({"startingOffsets": '{"other":{"0":1}}'}, "must specify all TopicPartitions"),
+    ],
+)
+def test_wrong_options_are_refused(spark: SparkSession, topic: Topic, options: dict[str, str], message: str) -> None:
+    """With the error's own text in Spark's."""
+    with pytest.raises(Exception, match=message):
+        read(spark, topic.options(**options)).collect()
+
+
+def test_a_schema_of_ones_own_is_refused(spark: SparkSession, topic: Topic) -> None:
+    """The columns are fixed, as in Spark's own source."""
+    with pytest.raises(Exception, match="fixed schema"):
+        spark.read.format("klamm").options(**topic.options()).schema("value string").load().collect()
+
+
+def test_a_topic_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -> None:
+    """Or goes for empty, if loss is not to fail the query."""
+    options = topic.options(subscribe="no-such-topic")
+
+    with pytest.raises(Exception, match="no-such-topic: no such topic or partition"):
+        read(spark, options).count()
+    assert read(spark, {**options, "failOnDataLoss": "false"}).count() == 0
+
+
+def test_a_broker_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -> None:
+    """With the address, after `default.api.timeout.ms`."""
+    options = topic.options(kafka_default_api_timeout_ms="500")
+    options["kafka.bootstrap.servers"] = "127.0.0.1:1"
+
+    with pytest.raises(Exception, match=r"no connection to the broker at 127\.0\.0\.1:1"):
+        read(spark, options).count()
+
+
+def test_records_that_are_gone_fail_the_read_or_are_skipped(spark: SparkSession, topic: Topic) -> None:
+    """Offsets below the start of the log; what is still there is read."""
+    topic.produce(range(10), 0)
+    topic.delete_before(6)
+    options = topic.options(startingOffsets=json.dumps({topic.name: {"0": 2, "1": 0, "2": 0}}))
+
+    with pytest.raises(Exception, match=r"Could not read records in range \[2, 10\)"):
+        read(spark, options).count()
+    assert values_of(read(spark, {**options, "failOnDataLoss": "false"})) == ["6", "7", "8", "9"]
+
+
+def test_offsets_beyond_the_end_fail_the_read_or_are_skipped(spark: SparkSession, topic: Topic) -> None:
+    """A start that was never reached."""
+    topic.produce(range(10), 0)
+    options = topic.options(startingOffsets=json.dumps({topic.name: {"0": 50, "1": 0, "2": 0}}))
+
+    with pytest.raises(Exception, match="offset was changed from 50 to 10"):
+        read(spark, options).count()
+    assert read(spark, {**options, "failOnDataLoss": "false"}).count() == 0
+
+
+def test_a_read_commits_to_no_group(spark: SparkSession, topic: Topic) -> None:
+    """Even with a group id: only streams have a place in the topic."""
+    topic.produce(range(10))
+
+    read(spark, topic.options(kafka_group_id=f"g-{topic.name}")).count()
+
+    assert topic.committed(f"g-{topic.name}") == [-1001] * 3
+
+
+def test_only_committed_records_are_read_if_asked_for(spark: SparkSession, topic: Topic, is_apache_kafka: bool) -> None:
+    """Aborted transactions and markers are no records, and the gaps that they leave are no loss."""
+    if not is_apache_kafka:
+        pytest.skip("klamm has no transactions yet")
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(30)
+    for number, fate in enumerate([producer.commit_transaction, producer.abort_transaction] * 3):
+        producer.begin_transaction()
+        for index in range(5):
+            producer.produce(topic.name, f"{number}-{index}", partition=0)
+        producer.flush()
+        fate(30)
+
+    committed = values_of(read(spark, topic.options(kafka_isolation_level="read_committed")))
+
+    assert committed == sorted(f"{number}-{index}" for number in (0, 2, 4) for index in range(5))
+    assert read(spark, topic.options()).count() == 30

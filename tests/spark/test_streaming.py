@@ -1,0 +1,301 @@
+"""`spark.readStream.format("klamm")`: each record once, from the place that was asked for, across restarts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.spark_topics import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+class Batches:
+    """A sink that remembers what each micro-batch brought."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, list[str]] = {}
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self.by_id[batch_id] = sorted(row[0] for row in frame.selectExpr("string(value)").collect())
+
+    @property
+    def values(self) -> list[str]:
+        return sorted(value for values in self.by_id.values() for value in values)
+
+
+class Runs:
+    """Runs of one query over one checkpoint."""
+
+    def __init__(self, spark: SparkSession, topic: Topic, checkpoint: Path) -> None:
+        self.spark = spark
+        self.topic = topic
+        self.checkpoint = checkpoint
+
+    def start(self, sink: Batches, *, available_now: bool = False, **options: Any) -> StreamingQuery:
+        frame = self.spark.readStream.format("klamm").options(**self.topic.options(**options)).load()
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
+
+    def to_the_end(self, **options: Any) -> Batches:
+        """What a run brings until everything available is read."""
+        sink = Batches()
+        self.start(sink, available_now=True, **options).awaitTermination()
+        return sink
+
+    @contextmanager
+    def running(self, **options: Any) -> Iterator[tuple[StreamingQuery, Batches]]:
+        sink = Batches()
+        query = self.start(sink, **options)
+        try:
+            yield query, sink
+        finally:
+            query.stop()
+
+    def forget_last_commit(self) -> None:
+        """What a crash between the sink and the commit log leaves behind."""
+        newest = max(
+            (path for path in (self.checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
+        )
+        newest.unlink()
+        (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+
+    def last_offsets(self) -> str:
+        """The offsets in the newest entry of the checkpoint's offset log."""
+        newest = max(
+            (path for path in (self.checkpoint / "offsets").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
+        )
+        return newest.read_text(encoding="utf-8").splitlines()[-1]
+
+
+@pytest.fixture
+def runs(spark: SparkSession, topic: Topic, tmp_path: Path) -> Runs:
+    return Runs(spark, topic, tmp_path / "checkpoint")
+
+
+def numbers(*ranges: range) -> list[str]:
+    return sorted(str(number) for one in ranges for number in one)
+
+
+def test_from_earliest_everything_is_read_once(topic: Topic, runs: Runs) -> None:
+    """What was there, and what comes while the query runs."""
+    topic.produce(range(100))
+
+    with runs.running(startingOffsets="earliest") as (query, sink):
+        query.processAllAvailable()
+        assert sink.values == numbers(range(100))
+        topic.produce(range(100, 150))
+        query.processAllAvailable()
+
+    assert sink.values == numbers(range(150))
+
+
+def test_from_latest_only_what_comes_is_read(topic: Topic, runs: Runs) -> None:
+    """Latest is the default of a stream."""
+    topic.produce(range(100))
+
+    with runs.running() as (query, sink):
+        query.processAllAvailable()
+        topic.produce(range(100, 150))
+        query.processAllAvailable()
+
+    assert sink.values == numbers(range(100, 150))
+
+
+def test_a_crash_in_the_first_batch_from_latest_skips_nothing(topic: Topic, runs: Runs) -> None:
+    """The start is in the checkpoint although a Python source cannot write there."""
+    topic.produce(range(100))
+    with runs.running() as (query, _):
+        query.processAllAvailable()
+    runs.forget_last_commit()
+    topic.produce(range(100, 150))
+
+    assert runs.to_the_end().values == numbers(range(100, 150))
+
+
+def test_from_given_offsets(topic: Topic, runs: Runs) -> None:
+    """Numbers and words, by partition."""
+    for partition in range(3):
+        topic.produce(range(partition * 10, partition * 10 + 10), partition)
+    starting = {topic.name: {"0": 7, "1": -2, "2": -1}}
+
+    with runs.running(startingOffsets=json.dumps(starting)) as (query, sink):
+        query.processAllAvailable()
+        topic.produce([100], 2)
+        query.processAllAvailable()
+
+    assert sink.values == numbers(range(7, 20), range(100, 101))
+
+
+def test_a_limit_splits_what_is_there_into_batches(topic: Topic, runs: Runs) -> None:
+    """Each partition gives its share; AvailableNow goes on until all is read."""
+    topic.produce(range(60), 0)
+    topic.produce(range(60, 90), 1)
+
+    sink = runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=30)
+
+    assert sink.values == numbers(range(90))
+    assert [len(values) for _, values in sorted(sink.by_id.items())] == [30, 30, 30]
+    assert sum(int(value) < 60 for value in sink.by_id[0]) == 20
+
+
+def test_available_now_stops_at_what_was_there(topic: Topic, runs: Runs) -> None:
+    """And the next run goes on from there."""
+    topic.produce(range(10))
+    assert runs.to_the_end(startingOffsets="earliest").values == numbers(range(10))
+    topic.produce(range(10, 20))
+
+    assert runs.to_the_end(startingOffsets="earliest").values == numbers(range(10, 20))
+
+
+def test_offsets_in_the_checkpoint_are_those_of_sparks_source(topic: Topic, runs: Runs) -> None:
+    """Sorted, so that the same offsets are the same text."""
+    topic.produce(range(5), 2)
+    topic.produce(range(3), 0)
+
+    runs.to_the_end(startingOffsets="earliest")
+
+    assert list(json.loads(runs.last_offsets())[topic.name].items()) == [("0", 3), ("1", 0), ("2", 5)]
+
+
+def test_a_batch_that_is_done_again_is_the_same_batch(topic: Topic, runs: Runs) -> None:
+    """The crash came after the sink and before the commit log; more has arrived since."""
+    topic.produce(range(30))
+    before = runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=20)
+    last = max(before.by_id)
+    runs.forget_last_commit()
+    topic.produce(range(30, 40))
+
+    after = runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=20)
+
+    assert after.by_id[last] == before.by_id[last]
+    assert after.values == sorted(before.by_id[last] + numbers(range(30, 40)))
+
+
+def test_into_parquet_each_record_comes_once(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """Across stops, restarts and a batch that was written but not committed."""
+    output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
+    runs = Runs(spark, topic, checkpoint)
+    for run in range(4):
+        topic.produce(range(run * 25, run * 25 + 25))
+        frame = spark.readStream.format("klamm").options(
+            **topic.options(startingOffsets="earliest", maxOffsetsPerTrigger=10)
+        )
+        writer = frame.load().selectExpr("int(string(value)) AS number").writeStream.format("parquet")
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(output))
+        query.awaitTermination()
+        if run == 2:
+            runs.forget_last_commit()
+
+    assert sorted(row.number for row in spark.read.parquet(str(output)).collect()) == list(range(100))
+
+
+def test_new_partitions_are_picked_up(topic: Topic, runs: Runs) -> None:
+    """From their start, by a query that runs, with no time to wait for."""
+    with runs.running(startingOffsets="earliest") as (query, sink):
+        topic.produce(range(10))
+        query.processAllAvailable()
+        topic.grow(5)
+        topic.produce(range(10, 20), 4)
+        query.processAllAvailable()
+
+    assert sink.values == numbers(range(20))
+
+
+def test_progress_shows_the_end_of_the_log(topic: Topic, runs: Runs) -> None:
+    """`lastProgress` has the latest offsets, so that the lag can be read off."""
+    topic.produce(range(30), 0)
+
+    with runs.running(startingOffsets="earliest", maxOffsetsPerTrigger=10) as (query, _):
+        query.processAllAvailable()
+        first = query.recentProgress[0]
+
+    source = json.loads(first.json)["sources"][0]
+    assert source["latestOffset"][topic.name]["0"] == 30
+    assert source["endOffset"][topic.name]["0"] == 10
+
+
+def test_headers_come_if_asked_for(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """As an array of structs."""
+    topic.produce_records([{"value": b"v", "headers": [("a", b"1")]}])
+    seen: list[Any] = []
+
+    frame = spark.readStream.format("klamm").options(**topic.options(startingOffsets="earliest", includeHeaders="true"))
+    query = (
+        frame.load()
+        .writeStream.foreachBatch(lambda batch, _: seen.extend(batch.select("headers").collect()))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+    assert [[(header.key, bytes(header.value)) for header in row.headers] for row in seen] == [[("a", b"1")]]
+
+
+def test_an_unknown_option_stops_the_query_before_it_starts(runs: Runs) -> None:
+    """Also one that only a stream does not know."""
+    with pytest.raises(Exception, match="unknown option 'startingofset'"):
+        runs.to_the_end(startingOfset="earliest")
+    with pytest.raises(Exception, match="not valid in streaming queries"):
+        runs.to_the_end(endingOffsets="latest")
+
+
+def test_loss_fails_the_query_or_is_skipped(topic: Topic, runs: Runs) -> None:
+    """Retention overtook the query between two runs."""
+    topic.produce(range(10), 0)
+    runs.to_the_end(startingOffsets="earliest")
+    topic.produce(range(10, 20), 0)
+    topic.delete_before(15)
+
+    with pytest.raises(Exception, match=r"Could not read records in range \[10, 20\).*failOnDataLoss"):
+        runs.to_the_end(startingOffsets="earliest")
+    assert runs.to_the_end(startingOffsets="earliest", failOnDataLoss="false").values == numbers(range(15, 20))
+
+
+def test_a_deleted_topic_fails_the_query(topic: Topic, runs: Runs) -> None:
+    """The partitions are gone, and their names are in the error."""
+    topic.produce(range(10), 0)
+    runs.to_the_end(startingOffsets="earliest")
+    topic.delete()
+
+    with pytest.raises(Exception, match=f"{topic.name}-0.* are gone"):
+        runs.to_the_end(startingOffsets="earliest")
+
+
+def test_a_topic_made_anew_fails_the_query_or_is_read_on(
+    topic: Topic, runs: Runs, new_topic: Callable[..., Topic]
+) -> None:
+    """Its log is shorter than where the query stands."""
+    topic.produce(range(10), 0)
+    runs.to_the_end(startingOffsets="earliest")
+    topic.delete()
+    shutil.copytree(runs.checkpoint, runs.checkpoint.with_name("copy"))
+    _make_again(topic)
+    topic.produce(range(3), 0)
+
+    with pytest.raises(Exception, match="offset was changed from 10 to 3"):
+        runs.to_the_end(startingOffsets="earliest")
+    runs.to_the_end(startingOffsets="earliest", failOnDataLoss="false")
+    topic.produce(range(3, 6), 0)
+    assert runs.to_the_end(startingOffsets="earliest", failOnDataLoss="false").values == numbers(range(3, 6))
+
+
+def _make_again(topic: Topic) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    for attempt in range(50):
+        try:
+            topic.admin.create_topics([NewTopic(topic.name, 3, 1)])[topic.name].result(30)
+            return
+        except KafkaException:  # deletion is not finished yet
+            if attempt == 49:
+                raise

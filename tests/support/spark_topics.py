@@ -1,0 +1,91 @@
+"""A topic as the Spark tests handle it: made, filled, cut, looked at, through librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+__all__ = ["Topic", "create_topic"]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic on the test's broker."""
+
+    name: str
+    bootstrap_servers: str
+    admin: AdminClient
+
+    def produce(self, values: Iterable[Any], partition: int | None = None, **config: Any) -> None:
+        """Writes the values, as text, and waits until all are acknowledged."""
+        self.produce_records([{"value": str(value)} for value in values], partition, **config)
+
+    def produce_records(
+        self, records: Iterable[Mapping[str, Any]], partition: int | None = None, **config: Any
+    ) -> None:
+        """Writes records given as keyword arguments of librdkafka's `produce`; all are acknowledged on return."""
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 1, **config})
+        failures = []
+        for record in records:
+            placed = {**record, "partition": partition} if partition is not None else record
+            producer.produce(
+                self.name, **placed, on_delivery=lambda error, _: failures.append(error) if error else None
+            )
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        assert not failures
+
+    def options(self, **more: Any) -> dict[str, str]:
+        """Options that read this topic, and more; an underscore in a name stands for a dot."""
+        return {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "subscribe": self.name,
+            **{key.replace("_", "."): str(value) for key, value in more.items()},
+        }
+
+    def committed(self, group: str, partitions: int = 3) -> list[int]:
+        """What the group has committed for each partition; librdkafka's -1001 where there is nothing."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
+        try:
+            asked = [TopicPartition(self.name, index) for index in range(partitions)]
+            return [found.offset for found in consumer.committed(asked, timeout=30)]
+        finally:
+            consumer.close()
+
+    def ends(self, partitions: int = 3) -> list[int]:
+        """The end of each partition."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "none"})
+        try:
+            return [
+                consumer.get_watermark_offsets(TopicPartition(self.name, index), timeout=30)[1]
+                for index in range(partitions)
+            ]
+        finally:
+            consumer.close()
+
+    def delete_before(self, offset: int, partition: int = 0) -> None:
+        """Moves the start of a partition, as retention would."""
+        self.admin.delete_records([TopicPartition(self.name, partition, offset)])[
+            TopicPartition(self.name, partition, offset)
+        ].result(30)
+
+    def grow(self, partitions: int) -> None:
+        """Adds partitions until there are so many."""
+        self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
+
+    def delete(self) -> None:
+        """Deletes the topic."""
+        self.admin.delete_topics([self.name])[self.name].result(30)
+
+
+def create_topic(
+    admin: AdminClient, bootstrap_servers: str, name: str, partitions: int, config: Mapping[str, str]
+) -> Topic:
+    """Makes a topic; an underscore in a configuration key stands for a dot."""
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+    return Topic(name, bootstrap_servers, admin)
