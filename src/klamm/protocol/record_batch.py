@@ -68,7 +68,8 @@ _MINIMUM_BATCH_LENGTH: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
 _MINIMUM_LEGACY_LENGTH: Final = 14
 _LEGACY_HEADER: Final = Struct(">qiIbb")
 _PREFIX: Final = Struct(">qii")
-_LENGTH_TO_CRC: Final = Struct(">iibI")
+_UP_TO_CRC: Final = Struct(">qiibI")
+_COVERED: Final = Struct(">hiqqqhii")
 _MAXIMUM_SEQUENCE: Final = 0x7FFF_FFFF
 
 # Bits of the attributes.
@@ -249,13 +250,10 @@ def batch_crc_is_valid(view: bytes | bytearray | memoryview, position: int, head
 
 def pack_header(header: BatchHeader, payload: bytes | bytearray | memoryview) -> bytes:
     """The 61 bytes of a header whose length and CRC are those of this payload: the records, compressed or not."""
-    packed = bytearray(HEADER_SIZE_BYTES)
-    BATCH_HEADER.pack_into(packed, 0, *header)
-    crc = crc32c(payload, crc32c(memoryview(packed)[CRC_START:], 0))
-    _LENGTH_TO_CRC.pack_into(
-        packed, 8, len(payload) + _MINIMUM_BATCH_LENGTH, header.partition_leader_epoch, header.magic, crc
-    )
-    return bytes(packed)
+    base_offset, _, leader_epoch, magic, _, *covered = header
+    tail = _COVERED.pack(*covered)
+    crc = crc32c(payload, crc32c(tail, 0))
+    return _UP_TO_CRC.pack(base_offset, len(payload) + _MINIMUM_BATCH_LENGTH, leader_epoch, magic, crc) + tail
 
 
 def restamp(

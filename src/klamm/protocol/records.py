@@ -38,7 +38,7 @@ from klamm.protocol.record_batch import (
     read_batch_header,
     restamp,
 )
-from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
+from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset
 from klamm.protocol.varint import encode_varint, read_varint, read_varlong
 
 __all__ = [
@@ -283,12 +283,13 @@ def encode_batch(
     """
     payload = bytearray()
     count = 0
-    base_timestamp = max_timestamp = NO_TIMESTAMP
+    base_timestamp: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
     for timestamp, key, value, headers in records:
         if not count:
-            base_timestamp = max_timestamp = Millis(timestamp)
+            base_timestamp = max_timestamp = timestamp
         elif timestamp > max_timestamp:
-            max_timestamp = Millis(timestamp)
+            max_timestamp = timestamp
         body = b"\x00" + encode_varint(timestamp - base_timestamp) + encode_varint(count)
         body += b"\x01" if key is None else encode_varint(len(key)) + key
         body += b"\x01" if value is None else encode_varint(len(value)) + value
@@ -306,21 +307,23 @@ def encode_batch(
         attributes |= TRANSACTIONAL_MASK
     if is_control:
         attributes |= CONTROL_MASK
-    header = BatchHeader(
-        base_offset=Offset(base_offset),
-        batch_length=0,
-        partition_leader_epoch=LeaderEpoch(partition_leader_epoch),
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=count - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=ProducerId(producer_id),
-        producer_epoch=ProducerEpoch(producer_epoch),
-        base_sequence=base_sequence,
-        records_count=count,
+    # Length and CRC are left for `pack_header`.
+    fields = (
+        base_offset,
+        0,
+        partition_leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
     )
+    header = _new_tuple(BatchHeader, fields)
     if log_append_time_ms is not None:
         header = header.with_log_append_time(Millis(log_append_time_ms))
     closed = bytes(payload) if not compression else compress(compression, payload, compression_level)
