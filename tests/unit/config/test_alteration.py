@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from klamm.config.alteration import Alteration, Operation, apply_alterations, check_sizes, check_wishes
+from klamm.config.table import broker_keys, topic_keys
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize(
+    ("current", "alteration", "result"),
+    [
+        ({}, Alteration("retention.ms", Operation.set, "5"), {"retention.ms": "5"}),
+        ({"retention.ms": "5"}, Alteration("retention.ms", Operation.delete, None), {}),
+        ({}, Alteration("retention.ms", Operation.delete, "ignored"), {}),
+        ({}, Alteration("cleanup.policy", Operation.append, "compact"), {"cleanup.policy": "delete,compact"}),
+        (
+            {"cleanup.policy": "compact"},
+            Alteration("cleanup.policy", Operation.append, "compact,delete,"),
+            {"cleanup.policy": "compact,delete"},
+        ),
+        ({}, Alteration("cleanup.policy", Operation.subtract, "delete"), {"cleanup.policy": ""}),
+        (
+            {"cleanup.policy": "compact,delete"},
+            Alteration("cleanup.policy", Operation.subtract, "other,compact"),
+            {"cleanup.policy": "delete"},
+        ),
+    ],
+)
+def test_an_alteration_does_what_it_says(
+    current: dict[str, str], alteration: Alteration, result: dict[str, str]
+) -> None:
+    """A list that isn't set begins with its default; what isn't in it can be taken away without harm."""
+    assert apply_alterations(current, [alteration], topic_keys()) == result
+
+
+def test_only_lists_can_be_appended_to() -> None:
+    """INVALID_CONFIG in Kafka's words, for a number as for a key that isn't known."""
+    for name in ("retention.ms", "unknown"):
+        with pytest.raises(KafkaError) as refusal:
+            apply_alterations({}, [Alteration(name, Operation.append, "1")], topic_keys())
+        assert refusal.value.code is ErrorCode.invalid_config
+        assert refusal.value.message == f"Can't APPEND to key {name} because its type is not LIST."
+    with pytest.raises(KafkaError, match="Can't SUBTRACT to key num"):
+        apply_alterations({}, [Alteration("num.io.threads", Operation.subtract, "1")], broker_keys())
+
+
+@pytest.mark.parametrize(
+    ("alterations", "message"),
+    [
+        ([Alteration("a", 0, "1"), Alteration("a", 1, None)], "Error due to duplicate config keys"),
+        ([Alteration("a", 0, None), Alteration("b", 2, None)], "Null value not supported for : a, b"),
+        ([Alteration("a", 4, "1")], "Unknown operations type 4"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_refused(alterations: list[Alteration], message: str) -> None:
+    """INVALID_REQUEST, before anything is looked up."""
+    with pytest.raises(KafkaError) as refusal:
+        check_wishes(alterations)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_request, message)
+
+
+def test_a_value_has_a_greatest_length() -> None:
+    """One that is there already is not looked at again."""
+    long = "x" * 32768
+    check_sizes({"a": long}, {"a": long, "b": long[1:]})
+    with pytest.raises(KafkaError, match="exceeds the maximum value size of 32767 bytes"):
+        check_sizes({}, {"a": long})

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from klamm.config.broker import BASELINE
+from klamm.config.description import (
+    ConfigEntry,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
+from klamm.config.layers import BrokerLayers, ConfigSource, Synonym
+
+NOTHING_SET = BrokerLayers(BASELINE)
+
+
+def by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
+    result = {entry.name: entry for entry in entries}
+    assert len(result) == len(entries)
+    return result
+
+
+def test_a_topic_tells_all_keys_but_the_internal_ones() -> None:
+    """34 keys has a topic, one of them for tests only."""
+    entries = by_name(describe_topic({}, NOTHING_SET))
+    assert len(entries) == 33
+    assert "internal.segment.bytes" not in entries
+    assert "internal.segment.bytes" in by_name(describe_topic({"internal.segment.bytes": "100"}, NOTHING_SET))
+
+
+def test_a_topics_default_has_the_brokers_key_as_synonym() -> None:
+    """Value, source, type and documentation are those of Kafka."""
+    entry = by_name(describe_topic({}, NOTHING_SET))["max.message.bytes"]
+    assert entry.documentation is not None
+    assert entry.documentation.startswith("The largest record batch size allowed by Kafka")
+    assert entry._replace(documentation=None) == ConfigEntry(
+        "max.message.bytes",
+        "1048588",
+        ConfigSource.default,
+        False,
+        False,
+        [Synonym("message.max.bytes", "1048588", ConfigSource.default)],
+        3,
+        None,
+    )
+
+
+def test_an_override_comes_first() -> None:
+    """Then what the broker has."""
+    layers = BrokerLayers({"message.max.bytes": "7"}, {"message.max.bytes": "8"})
+    entry = by_name(describe_topic({"max.message.bytes": " 9 "}, layers))["max.message.bytes"]
+    assert (entry.value, entry.source) == ("9", ConfigSource.topic)
+    assert entry.synonyms == [
+        Synonym("max.message.bytes", "9", ConfigSource.topic),
+        Synonym("message.max.bytes", "8", ConfigSource.dynamic_default_broker),
+        Synonym("message.max.bytes", "7", ConfigSource.static_broker),
+        Synonym("message.max.bytes", "1048588", ConfigSource.default),
+    ]
+
+
+def test_a_topics_default_is_in_the_topics_unit() -> None:
+    """And its source is the default as long as only a coarser unit is set, as in Kafka."""
+    entry = by_name(describe_topic({}, BrokerLayers({"log.retention.hours": "1"})))["retention.ms"]
+    assert (entry.value, entry.source, entry.synonyms) == ("3600000", ConfigSource.default, [])
+    entry = by_name(describe_topic({}, BrokerLayers({"log.retention.ms": "-7"})))["retention.ms"]
+    assert (entry.value, entry.source) == ("-1", ConfigSource.static_broker)
+
+
+def test_a_broker_tells_all_keys_but_the_internal_ones() -> None:
+    """With the value in force; one without a value has none."""
+    entries = by_name(describe_broker(NOTHING_SET))
+    assert entries["num.partitions"].value == "1"
+    assert entries["num.partitions"].is_read_only
+    assert not entries["log.segment.bytes"].is_read_only
+    assert entries["log.retention.ms"].value is None
+    assert entries["log.cleaner.io.max.bytes.per.second"].value == "1.7976931348623157E308"
+    assert entries["group.consumer.assignors"].value == "uniform,range"
+    assert entries["node.id"].source is ConfigSource.static_broker
+    assert entries["broker.id"].value == "1"
+    assert "log.initial.task.delay.ms" not in entries
+    assert "leader.replication.throttled.rate" not in entries
+    assert "klamm.cluster.id" in entries
+
+
+def test_a_secret_is_not_told() -> None:
+    """Neither its value nor that of its synonyms."""
+    entry = by_name(describe_broker(BrokerLayers({"ssl.keystore.password": "x"})))["ssl.keystore.password"]
+    assert (entry.value, entry.is_sensitive) == (None, True)
+    assert entry.synonyms == [Synonym("ssl.keystore.password", None, ConfigSource.static_broker)]
+
+
+def test_what_is_set_and_not_known_is_listed_without_its_value() -> None:
+    """It might be a secret of a plugin's; internal and dynamic-only keys that are set are listed as well."""
+    layers = BrokerLayers(
+        {"my.key": "x", "log.initial.task.delay.ms": "5"}, {}, {"leader.replication.throttled.rate": "7"}
+    )
+    entries = by_name(describe_broker(layers))
+    assert (entries["my.key"].value, entries["my.key"].is_sensitive, entries["my.key"].type_id) == (None, True, 0)
+    assert entries["log.initial.task.delay.ms"].value == "5"
+    assert entries["leader.replication.throttled.rate"].value == "7"
+
+
+def test_the_clusters_default_tells_what_was_set_there_only() -> None:
+    """And only that source."""
+    layers = BrokerLayers({"max.connections": "1"}, {"max.connections": "2"}, {"max.connections": "3"})
+    (entry,) = describe_cluster_default(layers)
+    assert (entry.name, entry.value, entry.source) == ("max.connections", "2", ConfigSource.dynamic_default_broker)
+    assert entry.synonyms == [Synonym("max.connections", "2", ConfigSource.dynamic_default_broker)]
+
+
+def test_a_group_takes_its_defaults_from_the_broker() -> None:
+    """KIP-848; a key that no broker key sets has its own default as synonym."""
+    layers = BrokerLayers({"group.consumer.session.timeout.ms": "50000"})
+    entries = by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, layers))
+    assert len(entries) == 17
+    session = entries["consumer.session.timeout.ms"]
+    assert (session.value, session.source) == ("50000", ConfigSource.static_broker)
+    heartbeat = entries["consumer.heartbeat.interval.ms"]
+    assert (heartbeat.value, heartbeat.source) == ("6000", ConfigSource.group)
+    assert heartbeat.synonyms == [
+        Synonym("consumer.heartbeat.interval.ms", "6000", ConfigSource.group),
+        Synonym("group.consumer.heartbeat.interval.ms", "5000", ConfigSource.default),
+    ]
+    reset = entries["share.auto.offset.reset"]
+    assert reset.synonyms == [Synonym("share.auto.offset.reset", "latest", ConfigSource.default)]
+
+
+def test_a_metrics_subscription_tells_its_three_keys() -> None:
+    """KIP-714."""
+    entries = by_name(describe_client_metrics({"interval.ms": "1000"}))
+    assert (entries["interval.ms"].value, entries["interval.ms"].source) == ("1000", ConfigSource.client_metrics)
+    assert (entries["metrics"].value, entries["metrics"].source) == ("", ConfigSource.default)
+    assert sorted(entries) == ["interval.ms", "match", "metrics"]

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.layers import BrokerLayers, ConfigSource, Synonym, apply_dynamic
+from klamm.config.topic import TopicConfig
+
+
+def test_the_broker_goes_before_the_cluster_before_the_start() -> None:
+    """KIP-226's order; the default comes last."""
+    layers = BrokerLayers({"max.connections": "1"}, {"max.connections": "2"}, {"max.connections": "3"})
+    assert layers.values()["max.connections"] == 3
+    assert layers.synonyms("max.connections") == [
+        Synonym("max.connections", "3", ConfigSource.dynamic_broker),
+        Synonym("max.connections", "2", ConfigSource.dynamic_default_broker),
+        Synonym("max.connections", "1", ConfigSource.static_broker),
+        Synonym("max.connections", "2147483647", ConfigSource.default),
+    ]
+
+
+def test_a_dynamic_setting_hides_the_static_one_in_another_unit() -> None:
+    """As Kafka's overrideProps: what is set later is meant, whichever unit it is in."""
+    layers = BrokerLayers({"log.retention.hours": "5"}, {"log.retention.ms": "1"}, {})
+    assert "log.retention.hours" not in layers.merged()
+    assert (layers.values()["log.retention.ms"], layers.values()["log.retention.hours"]) == (1, 168)
+
+
+def test_synonyms_before_the_key_itself_are_left_out() -> None:
+    """So log.retention.ms, without a default, has no synonym although log.retention.hours has one; as in Kafka."""
+    layers = BrokerLayers({"log.retention.hours": "1"})
+    assert layers.synonyms("log.retention.ms") == []
+    assert layers.synonyms("log.retention.hours") == [
+        Synonym("log.retention.hours", "1", ConfigSource.static_broker),
+        Synonym("log.retention.hours", "168", ConfigSource.default),
+    ]
+
+
+def test_synonyms_of_a_key_follow_it() -> None:
+    """From the strongest place to the weakest, and in each from the finest unit to the coarsest."""
+    layers = BrokerLayers({"log.retention.hours": "1", "log.retention.ms": "7"})
+    assert layers.synonyms("log.retention.ms") == [
+        Synonym("log.retention.ms", "7", ConfigSource.static_broker),
+        Synonym("log.retention.hours", "1", ConfigSource.static_broker),
+        Synonym("log.retention.hours", "168", ConfigSource.default),
+    ]
+
+
+def test_secrets_and_unknown_keys_are_listed_without_a_value() -> None:
+    """An unknown key may hold a secret."""
+    layers = BrokerLayers({"my.plugin.password": "x"})
+    assert layers.synonyms("my.plugin.password") == [Synonym("my.plugin.password", None, ConfigSource.static_broker)]
+
+
+def test_node_id_and_broker_id_are_one() -> None:
+    """Kafka fills in the one from the other."""
+    assert BrokerLayers({"node.id": "3"}).merged()["broker.id"] == "3"
+    assert BrokerLayers({"broker.id": "4"}).merged()["node.id"] == "4"
+
+
+def test_what_is_stored_and_does_not_hold_any_more_is_passed_over() -> None:
+    """A setting that a later version refuses must not stop the broker."""
+    layers = BrokerLayers({}, {"max.connections": "many", "num.partitions": "5"}, {})
+    assert layers.merged() == {}
+
+
+def test_dynamic_settings_change_the_configuration() -> None:
+    """Topic defaults and the fields whose keys are dynamic; what it was started with stays visible."""
+    start = BrokerConfig.load({"log.retention.hours": "5", "max.connections": "9"})
+    config = apply_dynamic(start, {"log.retention.ms": "1", "max.connections": "10"}, {"max.connections": "11"})
+    assert config.topic_defaults.retention_ms == 1
+    assert config.max_connections == 11
+    assert config.explicit == start.explicit
+
+
+def test_taking_dynamic_settings_back_leads_to_the_start() -> None:
+    """They are always laid over what was loaded."""
+    start = BrokerConfig.load({"max.connections": "9"})
+    assert apply_dynamic(start, {}, {}) == start
+
+
+def test_dynamic_settings_leave_alone_what_they_do_not_name() -> None:
+    """Also what a test gave to the constructor."""
+    start = BrokerConfig(topic_defaults=TopicConfig(segment_bytes=100), max_connections=3)
+    config = apply_dynamic(start, {"message.max.bytes": "5000"}, {})
+    assert config.topic_defaults == TopicConfig(segment_bytes=100, max_message_bytes=5000)
+    assert config.max_connections == 3
+
+
+def test_listeners_stay_as_they_were_opened() -> None:
+    """Sockets are opened once."""
+    dynamic = {"listeners": "PLAINTEXT://:1", "log.flush.interval.ms": "5"}
+    config = apply_dynamic(BrokerConfig(), {}, dynamic)
+    assert config.listeners == BrokerConfig().listeners
+    assert config.topic_defaults.flush_ms == 5
+
+
+def test_dynamic_settings_that_contradict_each_other_change_no_topic() -> None:
+    """They were refused when they were set together; should they meet later, topics keep what they had."""
+    dynamic = {"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"}
+    assert apply_dynamic(BrokerConfig(), dynamic, {}).topic_defaults == TopicConfig()
+
+
+def test_the_baseline_is_static() -> None:
+    """It is what a Kafka broker would have in its file."""
+    assert BrokerLayers(BASELINE).synonyms("offsets.topic.replication.factor") == [
+        Synonym("offsets.topic.replication.factor", "1", ConfigSource.static_broker),
+        Synonym("offsets.topic.replication.factor", "3", ConfigSource.default),
+    ]

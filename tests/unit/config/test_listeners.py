@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from klamm.config.errors import ConfigurationError
+from klamm.config.listeners import Listener, parse_listener
+
+
+@pytest.mark.parametrize(
+    ("text", "listener", "is_wildcard"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", Listener("PLAINTEXT", "127.0.0.1", 9092), False),
+        ("plaintext://:0", Listener("PLAINTEXT", "", 0), True),
+        ("INTERNAL://0.0.0.0:9093", Listener("INTERNAL", "0.0.0.0", 9093), True),
+        ("PLAINTEXT://[::1]:9092", Listener("PLAINTEXT", "::1", 9092), False),
+        ("PLAINTEXT://[::]:9092", Listener("PLAINTEXT", "::", 9092), True),
+    ],
+)
+def test_a_listener_is_read_as_kafka_reads_it(text: str, listener: Listener, is_wildcard: bool) -> None:
+    """Name, host (empty for every address, IPv6 in brackets) and port."""
+    assert parse_listener(text) == listener
+    assert parse_listener(str(listener)) == listener
+    assert listener.is_wildcard is is_wildcard
+
+
+@pytest.mark.parametrize("text", ["", "9092", "localhost:9092", "PLAINTEXT://host", "PLAINTEXT://host:70000"])
+def test_what_is_no_listener_is_refused_with_an_example(text: str) -> None:
+    """The message shows the form that is needed."""
+    with pytest.raises(ConfigurationError, match="NAME://HOST:PORT"):
+        parse_listener(text)

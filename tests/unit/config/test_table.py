@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import klamm
+from klamm.config import treatment
+from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.table import (
+    ConfigKey,
+    broker_keys,
+    broker_synonyms,
+    client_metrics_keys,
+    group_keys,
+    group_synonyms,
+    kafka_version,
+    topic_keys,
+    topic_synonyms,
+)
+from klamm.config.topic import TopicConfig
+from klamm.config.treatment import TREATMENTS, Treatment
+
+SOURCE = Path(klamm.__file__).parent
+
+# Honoured where they are read from the file: they say which listeners there are, and have no field of their own.
+READ_WHILE_LOADING = {
+    "broker.id",
+    "controller.listener.names",
+    "listener.security.protocol.map",
+    "log.dir",
+    "process.roles",
+}
+
+
+def all_keys() -> list[ConfigKey]:
+    return [key for keys in (broker_keys(), topic_keys(), group_keys(), client_metrics_keys()) for key in keys.values()]
+
+
+def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
+    """No key of Kafka's is forgotten, none is treated twice, and none is made up but klamm's own."""
+    data = json.loads((SOURCE / "config" / "kafka_configs.json").read_text())
+    blocks = {
+        "broker": treatment._BROKER,
+        "topic": treatment._TOPIC,
+        "group": treatment._GROUP,
+        "client_metrics": treatment._CLIENT_METRICS,
+    }
+    for scope, treated in blocks.items():
+        names = [name for _, _, keys in treated for name in keys.split()]
+        assert len(names) == len(set(names)), f"{scope}: treated twice"
+        kafkas = {name for name in names if not name.startswith("klamm.")}
+        assert kafkas == set(data[scope]), scope
+        assert set(TREATMENTS[scope]) == set(names)
+
+
+def test_what_has_no_effect_or_is_refused_says_why() -> None:
+    """A reason goes with each treatment that takes something away."""
+    assert not [key.name for key in all_keys() if key.treatment is not Treatment.honoured and not key.reason]
+
+
+def test_each_honoured_broker_key_reaches_the_broker() -> None:
+    """It has a field of BrokerConfig, feeds a field of TopicConfig, or says which listeners and folder there are."""
+    broker_fields = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
+    topic_fields = {field.name.replace("_", ".") for field in fields(TopicConfig)}
+    feeding = {name for topic_key in topic_fields for name, _ in topic_synonyms()[topic_key]}
+    honoured = {name for name, key in broker_keys().items() if key.treatment is Treatment.honoured}
+    assert honoured - broker_fields - feeding - READ_WHILE_LOADING == set()
+    assert broker_fields & set(broker_keys()) <= honoured
+
+
+def test_each_field_is_read_somewhere() -> None:
+    """A setting that nothing reads would be honoured in name only."""
+    read: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        if path.parent != SOURCE / "config" and path.parent.name != "schema":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            read |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    # Read through properties of the configuration itself.
+    through = {
+        "log_dirs": "data_directory",
+        "klamm_cluster_id": "cluster_id",
+        "max_compaction_lag_ms": "max_segment_ms",
+        "segment_ms": "max_segment_ms",
+        "cleanup_policy": "compact",
+        "explicit": "explicit",
+    }
+    # Only held against the other lag when one of them is set; there is no log cleaner to read it.
+    checked = {"min_compaction_lag_ms"}
+    names = {field.name for config in (BrokerConfig, TopicConfig) for field in fields(config)} - checked
+    assert {name for name in names if through.get(name, name) not in read} == set()
+
+
+def test_the_defaults_of_the_broker_are_kafkas_but_for_what_klamm_says() -> None:
+    """Each field has Kafka's default; where klamm has another, it is shown as set."""
+    keys = broker_keys()
+    config = BrokerConfig()
+    for field in fields(BrokerConfig):
+        key = keys.get(field.name.replace("_", "."))
+        if key is not None and key.name not in BASELINE and field.name != "advertised_listeners":
+            assert getattr(config, field.name) == key.default_value(), key.name
+
+
+def test_the_table_is_apache_kafkas() -> None:
+    """The version that klamm follows, with as many keys as Kafka's own documentation lists."""
+    assert kafka_version() == "4.3.0"
+    assert (len(broker_keys()) - 1, len(topic_keys()), len(group_keys())) == (363, 34, 17)
+
+
+@pytest.mark.parametrize("key", all_keys(), ids=lambda key: f"{key.scope}:{key.name}")
+def test_each_default_is_a_value_of_its_key(key: ConfigKey) -> None:
+    """Types and ranges were read right if Kafka's own defaults pass them."""
+    # Kafka's default of this one is outside of what it lets people set: none is needed without a quorum.
+    if key.default is not None and not (key.check is not None and key.check[0] == "code"):
+        assert key.parse(key.default) == key.default_value()
+
+
+def test_synonyms_lead_to_keys_that_exist() -> None:
+    """From a topic or a group to the broker's keys, and among those."""
+    assert {name for synonyms in topic_synonyms().values() for name, _ in synonyms} <= set(broker_keys())
+    assert set(group_synonyms().values()) <= set(broker_keys())
+    assert broker_synonyms("log.retention.hours") == (
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+    )
+    assert broker_synonyms("num.partitions") == ("num.partitions",)
+
+
+def test_units_of_synonyms_are_those_of_kafka() -> None:
+    """Hours and minutes of the broker are milliseconds of the topic."""
+    assert topic_synonyms()["retention.ms"] == (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    )
+
+
+def test_dynamic_keys_are_those_of_kafka() -> None:
+    """How a key may be updated is part of what DescribeConfigs tells."""
+    keys = broker_keys()
+    assert keys["max.connections"].update_mode == "cluster-wide"
+    assert keys["listeners"].update_mode == "per-broker"
+    assert keys["node.id"].update_mode == "read-only"
+    assert keys["leader.replication.throttled.rate"].is_dynamic_only
+    assert keys["ssl.keystore.password"].is_sensitive

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+
+from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.layers import BrokerLayers
+from klamm.config.topic import TopicConfig
+from klamm.config.validation import (
+    validate_broker_configs,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+LAYERS = BrokerLayers(BASELINE)
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"retention": "1"}, "Unknown topic config name: retention"),
+        ({"retention.ms": "-2"}, "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
+        ({"retention.ms": "x"}, "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        (
+            {"cleanup.policy": "remove"},
+            "Invalid value remove for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            {"segment.bytes": "1000"},
+            "Invalid value 1000 for configuration segment.bytes: Value must be at least 1048576",
+        ),
+        (
+            {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
+            "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)",
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log "
+            "storage.",
+        ),
+    ],
+)
+def test_a_topic_that_can_not_be_so_is_refused_in_kafkas_words(configs: dict[str, str], message: str) -> None:
+    """INVALID_CONFIG with the message of Kafka's LogConfig."""
+    with pytest.raises(KafkaError) as refusal:
+        validate_topic_configs(configs)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_config, message)
+
+
+def test_a_topic_is_held_against_the_defaults_of_the_broker() -> None:
+    """A lag that is fine by itself can contradict the broker's."""
+    with pytest.raises(KafkaError, match="conflict topic config setting"):
+        validate_topic_configs({"min.compaction.lag.ms": "5"}, TopicConfig(max_compaction_lag_ms=4))
+
+
+def test_a_good_topic_passes() -> None:
+    """Keys without effect included."""
+    validate_topic_configs({"cleanup.policy": "", "local.retention.ms": "5", "remote.storage.enable": "false"})
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"session.timeout.ms": "1"}, "Unknown group config name: session.timeout.ms"),
+        (
+            {"consumer.session.timeout.ms": "1000"},
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            {"share.record.lock.duration.ms": "60001"},
+            "share.record.lock.duration.ms must be less than or equal to group.share.max.record.lock.duration.ms",
+        ),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+        (
+            {"consumer.assignment.interval.ms": "15001"},
+            "consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms",
+        ),
+        (
+            {"share.isolation.level": "none"},
+            "Invalid value none for configuration share.isolation.level: String must be one of: read_committed, "
+            "read_uncommitted",
+        ),
+    ],
+)
+def test_a_group_outside_of_the_brokers_bounds_is_refused(configs: dict[str, str], message: str) -> None:
+    """INVALID_CONFIG with the message of Kafka's GroupConfig."""
+    with pytest.raises(KafkaError) as refusal:
+        validate_group_configs(configs, LAYERS.values())
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_config, message)
+
+
+def test_a_session_must_outlast_a_heartbeat() -> None:
+    """Where the broker's bounds let them meet."""
+    layers = BrokerLayers({"group.consumer.max.heartbeat.interval.ms": "50000"})
+    with pytest.raises(KafkaError, match="must be greater than"):
+        validate_group_configs({"consumer.heartbeat.interval.ms": "45000"}, layers.values())
+    validate_group_configs({"consumer.heartbeat.interval.ms": "44999"}, layers.values())
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        (
+            {"num.partitions": "2", "node.id": "2"},
+            "Cannot update these configs dynamically: [node.id, num.partitions]",
+        ),
+        ({"listeners": "PLAINTEXT://:1"}, "Cannot update these configs dynamically: [listeners]"),
+        (
+            {"max.connections": "-1"},
+            "Invalid value -1 for configuration max.connections: Value must be at least 0",
+        ),
+        ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        (
+            {"cordoned.log.dirs": "/a"},
+            "cordoned.log.dirs is refused. Everything is stored in one folder; a broker that may not use it could "
+            "hold no new partition.",
+        ),
+    ],
+)
+def test_a_running_broker_that_can_not_be_so_is_refused(configs: dict[str, str], message: str) -> None:
+    """INVALID_REQUEST, as Kafka answers here."""
+    with pytest.raises(KafkaError) as refusal:
+        validate_broker_configs(configs, BrokerConfig(), LAYERS, per_broker=True)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_request, message)
+
+
+def test_protection_can_not_be_asked_of_a_running_broker_either() -> None:
+    """By a listener's own key or by the broker's."""
+    for key in ("ssl.keystore.location", "listener.name.plaintext.ssl.keystore.location"):
+        with pytest.raises(KafkaError, match=f"{key} is refused. There is no TLS"):
+            validate_broker_configs({key: "/a"}, BrokerConfig(), LAYERS, per_broker=True)
+
+
+def test_what_is_one_brokers_can_not_be_set_for_the_cluster() -> None:
+    """Each broker has folders of its own."""
+    reason = "Cannot update these configs at default cluster level, broker id must be specified: [cordoned.log.dirs]"
+    with pytest.raises(KafkaError) as refusal:
+        validate_broker_configs({"cordoned.log.dirs": ""}, BrokerConfig(), LAYERS, per_broker=False)
+    assert refusal.value.message == reason
+    validate_broker_configs({"cordoned.log.dirs": ""}, BrokerConfig(), LAYERS, per_broker=True)
+
+
+def test_unknown_keys_pass_as_in_kafka() -> None:
+    """They may be a plugin's."""
+    validate_broker_configs({"my.key": "x", "log.cleaner.threads": "2"}, BrokerConfig(), LAYERS, per_broker=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "code", "message"),
+    [
+        ("", {}, ErrorCode.invalid_request, "Subscription name can't be empty"),
+        ("s", {"x": "1"}, ErrorCode.invalid_request, "Unknown client metrics configuration: x"),
+        (
+            "s",
+            {"interval.ms": "99"},
+            ErrorCode.invalid_request,
+            "Invalid value 99 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        ),
+        ("s", {"match": "host=a"}, ErrorCode.invalid_config, "Illegal client matching pattern: host=a"),
+        ("s", {"match": "client_id"}, ErrorCode.invalid_config, "Illegal client matching pattern: client_id"),
+    ],
+)
+def test_a_metrics_subscription_that_can_not_be_so_is_refused(
+    name: str, configs: dict[str, str], code: ErrorCode, message: str
+) -> None:
+    """With the codes and messages of Kafka's ClientMetricsConfigs."""
+    with pytest.raises(KafkaError) as refusal:
+        validate_client_metrics_configs(name, configs)
+    assert (refusal.value.code, refusal.value.message) == (code, message)
+
+
+def test_a_good_metrics_subscription_passes() -> None:
+    """Although clients are not asked for metrics."""
+    validate_client_metrics_configs("s", {"metrics": "a,b", "interval.ms": "100", "match": "client_id=a.*"})
