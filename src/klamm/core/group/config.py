@@ -20,7 +20,7 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """`group.max.size`"""
     new_member_join_timeout_ms: int = 300_000
-    """How long a new member's JoinGroup stays parked. It has no key: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS in Kafka."""
+    """How long a new member's JoinGroup stays parked; no key (Kafka: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS)."""
     offset_metadata_max_bytes: int = 4096
     """`offset.metadata.max.bytes`, counted in characters as Kafka counts."""
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000

@@ -1,0 +1,202 @@
+"""The runtime's ports without a machine: a log in memory, a clock that stands until it is moved, ids that count.
+
+Nothing here is random and nothing waits, so that whoever owns the clock (a test, or a simulator with a seed) sees the
+same run each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import Record, decode_batch, read_batch_header, restamp
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
+
+__all__ = ["CountingIds", "ManualTimers", "MemoryLog", "Pledge", "Pledges"]
+
+START_MS = 1_700_000_000_000
+
+
+class Alarm:
+    """One alarm of the manual clock."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class ManualTimers:
+    """A clock that moves when it is told to, and calls everybody on the way at the time they asked for."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0.0
+        self._order = count()
+        self._alarms: list[tuple[float, int, Alarm]] = []
+        self.wall_clock_offset_ms = 0
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Alarm:
+        alarm = Alarm(callback)
+        heappush(self._alarms, (deadline_ms, next(self._order), alarm))
+        return alarm
+
+    def wall_clock(self) -> Millis:
+        """Milliseconds since the epoch; `wall_clock_offset_ms` makes it jump."""
+        return Millis(START_MS + int(self._now_ms) + self.wall_clock_offset_ms)
+
+    def advance(self, milliseconds: float) -> None:
+        """Let time pass."""
+        end_ms = self._now_ms + milliseconds
+        while self._alarms and self._alarms[0][0] <= end_ms:
+            deadline_ms, _, alarm = heappop(self._alarms)
+            self._now_ms = max(self._now_ms, deadline_ms)
+            self._ring(alarm)
+        self._now_ms = end_ms
+
+    def stall(self, milliseconds: float) -> None:
+        """Let time pass while the process stands still: whoever asked for a time in between is called late."""
+        self._now_ms += milliseconds
+        due = []
+        while self._alarms and self._alarms[0][0] <= self._now_ms:
+            due.append(heappop(self._alarms)[2])
+        for alarm in due:
+            self._ring(alarm)
+
+    def _ring(self, alarm: Alarm) -> None:
+        callback, alarm.callback = alarm.callback, None
+        if callback is not None:
+            callback()
+
+
+class Pledge:
+    """A promise without an event loop: a test looks whether it was kept."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.is_abandoned = False
+
+    def done(self) -> bool:
+        return self.result is not None or self.is_abandoned
+
+    def set_result(self, result: Any, /) -> None:
+        assert not self.done()
+        self.result = result
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        while not self.done():
+            yield
+        return self.result
+
+
+class Pledges:
+    """Where pledges come from."""
+
+    def create_future(self) -> Pledge:
+        return Pledge()
+
+
+class CountingIds:
+    """Member ids in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self._count = count(1)
+
+    def member_id(self, prefix: str) -> str:
+        return f"{prefix}-{next(self._count)}"
+
+
+class Subscription:
+    """A listener at the high watermark of one partition."""
+
+    def __init__(self, listeners: list[Callable[[Offset], None]], callback: Callable[[Offset], None]) -> None:
+        self._listeners = listeners
+        self._callback = callback
+        listeners.append(callback)
+
+    def cancel(self) -> None:
+        if self._callback in self._listeners:
+            self._listeners.remove(self._callback)
+
+
+class MemoryPartition:
+    """Batches of one partition, as bytes, each with the offset after it."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[Offset, Offset, bytes]] = []
+        self.log_start_offset = Offset(0)
+        self.log_end_offset = Offset(0)
+        self.high_watermark = Offset(0)
+        self.listeners: list[Callable[[Offset], None]] = []
+
+
+class MemoryLog:
+    """The partitions of one internal topic.
+
+    With `holds_high_watermark` a record is committed when `commit` says so, as with slow replicas; with
+    `append_error` the log refuses to write.
+    """
+
+    def __init__(self, *, max_batch_bytes: int = 1_048_588, read_batches: int = 8) -> None:
+        self.max_batch_bytes = max_batch_bytes
+        self.read_batches = read_batches
+        self.holds_high_watermark = False
+        self.append_error: ErrorCode | None = None
+        self.appends = 0
+        self._partitions: dict[PartitionIndex, MemoryPartition] = {}
+
+    def partition(self, partition: PartitionIndex) -> MemoryPartition:
+        return self._partitions.setdefault(partition, MemoryPartition())
+
+    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+        self.appends += 1
+        if self.append_error is not None:
+            raise KafkaError(self.append_error)
+        if len(batch) > self.max_batch_bytes:
+            raise KafkaError(ErrorCode.record_list_too_large)
+        log = self.partition(partition)
+        base_offset = log.log_end_offset
+        prefix, rest = restamp(batch, base_offset, LeaderEpoch(0))
+        stamped = bytes(prefix) + bytes(rest)
+        next_offset = read_batch_header(stamped).next_offset
+        log.batches.append((base_offset, next_offset, stamped))
+        log.log_end_offset = next_offset
+        if not self.holds_high_watermark:
+            self._raise_high_watermark(log, next_offset)
+        return Offset(next_offset - 1)
+
+    def commit(self, partition: PartitionIndex, up_to: int | None = None) -> None:
+        """The replicas have followed, to the end or to an offset."""
+        log = self.partition(partition)
+        self._raise_high_watermark(log, log.log_end_offset if up_to is None else Offset(up_to))
+
+    def _raise_high_watermark(self, log: MemoryPartition, high_watermark: Offset) -> None:
+        log.high_watermark = high_watermark
+        for listener in list(log.listeners):
+            listener(high_watermark)
+
+    def read(self, partition: PartitionIndex, offset: Offset) -> bytes:
+        batches = [batch for _, next_offset, batch in self.partition(partition).batches if next_offset > offset]
+        return b"".join(batches[: self.read_batches])
+
+    def log_start_offset(self, partition: PartitionIndex) -> Offset:
+        return self.partition(partition).log_start_offset
+
+    def log_end_offset(self, partition: PartitionIndex) -> Offset:
+        return self.partition(partition).log_end_offset
+
+    def high_watermark(self, partition: PartitionIndex) -> Offset:
+        return self.partition(partition).high_watermark
+
+    def on_high_watermark(self, partition: PartitionIndex, callback: Callable[[Offset], None]) -> Subscription:
+        return Subscription(self.partition(partition).listeners, callback)
+
+    def records(self, partition: PartitionIndex) -> list[Record]:
+        """All records, for a test to look at."""
+        return [record for _, _, batch in self.partition(partition).batches for record in decode_batch(batch)]

@@ -1,0 +1,145 @@
+"""Alarms: cheap to move, lazily dropped, lenient after a stall."""
+
+from __future__ import annotations
+
+from tests.unit.runtime.fake_ports import ManualTimers
+
+from klamm.core.coordinator.contract import TimerKey
+from klamm.runtime.alarms import AlarmQueue, Alarms
+
+A, B = ("a",), ("b",)
+
+
+class Bell:
+    """Alarms that write down when they rang."""
+
+    def __init__(self) -> None:
+        self.timers = ManualTimers()
+        self.queue = AlarmQueue(self.timers)
+        self.rung: list[tuple[TimerKey, float]] = []
+        self.alarms = Alarms(self.queue, lambda key: self.rung.append((key, self.timers.now_ms())))
+
+
+def test_alarm_rings_once_at_its_time() -> None:
+    """Not before, and not again."""
+    bell = Bell()
+    bell.alarms.arm(A, 1200)
+    bell.timers.advance(1199)
+    assert bell.rung == []
+    bell.timers.advance(10_000)
+    assert bell.rung == [(A, 1200)]
+    assert len(bell.alarms) == 0
+
+
+def test_alarms_ring_in_the_order_of_their_times() -> None:
+    """However they were armed."""
+    bell = Bell()
+    bell.alarms.arm(A, 300)
+    bell.alarms.arm(B, 200)
+    bell.timers.advance(1000)
+    assert bell.rung == [(B, 200), (A, 300)]
+
+
+def test_alarm_that_moves_later_rings_later() -> None:
+    """A heartbeat moves its session again and again; the heap keeps one entry for it."""
+    bell = Bell()
+    for _ in range(100):
+        bell.alarms.arm(A, 1000)
+        bell.timers.advance(90)
+    assert bell.rung == []
+    assert len(bell.queue._heap) == 1
+    bell.timers.advance(910)
+    assert bell.rung == [(A, 99 * 90 + 1000)]
+
+
+def test_alarm_that_moves_earlier_rings_earlier_and_once() -> None:
+    """A new member's five minutes become a session of seconds."""
+    bell = Bell()
+    bell.alarms.arm(A, 5000)
+    bell.alarms.arm(A, 700)
+    bell.timers.advance(10_000)
+    assert bell.rung == [(A, 700)]
+
+
+def test_cancelled_alarm_does_not_ring() -> None:
+    """Unless it is armed again."""
+    bell = Bell()
+    bell.alarms.arm(A, 100)
+    bell.alarms.arm(B, 100)
+    bell.alarms.cancel(A)
+    bell.alarms.cancel(("never",))
+    bell.timers.advance(500)
+    assert bell.rung == [(B, 100)]
+    bell.alarms.arm(A, 100)
+    bell.timers.advance(500)
+    assert bell.rung == [(B, 100), (A, 600)]
+
+
+def test_alarm_may_move_or_cancel_those_that_ring_with_it() -> None:
+    """What the first one does counts for the second, though both were due."""
+    bell = Bell()
+
+    def fire(key: TimerKey) -> None:
+        bell.rung.append((key, bell.timers.now_ms()))
+        if key == A and len(bell.rung) == 1:
+            bell.alarms.arm(B, 50)
+            bell.alarms.cancel(("c",))
+
+    bell.alarms.fire = fire
+    for key in (A, B, ("c",)):
+        bell.alarms.arm(key, 10)
+    bell.timers.advance(500)
+    assert bell.rung == [(A, 10), (B, 60)]
+
+
+def test_all_alarms_of_an_owner_can_be_cancelled() -> None:
+    """Those of others ring."""
+    bell = Bell()
+    other: list[TimerKey] = []
+    others = Alarms(bell.queue, other.append)
+    bell.alarms.arm(A, 10)
+    others.arm(A, 10)
+    bell.alarms.cancel_all()
+    bell.timers.advance(100)
+    assert (bell.rung, other) == ([], [A])
+
+
+def test_stall_extends_all_alarms() -> None:
+    """A process that stood still for ten seconds could not hear anybody: nobody's time has passed."""
+    bell = Bell()
+    bell.alarms.arm(A, 6000)
+    bell.timers.advance(1000)
+    bell.timers.stall(10_000)
+    assert bell.rung == []
+    bell.timers.advance(4400)
+    assert bell.rung == []
+    bell.timers.advance(1000)
+    assert [key for key, _ in bell.rung] == [A]
+
+
+def test_nothing_rings_in_the_moment_after_a_stall() -> None:
+    """What has arrived on the sockets meanwhile is read first, though the alarm was due before the stall ended."""
+    bell = Bell()
+    bell.alarms.arm(A, 100)
+    bell.timers.stall(3000)
+    assert bell.rung == []
+    bell.alarms.arm(A, 6000)
+    bell.timers.advance(5999)
+    assert bell.rung == []
+
+
+def test_busy_loop_is_not_a_stall() -> None:
+    """A wake-up that is a little late rings what is due."""
+    bell = Bell()
+    bell.alarms.arm(A, 100)
+    bell.timers.stall(400)
+    assert bell.rung == [(A, 400)]
+
+
+def test_stopped_queue_wakes_no_more() -> None:
+    """The broker is going down."""
+    bell = Bell()
+    bell.alarms.arm(A, 100)
+    bell.queue.stop()
+    bell.timers.advance(1000)
+    assert bell.rung == []

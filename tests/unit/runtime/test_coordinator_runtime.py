@@ -1,0 +1,286 @@
+"""The runtime: append, replay, wait, answer; and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, CoordinatorWorld
+from tests.unit.runtime.fake_ports import MemoryLog, Pledge
+
+from klamm.core.group.config import GroupConfig
+from klamm.core.group.states import GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.types import LeaderEpoch, PartitionIndex
+
+# Answers
+
+
+def test_answer_is_there_at_once_where_nothing_has_to_be_waited_for() -> None:
+    """On a single node the high watermark passes a record as it is appended: no promise, no task."""
+    world = CoordinatorWorld()
+    assert not isinstance(world.commit(1), Pledge)
+    assert not isinstance(world.fetch(), Pledge)
+    ids = world.stable_group()
+    assert world.heartbeat(ids[0], 1) is ErrorCode.none
+    assert world.timers.now_ms() == 1
+
+
+def test_decision_is_one_batch() -> None:
+    """The records of one decision stand or fall together."""
+    world = CoordinatorWorld()
+    world.commit(1)
+    world.commit(2, topic="audit")
+    before = world.log.appends
+    world.coordinator.delete_groups(DeleteGroupsRequest(groups_names=[GROUP]), world.client(2))
+    assert world.log.appends == before + 1
+    assert [record.value for record in world.log.records(P0)[-3:]] == [None] * 3
+
+
+def test_answer_waits_for_the_high_watermark() -> None:
+    """What was written, and what was read of it: an answer never tells of something that may be lost."""
+    world = CoordinatorWorld()
+    world.log.holds_high_watermark = True
+    commit, fetch = world.commit(7), world.fetch()
+    assert world.is_waiting(commit)
+    assert world.is_waiting(fetch)
+    world.log.commit(P0)
+    assert world.now(commit).topics[0].partitions[0].error_code == 0
+    assert world.now(fetch).topics[0].partitions[0].committed_offset == 7
+
+
+def test_answers_come_in_the_order_of_the_decisions() -> None:
+    """The high watermark may pass one record and not the next."""
+    world = CoordinatorWorld()
+    world.log.holds_high_watermark = True
+    first, second = world.commit(1), world.commit(2)
+    world.log.commit(P0, up_to=1)
+    assert not world.is_waiting(first)
+    assert world.is_waiting(second)
+    world.log.commit(P0)
+    assert not world.is_waiting(second)
+
+
+def test_decisions_see_what_is_written_but_not_committed() -> None:
+    """Nobody decides on stale state: the second commit builds on the first."""
+    world = CoordinatorWorld()
+    world.log.holds_high_watermark = True
+    world.commit(1)
+    offset = world.shard().store.offset(GROUP, "events", P0)
+    assert offset is not None
+    assert offset.offset == 1
+
+
+def test_append_that_finds_all_committed_releases_who_waited() -> None:
+    """The replicas caught up while the record was written."""
+    world = CoordinatorWorld()
+    world.log.holds_high_watermark = True
+    first = world.commit(1)
+    world.log.holds_high_watermark = False
+    second = world.commit(2)
+    assert not world.is_waiting(first)
+    assert world.now(second).topics[0].partitions[0].error_code == 0
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("log_says", "client_hears"),
+    [
+        (ErrorCode.unknown_topic_or_partition, ErrorCode.coordinator_not_available),
+        (ErrorCode.not_enough_replicas, ErrorCode.coordinator_not_available),
+        (ErrorCode.request_timed_out, ErrorCode.coordinator_not_available),
+        (ErrorCode.not_leader_or_follower, ErrorCode.not_coordinator),
+        (ErrorCode.kafka_storage_error, ErrorCode.not_coordinator),
+        (ErrorCode.message_too_large, ErrorCode.unknown_server_error),
+        (ErrorCode.record_list_too_large, ErrorCode.unknown_server_error),
+        (ErrorCode.invalid_fetch_size, ErrorCode.unknown_server_error),
+    ],
+)
+def test_append_errors_are_mapped_for_the_client(log_says: ErrorCode, client_hears: ErrorCode) -> None:
+    """Clients of a coordinator know "ask again" and "find it again"; nothing of a failed append is seen."""
+    world = CoordinatorWorld()
+    world.commit(1)
+    world.log.append_error = log_says
+    assert world.commit_code(2) is client_hears
+    assert world.fetched() == 1
+
+
+def test_write_that_is_not_committed_in_time_fails() -> None:
+    """After `offsets.commit.timeout.ms`; the record stays and may commit."""
+    world = CoordinatorWorld()
+    world.log.holds_high_watermark = True
+    commit = world.commit(3)
+    world.timers.advance(4999)
+    assert world.is_waiting(commit)
+    later = world.commit(4)
+    world.timers.advance(1)
+    assert world.now(commit).topics[0].partitions[0].error_code == ErrorCode.coordinator_not_available
+    assert world.is_waiting(later)
+    world.timers.advance(5000)
+    assert not world.is_waiting(later)
+    world.log.commit(P0)
+    assert world.fetched() == 4
+
+
+def test_assignment_that_cannot_be_written_is_nobodys() -> None:
+    """Leader and followers get the error, and the group gathers anew."""
+    world = CoordinatorWorld()
+    ids = [world.now(world.join()).member_id for _ in range(2)]
+    for member_id in ids:
+        world.join(member_id)
+    world.timers.advance(1)
+    follower = world.sync(ids[1], 1)
+    world.log.append_error = ErrorCode.not_enough_replicas
+    leader = world.sync(ids[0], 1, ids)
+    codes = {world.now(answer).error_code for answer in (leader, follower)}
+    assert codes == {ErrorCode.coordinator_not_available}
+    group = world.shard().groups.find(GROUP)
+    assert group is not None
+    assert group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_assignment_waits_for_the_high_watermark() -> None:
+    """No member starts on an assignment that may be lost."""
+    world = CoordinatorWorld()
+    ids = [world.now(world.join()).member_id for _ in range(2)]
+    for member_id in ids:
+        world.join(member_id)
+    world.timers.advance(1)
+    world.log.holds_high_watermark = True
+    answers = [world.sync(ids[1], 1), world.sync(ids[0], 1, ids)]
+    assert all(world.is_waiting(answer) for answer in answers)
+    world.log.commit(P0)
+    assert [world.now(answer).assignment for answer in answers] == [ids[1].encode(), ids[0].encode()]
+
+
+def test_client_that_hung_up_is_not_answered() -> None:
+    """Its promise was cancelled; the group goes on."""
+    world = CoordinatorWorld()
+    member_id = world.now(world.join()).member_id
+    parked = world.join(member_id)
+    assert isinstance(parked, Pledge)
+    parked.is_abandoned = True
+    world.timers.advance(1)
+    assert world.heartbeat(member_id, 1) is ErrorCode.none
+
+
+def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
+    """The shard no longer knows what the log says: the request fails, the truth is loaded."""
+    world = CoordinatorWorld()
+    world.commit(1)
+    other = CoordinatorWorld(log=world.log)
+    other.commit(5)
+    assert world.commit_code(2) is ErrorCode.not_coordinator
+    world.timers.advance(0)
+    assert world.shard().store == CoordinatorWorld(log=world.log).shard().store
+    assert world.commit_code(3) is ErrorCode.none
+
+
+def test_expiry_of_much_is_spread_over_batches() -> None:
+    """Each within the topic's limit; a decision that must be whole is refused instead."""
+    config = GroupConfig(offsets_retention_ms=1, offsets_retention_check_interval_ms=1000)
+    world = CoordinatorWorld(config=config, log=MemoryLog(max_batch_bytes=400))
+    for index in range(30):
+        assert world.commit_code(index, topic=f"topic-{index}") is ErrorCode.none
+    before = world.log.appends
+    world.timers.advance(1000)
+    assert world.shard().store.groups == {}
+    assert world.log.appends > before + 3
+    assert world.commit_code(1, topic="x" * 500) is ErrorCode.unknown_server_error
+
+
+# Leadership
+
+
+def test_partition_that_is_not_led_is_somebody_elses() -> None:
+    """NOT_COORDINATOR sends the client to find the coordinator."""
+    world = CoordinatorWorld()
+    world.coordinator.on_resignation(P0)
+    assert world.commit_code(1) is ErrorCode.not_coordinator
+    assert world.heartbeat("m", 1) is ErrorCode.not_coordinator
+
+
+def test_whoever_waits_hears_that_leadership_is_lost() -> None:
+    """Parked joins and syncs, and answers that waited for replicas."""
+    world = CoordinatorWorld()
+    joining = world.join(world.now(world.join()).member_id)
+    world.log.holds_high_watermark = True
+    committing = world.commit(1, group_id="other")
+    world.coordinator.on_resignation(P0)
+    assert world.now(joining).error_code == ErrorCode.not_coordinator
+    assert world.now(committing).topics[0].partitions[0].error_code == ErrorCode.not_coordinator
+
+
+def test_leadership_that_comes_back_starts_from_the_log() -> None:
+    """Timers of the time before do not ring, parked requests are gone."""
+    world = CoordinatorWorld()
+    ids = world.stable_group(session_timeout_ms=6000)
+    world.timers.advance(5000)
+    world.coordinator.on_resignation(P0)
+    world.coordinator.on_leadership(P0, LeaderEpoch(1))
+    world.timers.advance(5000)
+    assert world.heartbeat(ids[0], 1) is ErrorCode.none
+
+
+def test_new_epoch_of_a_partition_that_is_led_changes_nothing() -> None:
+    """The leader was confirmed; its groups stay as they are."""
+    world = CoordinatorWorld()
+    parked = world.join(world.now(world.join()).member_id)
+    world.coordinator.on_leadership(P0, LeaderEpoch(7))
+    assert world.is_waiting(parked)
+
+
+def test_stop_lets_everybody_go() -> None:
+    """After it, and before start, there is no coordinator."""
+    world = CoordinatorWorld()
+    parked = world.join(world.now(world.join()).member_id)
+    world.coordinator.stop()
+    assert world.now(parked).error_code == ErrorCode.not_coordinator
+    assert world.commit_code(1) is ErrorCode.coordinator_not_available
+
+
+# Time
+
+
+def test_silent_member_is_dropped_by_the_clock() -> None:
+    """The session timer, from the shard through the alarms and back."""
+    world = CoordinatorWorld()
+    ids = world.stable_group(session_timeout_ms=6000)
+    world.timers.advance(5000)
+    world.heartbeat(ids[0], 1)
+    world.timers.advance(1000)
+    assert world.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+    assert world.heartbeat(ids[1], 1) is ErrorCode.unknown_member_id
+
+
+def test_stalled_broker_does_not_drop_its_members() -> None:
+    """SIGSTOP for longer than the session timeout: the heartbeats wait in the sockets, and count."""
+    world = CoordinatorWorld()
+    ids = world.stable_group(session_timeout_ms=6000)
+    world.timers.stall(60_000)
+    assert [world.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.none] * 2
+
+
+def test_clock_that_jumps_does_not_drop_members() -> None:
+    """Deadlines rest on the monotonic clock; only timestamps follow the wall clock."""
+    world = CoordinatorWorld()
+    ids = world.stable_group(session_timeout_ms=6000)
+    for jump in (3_600_000, -7_200_000):
+        world.timers.wall_clock_offset_ms += jump
+        world.timers.advance(2000)
+        assert [world.heartbeat(member_id, 1) for member_id in ids] == [ErrorCode.none] * 2
+
+
+def test_partitions_are_independent() -> None:
+    """A group lives on one partition of `__consumer_offsets`, and waits for that one only."""
+    world = CoordinatorWorld(partitions=3)
+    by_partition: dict[PartitionIndex, str] = {}
+    for index in range(20):
+        by_partition.setdefault(world.coordinator.partition_for(f"g{index}"), f"g{index}")
+    assert len(by_partition) == 3
+    world.log.holds_high_watermark = True
+    answers = {partition: world.commit(1, group_id=group) for partition, group in by_partition.items()}
+    world.log.commit(PartitionIndex(1))
+    assert [world.is_waiting(answers[partition]) for partition in world.partitions] == [True, False, True]
+    assert TOPIC_ID in bytes(world.log.records(PartitionIndex(1))[0].value or b"")

@@ -1,0 +1,126 @@
+"""The façade: what it checks itself, and how it brings several partitions together."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, CoordinatorWorld
+
+from klamm.metadata.image import MetadataImage, TopicImage
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.protocol.schema.list_groups_request import ListGroupsRequest
+from klamm.protocol.types import PartitionIndex, TopicId
+
+GROUPS = [f"group-{index}" for index in range(12)]
+
+
+@pytest.fixture
+def world() -> CoordinatorWorld:
+    """Twelve simple groups over five partitions."""
+    world = CoordinatorWorld(partitions=5)
+    for index, group_id in enumerate(GROUPS):
+        assert world.commit_code(index, group_id=group_id) is ErrorCode.none
+    return world
+
+
+def test_empty_group_id_is_refused_where_members_are_involved() -> None:
+    """Offsets may be kept under it, as old consumers do."""
+    world = CoordinatorWorld()
+    assert world.now(world.join(group_id="")).error_code == ErrorCode.invalid_group_id
+    assert world.now(world.sync("m", 1, group_id="")).error_code == ErrorCode.invalid_group_id
+    assert world.heartbeat("m", 1, group_id="") is ErrorCode.invalid_group_id
+    assert world.commit_code(3, group_id="") is ErrorCode.none
+    assert world.fetched(group_id="") == 3
+
+
+@pytest.mark.parametrize(
+    ("session_timeout_ms", "code"),
+    [
+        (5999, ErrorCode.invalid_session_timeout),
+        (6000, ErrorCode.member_id_required),
+        (1_800_000, ErrorCode.member_id_required),
+        (1_800_001, ErrorCode.invalid_session_timeout),
+    ],
+)
+def test_session_timeout_has_bounds(session_timeout_ms: int, code: ErrorCode) -> None:
+    """`group.min.session.timeout.ms` to `group.max.session.timeout.ms`, both included."""
+    world = CoordinatorWorld()
+    assert world.now(world.join(session_timeout_ms=session_timeout_ms)).error_code == code
+
+
+def test_unknown_group_is_left_by_unknown_members() -> None:
+    """Each member has the error, the whole has none."""
+    world = CoordinatorWorld()
+    request = LeaveGroupRequest(group_id="ghost", members=[MemberIdentity(member_id="m", group_instance_id="i")])
+    answer = world.now(world.coordinator.leave_group(request, world.client(5)))
+    assert answer.error_code == ErrorCode.none
+    (member,) = answer.members
+    assert (member.member_id, member.group_instance_id) == ("m", "i")
+    assert member.error_code == ErrorCode.unknown_member_id
+
+
+def test_groups_of_all_partitions_are_listed(world: CoordinatorWorld) -> None:
+    """Those of a partition that went away are somebody else's to list."""
+    answer = world.now(world.coordinator.list_groups(ListGroupsRequest(), world.client(5)))
+    assert {group.group_id for group in answer.groups} == set(GROUPS)
+    world.coordinator.on_resignation(PartitionIndex(2))
+    answer = world.now(world.coordinator.list_groups(ListGroupsRequest(), world.client(5)))
+    assert {group.group_id for group in answer.groups} == {
+        group_id for group_id in GROUPS if world.coordinator.partition_for(group_id) != 2
+    }
+
+
+def test_groups_on_several_partitions_are_described(world: CoordinatorWorld) -> None:
+    """In one answer, also where one partition has to wait."""
+    request = DescribeGroupsRequest(groups=[*GROUPS, "ghost"])
+    answer = world.now(world.coordinator.describe_groups(request, world.client(6)))
+    states = {group.group_id: group.group_state for group in answer.groups}
+    assert states == dict.fromkeys(GROUPS, "Empty") | {"ghost": "Dead"}
+
+
+def test_groups_on_several_partitions_are_deleted(world: CoordinatorWorld) -> None:
+    """Each with an error of its own; those of a partition that is not led get NOT_COORDINATOR."""
+    world.coordinator.on_resignation(PartitionIndex(2))
+    request = DeleteGroupsRequest(groups_names=[*GROUPS, "ghost"])
+    answer = world.now(world.coordinator.delete_groups(request, world.client(2)))
+    codes = {result.group_id: result.error_code for result in answer.results}
+    for group_id in GROUPS:
+        elsewhere = world.coordinator.partition_for(group_id) == 2
+        assert codes[group_id] == (ErrorCode.not_coordinator if elsewhere else ErrorCode.none)
+
+
+def test_answer_of_several_partitions_waits_for_the_last(world: CoordinatorWorld) -> None:
+    """An answer tells of nothing that may be lost, on whichever partition."""
+    world.log.holds_high_watermark = True
+    world.commit(99, group_id=GROUPS[0])
+    pending = world.coordinator.describe_groups(DescribeGroupsRequest(groups=GROUPS), world.client(6))
+    waiting = cast(object, pending).__await__()  # type: ignore[attr-defined]
+    assert next(waiting) is None
+    world.log.commit(world.coordinator.partition_for(GROUPS[0]))
+    with pytest.raises(StopIteration) as finished:
+        next(waiting)
+    assert len(finished.value.value.groups) == len(GROUPS)
+
+
+def test_deleted_topic_takes_its_offsets_with_it(world: CoordinatorWorld) -> None:
+    """On every partition."""
+    topic = TopicImage("events", TopicId(TOPIC_ID), ())
+    kept = TopicImage("audit", TopicId(bytes(16)), ())
+    world.commit(5, group_id=GROUPS[0], topic="audit")
+    old = MetadataImage(topics_by_id={topic.topic_id: topic, kept.topic_id: kept})
+    new = MetadataImage(topics_by_id={kept.topic_id: kept})
+    world.coordinator.on_metadata_update(old, new)
+    assert [world.fetched(group_id=group_id) for group_id in GROUPS] == [-1] * len(GROUPS)
+    assert world.fetched(group_id=GROUPS[0], topic="audit") == 5
+
+
+def test_group_is_found_on_the_partition_that_kafka_would_choose() -> None:
+    """Clients ask the leader of that partition."""
+    world = CoordinatorWorld(partitions=50)
+    assert world.coordinator.partition_for("my-group-42") == 172739469 % 50
+    assert world.coordinator.partition_for("polygenelubricants") == P0
+    assert world.coordinator.partition_for(GROUP) == world.coordinator.partition_for(GROUP)

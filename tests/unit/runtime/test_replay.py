@@ -1,0 +1,158 @@
+"""Loading: the log is read back through the same replay, in steps that leave the event loop free."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
+from tests.unit.runtime.fake_ports import MemoryLog
+
+from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
+from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.records import encode_batch
+from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from klamm.protocol.schema.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
+from klamm.runtime import coordinator_runtime
+
+
+def offset_batch(offset: int, *, producer: int = -1) -> bytes:
+    """A batch with one committed offset, as a coordinator writes it."""
+    key = encode_record_key(OffsetCommitKey(group=GROUP, topic="events", partition=0))
+    value = encode_record_value(OffsetCommitValue(offset=offset, commit_timestamp=1), 4)
+    return encode_batch(
+        [(1, key, value, ())],
+        producer_id=producer,
+        producer_epoch=0 if producer >= 0 else -1,
+        base_sequence=0 if producer >= 0 else -1,
+        is_transactional=producer >= 0,
+    )
+
+
+def marker(producer: int, *, commit: bool) -> bytes:
+    """The end of a transaction."""
+    return encode_end_transaction_marker(
+        EndTransactionMarker(commit, 0),
+        producer_id=ProducerId(producer),
+        producer_epoch=ProducerEpoch(0),
+        timestamp_ms=Millis(1),
+    )
+
+
+def test_state_is_the_same_after_a_restart() -> None:
+    """I17: groups, offsets and where their records lie."""
+    world = CoordinatorWorld()
+    ids = world.stable_group()
+    for offset in range(20):
+        world.commit(offset, group_id=f"group-{offset}")
+    before = world.shard().store
+    again = world.restart()
+    assert again.shard().store == before
+    assert again.heartbeat(ids[1], 1) is ErrorCode.none
+    assert again.fetched(group_id="group-7") == 7
+
+
+def test_groups_are_loading_until_the_log_is_read() -> None:
+    """Clients ask again; a member that sends heartbeats is believed meanwhile."""
+    log = MemoryLog(read_batches=1)
+    world = CoordinatorWorld(log=log)
+    ids = world.stable_group()
+    for offset in range(100):
+        world.commit(offset, group_id="simple")
+    with patch.object(coordinator_runtime, "_LOAD_STEP_MS", 0.0):
+        again = CoordinatorWorld(log=log, is_loaded=False)
+        again.timers.stall(0)
+        assert again.commit_code(1, group_id="simple") is ErrorCode.coordinator_load_in_progress
+        assert again.now(again.join()).error_code == ErrorCode.coordinator_load_in_progress
+        assert again.now(again.fetch()).error_code == ErrorCode.coordinator_load_in_progress
+        assert again.heartbeat(ids[0], 1) is ErrorCode.none
+    again.timers.advance(1)
+    assert again.fetched(group_id="simple") == 99
+
+
+def test_new_partition_answers_at_once() -> None:
+    """There is nothing to read."""
+    assert CoordinatorWorld(is_loaded=False).commit_code(1) is ErrorCode.none
+
+
+def test_leadership_lost_while_loading() -> None:
+    """The rest of the log is nobody's business any more."""
+    log = MemoryLog(read_batches=1)
+    for offset in range(200):
+        log.append(P0, offset_batch(offset))
+    with patch.object(coordinator_runtime, "_LOAD_STEP_MS", 0.0):
+        world = CoordinatorWorld(log=log, is_loaded=False)
+        world.coordinator.on_resignation(P0)
+    world.timers.advance(10)
+    assert world.commit_code(1) is ErrorCode.not_coordinator
+
+
+def test_records_of_other_group_types_are_skipped() -> None:
+    """A log that Kafka wrote has consumer and share groups too: they stay in it."""
+    log = MemoryLog()
+    log.append(P0, offset_batch(5))
+    key: Message = ConsumerGroupMetadataKey(group_id="modern")
+    value = ConsumerGroupMetadataValue(epoch=3)
+    log.append(P0, encode_batch([(1, encode_record_key(key), encode_record_value(value, 0), ())]))
+    log.append(P0, encode_batch([(1, b"\x00\x63unheard of", b"\x00\x00?", ())]))
+    world = CoordinatorWorld(log=log)
+    assert world.fetched() == 5
+    assert list(world.shard().store.groups) == [GROUP]
+    assert world.commit_code(6) is ErrorCode.none
+
+
+@pytest.mark.parametrize(("commit", "expected"), [(True, 9), (False, 5)])
+def test_offsets_of_transactions_wait_for_their_marker(commit: bool, expected: int) -> None:
+    """I12: the control batch decides, whether it was written before or after the restart."""
+    log = MemoryLog()
+    log.append(P0, offset_batch(5))
+    log.append(P0, offset_batch(9, producer=1000))
+    assert CoordinatorWorld(log=log).fetched() == 5
+    log.append(P0, marker(1000, commit=commit))
+    assert CoordinatorWorld(log=log).fetched() == expected
+
+
+def test_log_with_gaps_is_read_to_its_end() -> None:
+    """The cleaner has taken records out, the last one too."""
+    log = MemoryLog()
+    for offset in range(6):
+        log.append(P0, offset_batch(offset))
+    partition = log.partition(P0)
+    partition.batches = [partition.batches[1], partition.batches[3]]
+    partition.log_start_offset = Offset(1)
+    world = CoordinatorWorld(log=log)
+    assert world.fetched() == 3
+    assert world.commit_code(10) is ErrorCode.none
+
+
+def test_log_that_cannot_be_understood_has_no_coordinator(caplog: pytest.LogCaptureFixture) -> None:
+    """Rather no answer than a wrong one; a later leadership tries again."""
+    log = MemoryLog()
+    log.append(P0, encode_batch([(1, b"\x00\x01\x00", b"\x00\x04", ())]))
+    world = CoordinatorWorld(log=log)
+    assert world.commit_code(1) is ErrorCode.not_coordinator
+    assert "cannot be read" in caplog.text
+    log.partition(P0).batches.clear()
+    world.coordinator.on_leadership(P0, LeaderEpoch(1))
+    world.timers.advance(1)
+    assert world.commit_code(1) is ErrorCode.none
+
+
+def test_large_batch_is_read_in_steps() -> None:
+    """A batch of thousands of records does not hold the event loop."""
+    log = MemoryLog()
+    records = []
+    for index in range(1000):
+        key = encode_record_key(OffsetCommitKey(group=f"g{index}", topic="events", partition=0))
+        records.append((1, key, encode_record_value(OffsetCommitValue(offset=index), 4), ()))
+    log.append(P0, encode_batch(records))
+    with patch.object(coordinator_runtime, "_LOAD_STEP_MS", 0.0):
+        world = CoordinatorWorld(log=log, is_loaded=False)
+        assert world.commit_code(1) is ErrorCode.coordinator_load_in_progress
+    world.timers.advance(1)
+    assert len(world.shard().store.groups) == 1000
