@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.event_loop import in_loop
+
+from klamm.broker.handlers import alter_configs
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.image import ResourceType
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+
+if TYPE_CHECKING:
+    from tests.unit.broker.handlers.conftest import MetadataBroker, ServeMetadata
+
+
+async def alter(
+    broker: MetadataBroker, kind: int, name: str, configs: dict[str, str | None], *, validate_only: bool = False
+) -> tuple[int, str | None]:
+    request = AlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[AlterableConfig(name=key, value=value) for key, value in configs.items()],
+            )
+        ],
+        validate_only=validate_only,
+    )
+    (response,) = (await alter_configs.handle(broker.request(2), request)).responses
+    assert (response.resource_type, response.resource_name) == (kind, name)
+    return response.error_code, response.error_message
+
+
+@in_loop
+async def test_settings_are_replaced(serve_metadata: ServeMetadata) -> None:
+    """What is not named is unset, which is why IncrementalAlterConfigs came."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
+        assert await alter(broker, ResourceType.topic, "t", {"segment.ms": "7"}) == (0, None)
+        assert broker.metadata.image.config_overrides(ResourceType.topic, "t") == {"segment.ms": "7"}
+        assert await alter(broker, ResourceType.topic, "t", {}, validate_only=True) == (0, None)
+        assert broker.metadata.image.config_overrides(ResourceType.topic, "t") == {"segment.ms": "7"}
+        assert await alter(broker, ResourceType.topic, "t", {}) == (0, None)
+        assert broker.metadata.image.config_overrides(ResourceType.topic, "t") == {}
+
+
+@in_loop
+async def test_what_can_not_be_is_refused(serve_metadata: ServeMetadata) -> None:
+    """Log levels are not known to this API at all."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        code, message = await alter(broker, ResourceType.broker_logger, "1", {"root": "DEBUG"})
+        assert (code, message) == (ErrorCode.invalid_request, "Unknown resource type 8")
+        code, message = await alter(broker, ResourceType.broker, "", {"max.connections": None})
+        assert (code, message) == (ErrorCode.invalid_request, "Null value not supported for : max.connections")
+
+
+@in_loop
+async def test_an_error_refuses_every_resource() -> None:
+    """With its code and message."""
+    request = AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="t")])
+    (response,) = alter_configs.error_response(request, 2, ErrorCode.kafka_storage_error, "disk full").responses
+    assert (response.error_code, response.error_message, response.resource_name) == (56, "disk full", "t")

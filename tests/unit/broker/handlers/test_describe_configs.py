@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.event_loop import in_loop
+
+from klamm.broker.handlers import describe_configs
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.image import ResourceType
+from klamm.metadata.service import NewTopic
+from klamm.protocol.codec import decode, encode
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from klamm.protocol.schema.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from tests.unit.broker.handlers.conftest import MetadataBroker, ServeMetadata
+
+
+def describe(
+    broker: MetadataBroker, kind: int, name: str, keys: list[str] | None = None, *, in_full: bool = False
+) -> DescribeConfigsResponse:
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)],
+        include_synonyms=in_full,
+        include_documentation=in_full,
+    )
+    return describe_configs.handle(broker.request(4), request)
+
+
+@in_loop
+async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: ServeMetadata) -> None:
+    """Only the keys asked for; synonyms and documentation where they are wanted."""
+    async with serve_metadata(BrokerConfig.load({"log.retention.ms": "7"})) as broker:
+        await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
+        (result,) = describe(broker, ResourceType.topic, "t", ["retention.ms"], in_full=True).results
+        (entry,) = result.configs
+        assert (result.error_code, result.resource_type, result.resource_name) == (0, 2, "t")
+        assert (entry.value, entry.config_source, entry.config_type, entry.read_only) == ("5", 1, 5, False)
+        assert [(each.name, each.value, each.source) for each in entry.synonyms] == [
+            ("retention.ms", "5", 1),
+            ("log.retention.ms", "7", 4),
+            ("log.retention.hours", "168", 5),
+        ]
+        assert entry.documentation is not None
+        (result,) = describe(broker, ResourceType.topic, "t").results
+        assert len(result.configs) == 33
+        assert not any(entry.synonyms or entry.documentation for entry in result.configs)
+
+
+@in_loop
+async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetadata) -> None:
+    """Every key, and every version can carry the answer."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        response = describe(broker, ResourceType.broker, "1", in_full=True)
+        assert len(response.results[0].configs) > 300
+        for version in range(1, 5):
+            decoded, _ = decode(DescribeConfigsResponse, version, encode(response, version))
+            assert len(decoded.results[0].configs) == len(response.results[0].configs)
+
+
+@in_loop
+async def test_the_clusters_default_is_what_was_set_for_all_brokers(serve_metadata: ServeMetadata) -> None:
+    """Nothing at first."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        assert describe(broker, ResourceType.broker, "").results[0].configs == []
+        await broker.metadata.alter_configs({(ResourceType.broker, ""): {"max.connections": "5"}})
+        (entry,) = describe(broker, ResourceType.broker, "", in_full=True).results[0].configs
+        assert (entry.name, entry.value, entry.config_source) == ("max.connections", "5", 3)
+        assert entry.synonyms == [DescribeConfigsSynonym(name="max.connections", value="5", source=3)]
+        (own,) = describe(broker, ResourceType.broker, "1", ["max.connections"]).results[0].configs
+        assert (own.value, own.config_source) == ("5", 3)
+
+
+@in_loop
+async def test_groups_and_metrics_subscriptions_are_described_before_anything_is_set(
+    serve_metadata: ServeMetadata,
+) -> None:
+    """As in Kafka, any name will do; loggers can't be set, so there is none."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        assert len(describe(broker, ResourceType.group, "g").results[0].configs) == 17
+        assert len(describe(broker, ResourceType.client_metrics, "s").results[0].configs) == 3
+        logger = describe(broker, ResourceType.broker_logger, "1").results[0]
+        assert (logger.error_code, logger.configs) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code", "message"),
+    [
+        (ResourceType.topic, "absent", ErrorCode.unknown_topic_or_partition, ""),
+        (
+            ResourceType.topic,
+            "",
+            ErrorCode.invalid_topic_exception,
+            "Topic name is invalid: the empty string is not allowed",
+        ),
+        (
+            ResourceType.broker,
+            "2",
+            ErrorCode.invalid_request,
+            "Unexpected broker id, expected 1 or empty string, but received 2",
+        ),
+        (ResourceType.broker, "x", ErrorCode.invalid_request, "Broker id must be an integer, but it is: x"),
+        (ResourceType.broker_logger, "", ErrorCode.invalid_request, "Broker id must not be empty"),
+        (
+            ResourceType.broker_logger,
+            "2",
+            ErrorCode.invalid_request,
+            "Unexpected broker id, expected 1 but received 2",
+        ),
+        (ResourceType.group, "", ErrorCode.invalid_request, "Group name must not be empty"),
+        (
+            ResourceType.client_metrics,
+            "",
+            ErrorCode.invalid_request,
+            "Client metrics subscription name must not be empty",
+        ),
+    ],
+)
+@in_loop
+async def test_what_can_not_be_described_gets_kafkas_error(
+    serve_metadata: ServeMetadata, kind: int, name: str, code: ErrorCode, message: str
+) -> None:
+    """By itself: other resources of the request are described."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        (result,) = describe(broker, kind, name).results
+        assert (result.error_code, result.error_message, result.configs) == (code, message, [])
+
+
+@in_loop
+async def test_an_unknown_type_refuses_the_whole_request(serve_metadata: ServeMetadata) -> None:
+    """As in Kafka."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        with pytest.raises(KafkaError, match="Unexpected resource type UNKNOWN for resource x") as refusal:
+            describe(broker, 3, "x")
+        request = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=3, resource_name="x")])
+        response = describe_configs.error_response(request, 4, refusal.value.code, refusal.value.message)
+        assert [(each.error_code, each.resource_name) for each in response.results] == [(42, "x")]
+
+
+@in_loop
+async def test_a_secret_is_not_told(serve_metadata: ServeMetadata) -> None:
+    """Sensitive keys are there, without a value."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        (entry,) = describe(broker, ResourceType.broker, "1", ["ssl.keystore.password"]).results[0].configs
+        assert entry == DescribeConfigsResourceResult(
+            name="ssl.keystore.password",
+            value=None,
+            config_source=5,
+            is_sensitive=True,
+            config_type=9,
+            documentation=None,
+        )

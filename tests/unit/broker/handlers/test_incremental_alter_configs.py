@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.event_loop import in_loop
+
+from klamm.broker.handlers import incremental_alter_configs
+from klamm.config.alteration import Operation
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.image import ResourceType
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+if TYPE_CHECKING:
+    from tests.unit.broker.handlers.conftest import MetadataBroker, ServeMetadata
+
+
+Change = tuple[str, Operation, str | None]
+
+
+def resource(kind: int, name: str, *changes: Change) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes
+        ],
+    )
+
+
+async def alter(
+    broker: MetadataBroker, *resources: AlterConfigsResource, validate_only: bool = False
+) -> list[tuple[int, str | None]]:
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    response = await incremental_alter_configs.handle(broker.request(1), request)
+    assert [(each.resource_type, each.resource_name) for each in response.responses] == [
+        (each.resource_type, each.resource_name) for each in resources
+    ]
+    return [(each.error_code, each.error_message) for each in response.responses]
+
+
+@in_loop
+async def test_settings_are_set_and_unset(serve_metadata: ServeMetadata) -> None:
+    """What is not named stays."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
+        wish = resource(
+            ResourceType.topic, "t", ("segment.ms", Operation.set, "7"), ("cleanup.policy", Operation.append, "compact")
+        )
+        assert await alter(broker, wish) == [(0, None)]
+        configs = broker.metadata.image.config_overrides(ResourceType.topic, "t")
+        assert configs == {"retention.ms": "5", "segment.ms": "7", "cleanup.policy": "delete,compact"}
+        wish = resource(ResourceType.topic, "t", ("retention.ms", Operation.delete, None))
+        assert await alter(broker, wish) == [(0, None)]
+        assert "retention.ms" not in broker.metadata.image.config_overrides(ResourceType.topic, "t")
+
+
+@in_loop
+async def test_a_trial_changes_nothing(serve_metadata: ServeMetadata) -> None:
+    """validate_only answers as the real thing would."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        wishes = (
+            resource(ResourceType.broker, "", ("max.connections", Operation.set, "5")),
+            resource(ResourceType.broker, "1", ("max.connections", Operation.set, "-5")),
+        )
+        codes = [code for code, _ in await alter(broker, *wishes, validate_only=True)]
+        assert codes == [ErrorCode.none, ErrorCode.invalid_request]
+        assert broker.metadata.image.configs == {}
+
+
+@in_loop
+async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMetadata) -> None:
+    """The bad one doesn't hold up the good one."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        results = await alter(
+            broker,
+            resource(ResourceType.topic, "absent", ("retention.ms", Operation.set, "5")),
+            resource(ResourceType.group, "g", ("consumer.session.timeout.ms", Operation.set, "50000")),
+        )
+        assert results == [(ErrorCode.unknown_topic_or_partition, "The topic 'absent' does not exist."), (0, None)]
+        overrides = broker.metadata.image.config_overrides(ResourceType.group, "g")
+        assert overrides == {"consumer.session.timeout.ms": "50000"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "code", "message"),
+    [
+        (
+            resource(ResourceType.topic, "t", ("a", Operation.set, "1"), ("a", Operation.set, "2")),
+            ErrorCode.invalid_request,
+            "Error due to duplicate config keys",
+        ),
+        (
+            resource(ResourceType.topic, "t", ("retention.ms", Operation.set, None)),
+            ErrorCode.invalid_request,
+            "Null value not supported for : retention.ms",
+        ),
+        (
+            resource(ResourceType.topic, "t", ("retention", Operation.set, "1")),
+            ErrorCode.invalid_config,
+            "Unknown topic config name: retention",
+        ),
+        (
+            resource(ResourceType.topic, "", ("retention.ms", Operation.set, "1")),
+            ErrorCode.invalid_request,
+            "Default topic resources are not allowed.",
+        ),
+        (
+            resource(ResourceType.topic, "a/b", ("retention.ms", Operation.set, "1")),
+            ErrorCode.invalid_topic_exception,
+            "Topic name is invalid: 'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'",
+        ),
+        (
+            resource(ResourceType.broker, "2", ("max.connections", Operation.set, "1")),
+            ErrorCode.invalid_request,
+            "Unexpected broker id, expected 1, but received 2",
+        ),
+        (
+            resource(ResourceType.broker, "one", ("max.connections", Operation.set, "1")),
+            ErrorCode.invalid_request,
+            "Node id must be an integer, but it is: one",
+        ),
+        (
+            resource(ResourceType.broker, "1", ("num.partitions", Operation.set, "2")),
+            ErrorCode.invalid_request,
+            "Cannot update these configs dynamically: [num.partitions]",
+        ),
+        (
+            resource(ResourceType.broker_logger, "1", ("root", Operation.set, "DEBUG")),
+            ErrorCode.invalid_request,
+            "Log levels are not set by request.",
+        ),
+        (
+            resource(ResourceType.group, "", ("consumer.session.timeout.ms", Operation.set, "1")),
+            ErrorCode.invalid_request,
+            "Default group resources are not allowed.",
+        ),
+        (
+            resource(ResourceType.client_metrics, "", ("interval.ms", Operation.set, "1000")),
+            ErrorCode.invalid_request,
+            "Subscription name can't be empty",
+        ),
+        (
+            resource(3, "x", ("a", Operation.set, "1")),
+            ErrorCode.invalid_request,
+            "Unknown resource type 3",
+        ),
+    ],
+)
+@in_loop
+async def test_what_can_not_be_is_refused_in_kafkas_words(
+    serve_metadata: ServeMetadata, wish: AlterConfigsResource, code: ErrorCode, message: str
+) -> None:
+    """Codes and messages are those of Kafka's ConfigAdminManager and controller."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await broker.metadata.create_topics([NewTopic("t", partitions=1)])
+        assert await alter(broker, wish) == [(code, message)]
+
+
+@in_loop
+async def test_a_resource_that_is_named_twice_is_not_changed(serve_metadata: ServeMetadata) -> None:
+    """Neither of the two wishes is the one that is meant."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        wish = resource(ResourceType.broker, "", ("max.connections", Operation.set, "5"))
+        refusal = (ErrorCode.invalid_request, "Each resource must appear at most once.")
+        assert await alter(broker, wish, wish) == [refusal, refusal]
+        assert broker.metadata.image.configs == {}
+
+
+@in_loop
+async def test_two_appends_at_once_both_stay(serve_metadata: ServeMetadata) -> None:
+    """The second is decided on what the first made."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await broker.metadata.create_topics([NewTopic("t", partitions=1)])
+        key = "leader.replication.throttled.replicas"
+        wishes = [resource(ResourceType.topic, "t", (key, Operation.append, f"{index}:1")) for index in range(3)]
+        await asyncio.gather(*(alter(broker, wish) for wish in wishes))
+        value = broker.metadata.image.config_overrides(ResourceType.topic, "t")[key]
+        assert sorted(value.split(",")) == ["0:1", "1:1", "2:1"]
+
+
+@in_loop
+async def test_what_has_no_effect_is_said_once(serve_metadata: ServeMetadata, caplog: pytest.LogCaptureFixture) -> None:
+    """When it is set, and not when it is unset."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        with caplog.at_level(logging.WARNING):
+            wish = (("log.cleaner.threads", Operation.set, "2"), ("max.connections", Operation.set, "2"))
+            await alter(broker, resource(ResourceType.broker, "1", *wish))
+            await alter(broker, resource(ResourceType.broker, "1", ("log.cleaner.threads", Operation.delete, None)))
+        assert [record.getMessage() for record in caplog.records] == [
+            "These keys were set on broker '1' and have no effect: log.cleaner.threads"
+        ]

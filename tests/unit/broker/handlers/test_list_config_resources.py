@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.event_loop import in_loop
+
+from klamm.broker.handlers import list_config_resources
+from klamm.config.broker import BrokerConfig
+from klamm.metadata.image import ResourceType
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.list_config_resources_request import ListConfigResourcesRequest
+
+if TYPE_CHECKING:
+    from tests.unit.broker.handlers.conftest import MetadataBroker, ServeMetadata
+
+
+async def fill(broker: MetadataBroker) -> None:
+    await broker.metadata.create_topics([NewTopic("t", partitions=1)])
+    await broker.metadata.alter_configs(
+        {
+            (ResourceType.group, "g"): {"consumer.session.timeout.ms": "50000"},
+            (ResourceType.client_metrics, "s"): {"interval.ms": "1000"},
+        }
+    )
+
+
+@in_loop
+async def test_all_types_are_listed_when_none_is_named(serve_metadata: ServeMetadata) -> None:
+    """Brokers and topics that exist; groups and metrics subscriptions on which something is set."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await fill(broker)
+        response = list_config_resources.handle(broker.request(1), ListConfigResourcesRequest())
+        assert [(each.resource_type, each.resource_name) for each in response.config_resources] == [
+            (32, "g"),
+            (16, "s"),
+            (8, "1"),
+            (4, "1"),
+            (2, "t"),
+        ]
+
+
+@in_loop
+async def test_only_the_types_asked_for_are_listed(serve_metadata: ServeMetadata) -> None:
+    """KIP-1142."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await fill(broker)
+        request = ListConfigResourcesRequest(resource_types=[ResourceType.topic, ResourceType.group])
+        response = list_config_resources.handle(broker.request(1), request)
+        assert [each.resource_name for each in response.config_resources] == ["g", "t"]
+
+
+@in_loop
+async def test_version_0_knows_metrics_subscriptions_only(serve_metadata: ServeMetadata) -> None:
+    """It was ListClientMetricsResources."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        await fill(broker)
+        response = list_config_resources.handle(broker.request(0), ListConfigResourcesRequest())
+        assert [each.resource_name for each in response.config_resources] == ["s"]
+
+
+@in_loop
+async def test_an_unknown_type_is_refused(serve_metadata: ServeMetadata) -> None:
+    """UNSUPPORTED_VERSION: a later version may know it."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        with pytest.raises(KafkaError) as refusal:
+            list_config_resources.handle(broker.request(1), ListConfigResourcesRequest(resource_types=[64]))
+        assert refusal.value.code is ErrorCode.unsupported_version
