@@ -74,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._listener.admit(self):
             self._transport.abort()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]  # asyncio's stub wants bytearray; any writable buffer will do
+    def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: the loop's scratch buffer, or behind the part of a frame that is already here."""
         if self._partial is None:
             return self._listener.scratch
@@ -107,6 +107,11 @@ class Connection(asyncio.BufferedProtocol):
             self._pending.cancel()
             self._pending = None
         self._listener.forget(self)
+
+    def room_was_made(self) -> None:
+        """Goes on with the request that had to wait for memory."""
+        if self._transport is not None and self._pending is None and self._may_write:
+            self._consume_partial()
 
     # -- frames in
     # --------------------------------------------------------------------------------------------------------------
@@ -155,6 +160,12 @@ class Connection(asyncio.BufferedProtocol):
             if position or view.obj is not self._partial:
                 self._move_to_partial(view, position, end, capacity=left)
             return
+        if self._partial is None and not self._listener.has_room:
+            # Who holds the beginning of a request may finish it, or nobody ever would; who begins one waits.
+            self._move_to_partial(view, position, end, capacity=left)
+            self._set_reading(False)
+            self._listener.wait_for_room(self)
+            return
         if position or view.obj is not self._partial or self._partial_filled == self._partial_limit:
             self._move_to_partial(view, position, end, capacity=min(needed, max(SMALLEST_GROWTH, 4 * left)))
         self._set_reading(True)
@@ -165,10 +176,12 @@ class Connection(asyncio.BufferedProtocol):
         memoryview(buffer)[:left] = view[position:end]
         self._drop_partial()
         self._partial, self._partial_filled, self._partial_limit = buffer, left, capacity
+        self._listener.count_queued(capacity)
 
     def _drop_partial(self) -> None:
         if self._partial is not None:
             self._listener.buffers.give_back(self._partial)
+            self._listener.count_queued(-self._partial_limit)
             self._partial, self._partial_filled, self._partial_limit = None, 0, 0
 
     def _set_reading(self, wanted: bool) -> None:

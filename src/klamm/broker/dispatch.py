@@ -23,7 +23,7 @@ __all__ = ["ADVERTISED_VERSIONS", "Body", "Dispatcher", "PendingBody"]
 
 logger = logging.getLogger(__name__)
 
-Body: TypeAlias = "list[bytes | bytearray | memoryview]"
+Body: TypeAlias = "list[bytes | memoryview]"
 PendingBody: TypeAlias = "asyncio.Future[Body | None]"
 
 # What this broker serves, in the order of the API keys.

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import Final, TypeAlias
 
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch import FetchPartition, FetchRequest
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest
 from klamm.protocol.types import Millis, TopicId
 
 __all__ = ["CachedPartition", "FetchSession", "FetchSessionCache", "PartitionKey"]

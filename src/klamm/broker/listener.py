@@ -19,7 +19,6 @@ logger = logging.getLogger(__name__)
 
 SCRATCH_BYTES: Final = 256 * 1024
 WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
-BACKLOG: Final = 1024
 
 
 class Listener:
@@ -35,6 +34,8 @@ class Listener:
         maximum_frame_bytes: int,
         maximum_connections: int,
         maximum_connections_per_host: int,
+        maximum_queued_bytes: int,
+        backlog: int,
         maximum_idle_s: float,
     ) -> None:
         self._dispatcher = dispatcher
@@ -44,7 +45,11 @@ class Listener:
         self._maximum_frame_bytes = maximum_frame_bytes
         self._maximum_connections = maximum_connections
         self._maximum_connections_per_host = maximum_connections_per_host
+        self._maximum_queued_bytes = maximum_queued_bytes
+        self._backlog = backlog
         self._maximum_idle_s = maximum_idle_s
+        self._queued_bytes = 0
+        self._waiting_for_room: set[Connection] = set()
         self._connections: set[Connection] = set()
         self._connections_of: dict[str, int] = {}
         self._server: asyncio.Server | None = None
@@ -62,7 +67,7 @@ class Listener:
             lambda: Connection(self, self._dispatcher, self._maximum_frame_bytes),
             self._host or None,
             self._port,
-            backlog=BACKLOG,
+            backlog=self._backlog,
             start_serving=False,
         )
         self._port = self._server.sockets[0].getsockname()[1]
@@ -108,6 +113,7 @@ class Listener:
 
     def forget(self, connection: Connection) -> None:
         """Stops counting a connection that is closed."""
+        self._waiting_for_room.discard(connection)
         if connection not in self._connections or connection.info is None:
             return
         self._connections.discard(connection)
@@ -115,6 +121,23 @@ class Listener:
         self._connections_of[host] -= 1
         if not self._connections_of[host]:
             del self._connections_of[host]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether unfinished requests take less than `queued.max.request.bytes`; -1 sets no limit."""
+        return self._maximum_queued_bytes < 0 or self._queued_bytes < self._maximum_queued_bytes
+
+    def count_queued(self, difference_bytes: int) -> None:
+        """Counts what unfinished requests take; when there is room again, those who wait for it read on."""
+        self._queued_bytes += difference_bytes
+        if difference_bytes < 0 and self._waiting_for_room and self.has_room:
+            waiting, self._waiting_for_room = self._waiting_for_room, set()
+            for connection in waiting:
+                self.loop.call_soon(connection.room_was_made)
+
+    def wait_for_room(self, connection: Connection) -> None:
+        """Remembers a connection that has stopped reading until there is room."""
+        self._waiting_for_room.add(connection)
 
     def _schedule_reaper(self) -> None:
         self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self._close_idle)

@@ -14,7 +14,7 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, Partitio
 
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
-    from klamm.metadata.image import MetadataImage, TopicImage
+    from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
     from klamm.storage.log import AppendInfo, Log
     from klamm.storage.log_directory import LogDirectory
 
@@ -106,23 +106,28 @@ class Partition:
 class LedTopic:
     """The partitions of one topic, by index; None where this broker leads none of that index."""
 
-    __slots__ = ("is_internal", "name", "partitions", "topic_id")
+    __slots__ = ("failures", "is_internal", "name", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: TopicId, is_internal: bool) -> None:
         self.name = name
         self.topic_id = topic_id
         self.is_internal = is_internal
         self.partitions: list[Partition | None] = []
+        self.failures: dict[int, str] = {}
+        """Why a partition that should be led here has no log: a full disk, for example."""
 
     def get(self, index: int) -> Partition:
         """The partition of that index.
 
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER.
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or KAFKA_STORAGE_ERROR where its log
+        could not be made.
         """
         if not 0 <= index < len(self.partitions):
             raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.name} has no partition {index}")
         partition = self.partitions[index]
         if partition is None:
+            if index in self.failures:
+                raise KafkaError(ErrorCode.kafka_storage_error, self.failures[index])
             raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker does not lead {self.name}-{index}")
         return partition
 
@@ -186,6 +191,12 @@ class Partitions:
                 self._drop(name)
             self._lead(topic)
 
+    def retry_failures(self, image: MetadataImage) -> None:
+        """Tries again to make the logs that could not be made."""
+        for name, led in self.by_name.items():
+            if led.failures:
+                self._lead(image.topics[name])
+
     def reconfigure(self, image: MetadataImage) -> None:
         """Gives every log its configuration anew, after a change of the broker's defaults."""
         for name, led in self.by_name.items():
@@ -214,19 +225,29 @@ class Partitions:
                     partition.log.assign_leader_epoch(image.leader_epoch)
                     partition.interrupt_observers()
                 continue
-            topic_partition = TopicPartition(topic.name, image.index)
-            log = self._log_directory.get(topic_partition)
-            if log is None:
-                log = self._log_directory.create(topic_partition, topic.topic_id, config)
-            else:
-                log.update_config(config)
-            if not log.is_offline:
-                log.assign_leader_epoch(image.leader_epoch)
-                log.advance_high_watermark(log.log_end_offset)
+            try:
+                log = self._open_log(topic, image, config)
+            except (KafkaError, OSError) as error:
+                led.failures[image.index] = f"{topic.name}-{image.index} has no log: {error}"
+                logger.error("%s", led.failures[image.index])
+                continue
+            led.failures.pop(image.index, None)
             partition = Partition(topic.name, image.index, log, image.leader_epoch)
             led.partitions[image.index] = partition
             for observer in self._leadership_observers:
                 observer(partition, True)
+
+    def _open_log(self, topic: TopicImage, image: PartitionImage, config: TopicConfig) -> Log:
+        topic_partition = TopicPartition(topic.name, image.index)
+        log = self._log_directory.get(topic_partition)
+        if log is None:
+            log = self._log_directory.create(topic_partition, topic.topic_id, config)
+        else:
+            log.update_config(config)
+        if not log.is_offline:
+            log.assign_leader_epoch(image.leader_epoch)
+            log.advance_high_watermark(log.log_end_offset)
+        return log
 
     def _drop(self, name: str) -> None:
         led = self.by_name.pop(name, None)

@@ -131,6 +131,8 @@ class BrokerServer:
                 maximum_frame_bytes=config.socket_request_max_bytes,
                 maximum_connections=config.max_connections,
                 maximum_connections_per_host=config.max_connections_per_ip,
+                maximum_queued_bytes=config.queued_max_request_bytes,
+                backlog=config.socket_listen_backlog_size,
                 maximum_idle_s=config.connections_max_idle_ms / 1000,
             )
             self._listeners.append(listener)
@@ -200,7 +202,9 @@ class BrokerServer:
 
     def _housekeep(self) -> None:
         assert self._log_directory is not None
+        assert self.context is not None
         self._log_directory.housekeep(self._clock())
+        self.context.partitions.retry_failures(self.context.metadata.image)
 
     def _checkpoint(self) -> None:
         assert self._log_directory is not None

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.broker.fetch_sessions import CachedPartition, FetchSession
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.fetch import (
+from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
+from klamm.protocol.fetch_messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
-    decode_fetch_request,
-    encode_fetch_response,
+    FetchTopicResponse,
 )
-from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
+from klamm.protocol.types import TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -169,8 +169,7 @@ class _Fetch:
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- reading -----------------------------------------------------------------------------------------------------
-    # -----------------
+    # -- reading
 
     def _find(self, cached: CachedPartition) -> Partition | None:
         led = self._led_topic(cached)
@@ -198,7 +197,7 @@ class _Fetch:
             except KafkaError as error:
                 response = _error(cached.request, self._code_for_client(error.code))
                 is_final = True
-            size_bytes = len(response.records)
+            size_bytes = _size_of(response)
             read_bytes += size_bytes
             left_bytes -= size_bytes
             responses.append((cached, response))
@@ -243,18 +242,18 @@ class _Fetch:
             return ErrorCode.not_leader_or_follower
         return code
 
-    # -- answering ---------------------------------------------------------------------------------------------------
-    # -----------------
+    # -- answering
 
     def _answer(self, responses: Sequence[tuple[CachedPartition, FetchPartitionResponse]]) -> Body:
         version = self._context.api_version
         session = self._session
         if session is not None and session.epoch != self._session_epoch:
             return encode_fetch_response(version, ErrorCode.invalid_fetch_session_epoch, session.session_id, [])
-        topics: list[tuple[str | None, TopicId | None, list[FetchPartitionResponse]]] = []
+        topics: list[FetchTopicResponse] = []
+        partitions: list[FetchPartitionResponse] = []
         last_name: str | TopicId | None = None
         for cached, response in responses:
-            has_records = len(response.records) > 0
+            has_records = _size_of(response) > 0
             must_respond = cached.must_respond(
                 response.error_code, response.high_watermark, response.log_start_offset, has_records
             )
@@ -266,11 +265,20 @@ class _Fetch:
             name = cached.key[0]
             if name != last_name or not topics:
                 last_name = name
-                topics.append((name, ZERO_TOPIC_ID, []) if isinstance(name, str) else (None, TopicId(name), []))
-            topics[-1][2].append(response)
+                partitions = []
+                if isinstance(name, str):
+                    topics.append(FetchTopicResponse(name, None, partitions))
+                else:
+                    topics.append(FetchTopicResponse(None, TopicId(name), partitions))
+            partitions.append(response)
         return encode_fetch_response(
             version, 0, session.session_id if session is not None else INVALID_SESSION_ID, topics
         )
+
+
+def _size_of(response: FetchPartitionResponse) -> int:
+    records = response.records
+    return len(records) if isinstance(records, bytes | memoryview) else 0
 
 
 def _error(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
