@@ -6,7 +6,7 @@ Version notes: 4 brought batches of magic 2 and the isolation level, 9 the leade
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple
 
 from klamm.client.cluster import Cluster, error_code
@@ -130,7 +130,7 @@ def receive_fetch(cluster: Cluster, connection: Connection, pending: Pending) ->
 
 def stream_batches(
     cluster: Cluster, topic_partition: TopicPartition, start_offset: Offset, end_offset: Offset
-) -> Iterator[FetchedBatches]:
+) -> Generator[FetchedBatches, None, None]:
     """The batches that hold the offsets in [start_offset, end_offset), all of them, as they come.
 
     The request for what follows is under way before a part is handed out, so that the broker works while the caller

@@ -1,0 +1,162 @@
+"""A connection negotiates versions, keeps answers apart, and ends with an error that names the peer."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import socket
+import threading
+
+import pytest
+from tests.support.scripted_broker import ScriptedBroker
+
+from klamm.client.config import ClientConfig
+from klamm.client.connection import Connection
+from klamm.client.errors import ConnectionFailed, RequestTimedOut, UnsupportedByBroker
+from klamm.protocol.codec import encode
+from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
+from klamm.protocol.schema.api_versions_response import ApiVersionsResponse
+from klamm.protocol.schema.list_offsets_request import ListOffsetsRequest
+from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.schema.metadata_response import MetadataResponse
+
+
+def metadata_of(name: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+
+
+def test_the_highest_version_of_both_sides_is_used(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """The broker's range ends below ours."""
+    broker.versions[3] = (0, 9)
+    connection = Connection(broker.address, config)
+
+    connection.request(metadata_of("t"), MetadataResponse)
+    connection.close()
+
+    assert broker.seen[-1] == (3, 9)
+
+
+def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(
+    broker: ScriptedBroker, config: ClientConfig
+) -> None:
+    """It refuses in version 0 and names its range, which is used then (KIP-511)."""
+    broker.versions[18] = (0, 2)
+
+    def refuse(_: object) -> bytes:
+        answer = broker.api_versions()
+        answer.error_code = 35
+        return encode(answer, 0)
+
+    broker.on(ApiVersionsRequest, refuse, lambda _: broker.api_versions())
+
+    Connection(broker.address, config).close()
+
+    assert broker.seen == [(18, 4), (18, 2)]
+
+
+def test_no_version_in_common_is_an_error_that_names_both_ranges(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """And so is an API that the broker does not have."""
+    broker.versions[3] = (14, 20)
+    del broker.versions[2]
+    connection = Connection(broker.address, config)
+
+    with pytest.raises(UnsupportedByBroker, match=r"versions 14 to 20.*0 to 13"):
+        connection.request(metadata_of("t"), MetadataResponse)
+    with pytest.raises(UnsupportedByBroker, match="does not offer ListOffsets"):
+        connection.request(ListOffsetsRequest(), ListOffsetsResponse)
+    connection.close()
+
+
+def test_answers_can_be_taken_in_any_order(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """Requests are pipelined; an abandoned one takes nothing from the others."""
+    connection = Connection(broker.address, config)
+    first, second, third = (connection.send(metadata_of(name)) for name in "abc")
+    connection.abandon(second)
+
+    assert connection.receive(third, MetadataResponse).topics[0].name == "c"
+    assert connection.receive(first, MetadataResponse).topics[0].name == "a"
+    connection.close()
+
+
+def test_nobody_there(config: ClientConfig) -> None:
+    """The address is named, and what to look at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+
+    with pytest.raises(ConnectionFailed, match=f"{address[1]}.*Is a broker running there"):
+        Connection(address, config)
+
+
+def test_a_broker_that_hangs_up(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """The connection is closed, and stays so."""
+    broker.on(MetadataRequest, lambda _: None)
+    connection = Connection(broker.address, config)
+
+    with pytest.raises(ConnectionFailed, match=r"hung up|broke"):
+        connection.request(metadata_of("t"), MetadataResponse)
+    assert connection.is_closed
+    with pytest.raises(ConnectionFailed, match="is closed"):
+        connection.send(metadata_of("t"))
+
+
+def test_a_broker_that_does_not_answer(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """`request.timeout.ms` is the patience."""
+    release = threading.Event()
+
+    def wait(_: object) -> None:
+        release.wait(10)
+
+    broker.on(MetadataRequest, wait)
+    connection = Connection(broker.address, dataclasses.replace(config, request_timeout_ms=50))
+
+    with pytest.raises(RequestTimedOut, match=r"request\.timeout\.ms=50"):
+        connection.request(metadata_of("t"), MetadataResponse)
+    assert connection.is_closed
+    release.set()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x15\x03\x03\x00\x02\x02\x46\x00\x00",
+        b"\x00\x00\x00\x08\x7f\x00\x00\x00aaaa",
+    ],
+)
+def test_a_peer_that_is_no_kafka_broker(config: ClientConfig, reply: bytes) -> None:
+    """A web server, a TLS listener, another correlation id: no memory is taken for the length that they seem to
+    name."""
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(reply)
+            with contextlib.suppress(ConnectionResetError):
+                connection.recv(1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with pytest.raises(ConnectionFailed, match="does not answer like a Kafka broker"):
+            Connection(listener.getsockname(), config)
+        thread.join()
+
+
+def test_an_answer_that_cannot_be_read(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """The connection is closed: what follows in the stream can't be trusted."""
+    broker.on(MetadataRequest, lambda _: b"\x00\x00")
+    connection = Connection(broker.address, config)
+
+    with pytest.raises(ConnectionFailed, match="malformed MetadataResponse"):
+        connection.request(metadata_of("t"), MetadataResponse)
+    assert connection.is_closed
+
+
+def test_a_refusal_of_the_handshake(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """An error in ApiVersions other than the version's."""
+    broker.on(ApiVersionsRequest, lambda _: ApiVersionsResponse(error_code=42))
+
+    with pytest.raises(ConnectionFailed, match="error code 42"):
+        Connection(broker.address, config)
