@@ -1,0 +1,121 @@
+"""A task's record batches: the right rows, of a size that suits Spark, over connections that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from klamm.client.config import ClientConfig
+from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
+from klamm.client.fetch import FetchedBatches
+from klamm.client.list_offsets import EARLIEST, ListedOffset
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.records import encode_batch
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
+from klamm.spark.source import partition_reader
+from klamm.spark.source.errors import DataLoss, LossPolicy
+from klamm.spark.source.partition_reader import read_range, shared_cluster
+from klamm.spark.source.planner import OffsetRange
+from klamm.spark.source.schema import arrow_schema
+
+CONFIG = ClientConfig((("127.0.0.1", 1),))
+ZERO = TopicPartition("t", PartitionIndex(0))
+
+
+class FakeLog:
+    """A partition's batches, in place of the client."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *batches: bytes, start: int = 0) -> None:
+        self.batches = [
+            (header, memoryview(batch)) for batch in batches for _, header in iterate_batches(memoryview(batch))
+        ]
+        self.start = start
+        self.failure: Exception | None = None
+        monkeypatch.setattr(partition_reader, "stream_batches", self.stream)
+        monkeypatch.setattr(partition_reader, "list_offsets", self.list)
+
+    def stream(self, cluster: object, asked: TopicPartition, start: Offset, end: Offset) -> Iterator[FetchedBatches]:
+        if start < self.start:
+            raise OffsetOutOfRange(asked, start)
+        for header, data in self.batches:
+            if header.next_offset > start and header.base_offset < end:
+                yield FetchedBatches([(header, data)], (), header.next_offset)
+        if self.failure is not None:
+            raise self.failure
+
+    def list(self, cluster: object, wanted: dict[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
+        end = self.batches[-1][0].next_offset
+        return {
+            asked: ListedOffset(Offset(self.start) if when == EARLIEST else end, Millis(-1), LeaderEpoch(0))
+            for asked, when in wanted.items()
+        }
+
+
+def batch(offset: int, count: int, size: int = 1) -> bytes:
+    return encode_batch([(index, None, b"v" * size, ()) for index in range(count)], base_offset=offset)
+
+
+def read(start: int, end: int, *, fail: bool = True) -> list[pa.RecordBatch]:
+    offsets = OffsetRange(ZERO, Offset(start), Offset(end))
+    return list(read_range(CONFIG, offsets, LossPolicy(fail=fail), include_headers=False))
+
+
+def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
+    return [offset for one in batches for offset in one.column("offset").to_pylist()]
+
+
+def test_all_columns_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topic and partition are the same in every row."""
+    FakeLog(monkeypatch, batch(0, 3))
+
+    (rows,) = read(1, 3)
+
+    assert rows.schema.equals(arrow_schema(include_headers=False))
+    assert rows.column("topic").to_pylist() == ["t", "t"]
+    assert rows.column("partition").to_pylist() == [0, 0]
+    assert [stamp.timestamp() for stamp in rows.column("timestamp").to_pylist()] == [0.001, 0.002]
+
+
+def test_small_batches_are_gathered_and_large_ones_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between 10,000 and 50,000 rows, whatever the producer's batches were."""
+    FakeLog(monkeypatch, *(batch(offset, 1000) for offset in range(0, 45_000, 1000)), batch(45_000, 120_000))
+
+    batches = read(0, 165_000)
+
+    assert [len(one) for one in batches] == [20_000, 20_000, 50_000, 50_000, 25_000]
+    assert offsets_in(batches) == list(range(165_000))
+
+
+def test_large_records_fill_a_batch_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by bytes, not by rows alone."""
+    FakeLog(monkeypatch, *(batch(offset, 1, 5_000_000) for offset in range(4)))
+
+    assert [len(one) for one in read(0, 4)] == [2, 2]
+
+
+def test_a_start_that_is_gone_fails_or_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log may begin within a batch; what lies before is not brought back."""
+    FakeLog(monkeypatch, batch(0, 10), start=4)
+
+    with pytest.raises(DataLoss, match=r"range \[2, 10\) for partition t-0: the log has \[4, 10\)"):
+        read(2, 10)
+    assert offsets_in(read(2, 10, fail=False)) == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("failure", [LogEndsEarly("it ends early"), PartitionMissing("it is gone")])
+def test_an_end_that_never_comes_fails_or_is_let_go(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    """What was read is kept."""
+    log = FakeLog(monkeypatch, batch(0, 5))
+    log.failure = failure
+
+    with pytest.raises(DataLoss, match=str(failure)):
+        read(0, 10)
+    assert offsets_in(read(0, 10, fail=False)) == [0, 1, 2, 3, 4]
+
+
+def test_clients_are_shared_within_a_process() -> None:
+    """By their settings."""
+    assert shared_cluster(CONFIG) is shared_cluster(ClientConfig((("127.0.0.1", 1),)))
+    assert shared_cluster(CONFIG) is not shared_cluster(ClientConfig((("127.0.0.1", 2),)))
