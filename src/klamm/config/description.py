@@ -145,7 +145,8 @@ def _broker_entries(
                 key is None or not key.is_dynamic,
                 synonyms,
                 _UNKNOWN_TYPE if key is None else _TYPE_IDS[key.type],
-                None if key is None else key.documentation,
+                # Kafka has the words for these in its documentation only.
+                None if key is None or key.is_dynamic_only else key.documentation,
             )
         )
     return entries

@@ -6,7 +6,7 @@ before what it was started with, and that before the defaults.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -93,7 +93,7 @@ class BrokerLayers:
             (self.broker, ConfigSource.dynamic_broker),
             (self.cluster, ConfigSource.dynamic_default_broker),
             (self._static(), ConfigSource.static_broker),
-            ({other: keys[other].default for other in names if other in keys}, ConfigSource.default),
+            (_defaults(names), ConfigSource.default),
         ):
             for other in names:
                 text = layer.get(other)
@@ -110,6 +110,12 @@ class BrokerLayers:
         elif "broker.id" in static:
             static["node.id"] = static["broker.id"]
         return static
+
+
+def _defaults(names: Iterable[str]) -> dict[str, str | None]:
+    """The defaults that Kafka lists: those of keys that its file can hold."""
+    keys = broker_keys()
+    return {name: keys[name].default for name in names if name in keys and not keys[name].is_dynamic_only}
 
 
 def apply_dynamic(config: BrokerConfig, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:

@@ -97,7 +97,9 @@ def test_what_is_set_and_not_known_is_listed_without_its_value() -> None:
     entries = by_name(describe_broker(layers))
     assert (entries["my.key"].value, entries["my.key"].is_sensitive, entries["my.key"].type_id) == (None, True, 0)
     assert entries["log.initial.task.delay.ms"].value == "5"
-    assert entries["leader.replication.throttled.rate"].value == "7"
+    throttled = entries["leader.replication.throttled.rate"]
+    assert (throttled.value, throttled.documentation) == ("7", None)
+    assert throttled.synonyms == [Synonym(throttled.name, "7", ConfigSource.dynamic_broker)]
 
 
 def test_the_clusters_default_tells_what_was_set_there_only() -> None:

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
+# What Kafka says of any INVALID_REQUEST that it has no words for.
+_MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Each resource by itself; one that can't be described gets its error, with words as Kafka's `ConfigHelper`.
@@ -41,8 +47,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
     """
     for resource in request.resources:
         if resource.resource_type not in _DESCRIBE:
-            reason = f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
-            raise KafkaError(ErrorCode.invalid_request, reason)
+            raise KafkaError(ErrorCode.invalid_request, _MALFORMED)
     return DescribeConfigsResponse(results=[_result(context.broker, request, each) for each in request.resources])
 
 
