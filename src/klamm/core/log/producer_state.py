@@ -1,0 +1,231 @@
+"""What a log remembers of the producers that write to it: epochs, sequences, the last five batches (KIP-98).
+
+From this a retry is answered with the offsets of the batch that was already written, a gap is refused, and a producer
+that was replaced is fenced.
+
+Source: `storage/internals/log/ProducerAppendInfo.java`, `ProducerStateEntry.java`, `ProducerStateManager.java` of
+Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset, ProducerEpoch, ProducerId
+
+__all__ = ["BATCHES_TO_RETAIN", "ProducerEntry", "ProducerSnapshotEntry", "ProducerState", "WrittenBatch"]
+
+BATCHES_TO_RETAIN: Final = 5
+"""A client may have this many requests in flight, so a retry is of one of the last five batches."""
+
+_MAXIMUM_SEQUENCE: Final = 0x7FFF_FFFF
+_NONE: Final = -1
+
+
+class WrittenBatch(NamedTuple):
+    """A batch that is in the log."""
+
+    last_sequence: int
+    last_offset: Offset
+    offset_delta: int
+    timestamp: Millis
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of the first record; sequences wrap at 2**31 - 1."""
+        return increment_sequence(self.last_sequence, -self.offset_delta)
+
+    @property
+    def first_offset(self) -> Offset:
+        """Offset of the first record."""
+        return Offset(self.last_offset - self.offset_delta)
+
+
+class ProducerSnapshotEntry(NamedTuple):
+    """One producer as a snapshot file holds it; -1 stands for none. Of the five batches it has the last."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+    last_sequence: int
+    last_offset: Offset
+    offset_delta: int
+    timestamp: Millis
+    coordinator_epoch: int
+    current_transaction_first_offset: Offset
+
+
+class ProducerEntry:
+    """One producer's last batches, oldest first."""
+
+    __slots__ = ("batches", "coordinator_epoch", "current_transaction_first_offset", "epoch", "last_timestamp")
+
+    def __init__(self, epoch: ProducerEpoch = NO_PRODUCER_EPOCH) -> None:
+        self.epoch = epoch
+        self.batches: list[WrittenBatch] = []
+        self.last_timestamp: Millis = NO_TIMESTAMP
+        self.coordinator_epoch = _NONE
+        self.current_transaction_first_offset = Offset(_NONE)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record written under the current epoch, -1 if there is none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def add(self, header: BatchHeader, base_offset: Offset) -> None:
+        """Remembers a batch that was written at `base_offset`."""
+        if header.producer_epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = header.producer_epoch
+        delta = header.last_offset_delta
+        batches = self.batches
+        if len(batches) == BATCHES_TO_RETAIN:
+            del batches[0]
+        batches.append(
+            WrittenBatch(
+                (header.base_sequence + delta) & _MAXIMUM_SEQUENCE if header.base_sequence >= 0 else NO_SEQUENCE,
+                Offset(base_offset + delta),
+                delta,
+                header.max_timestamp,
+            )
+        )
+        self.last_timestamp = header.max_timestamp
+
+
+class ProducerState:
+    """The producers of one log. `end_offset` is the first offset that it knows nothing of."""
+
+    __slots__ = ("_expiration_ms", "_producers", "end_offset")
+
+    def __init__(self, expiration_ms: int, end_offset: Offset = Offset(0)) -> None:  # noqa: B008 - a NewType of int
+        self._expiration_ms = expiration_ms
+        self._producers: dict[int, ProducerEntry] = {}
+        self.end_offset = end_offset
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[tuple[ProducerId, ProducerEntry]]:
+        for producer_id, entry in self._producers.items():
+            yield ProducerId(producer_id), entry
+
+    def get(self, producer_id: ProducerId) -> ProducerEntry | None:
+        """What is known of a producer."""
+        return self._producers.get(producer_id)
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """Whether a client's batch may be written: None if so, the batch it repeats if it is a retry of one of the
+        last five.
+
+        A producer that is not known may begin anywhere: its records may have been deleted, or it idled past
+        `producer.id.expiration.ms` (KIP-360). So Kafka 4 has no use for UNKNOWN_PRODUCER_ID here.
+        Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an epoch that is over, OUT_OF_ORDER_SEQUENCE_NUMBER for a gap,
+        for a repetition that is not whole, and for a new epoch that doesn't begin at 0.
+        """
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            return None
+        sequence = header.base_sequence
+        if header.producer_epoch == entry.epoch:
+            batches = entry.batches
+            # Known without a batch of this epoch: Kafka counts from -1, so the sequence must begin at 0.
+            last_sequence = batches[-1].last_sequence if batches else NO_SEQUENCE
+            if sequence == last_sequence + 1 or (sequence == 0 and last_sequence == _MAXIMUM_SEQUENCE):
+                return None
+            last = header.last_sequence
+            for batch in batches:
+                if batch.last_sequence == last and batch.first_sequence == sequence:
+                    return batch
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"out of order sequence number for producer {header.producer_id}: {sequence} (incoming), "
+                f"{last_sequence} (current end sequence number)",
+            )
+        if header.producer_epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.invalid_producer_epoch,
+                f"epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last "
+                f"seen epoch {entry.epoch}",
+            )
+        if sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"invalid sequence number for new epoch of producer {header.producer_id}: {header.producer_epoch} "
+                f"(request epoch), {sequence} (sequence number), {entry.epoch} (current producer epoch)",
+            )
+        return None
+
+    def record(self, header: BatchHeader, base_offset: Offset) -> None:
+        """Remembers a batch that stands in the log at `base_offset`; only for batches that have a producer id.
+
+        Nothing is checked: what is in the log was checked by the leader that wrote it.
+        """
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            entry = self._producers[header.producer_id] = ProducerEntry()
+        if header.is_control:
+            self._end_transaction(entry, header)
+        else:
+            entry.add(header, base_offset)
+            if header.is_transactional and entry.current_transaction_first_offset < 0:
+                entry.current_transaction_first_offset = base_offset
+
+    @staticmethod
+    def _end_transaction(entry: ProducerEntry, header: BatchHeader) -> None:
+        if header.producer_epoch != entry.epoch:
+            entry.batches.clear()
+            entry.epoch = header.producer_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.current_transaction_first_offset = Offset(_NONE)
+
+    def expire(self, now_ms: Millis) -> int:
+        """Forgets producers that have not written for `producer.id.expiration.ms`; how many."""
+        expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: Millis) -> bool:
+        return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
+
+    def snapshot(self) -> list[ProducerSnapshotEntry]:
+        """What a snapshot file at `end_offset` holds."""
+        entries = []
+        for producer_id, entry in self._producers.items():
+            last = entry.batches[-1] if entry.batches else None
+            entries.append(
+                ProducerSnapshotEntry(
+                    ProducerId(producer_id),
+                    entry.epoch,
+                    last.last_sequence if last else NO_SEQUENCE,
+                    last.last_offset if last else Offset(_NONE),
+                    last.offset_delta if last else 0,
+                    entry.last_timestamp,
+                    entry.coordinator_epoch,
+                    entry.current_transaction_first_offset,
+                )
+            )
+        return entries
+
+    def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: Offset, now_ms: Millis) -> None:
+        """Starts anew from a snapshot taken at `end_offset`, without those who expired meanwhile."""
+        self._producers.clear()
+        for entry in entries:
+            producer = ProducerEntry(entry.epoch)
+            producer.last_timestamp = entry.timestamp
+            producer.coordinator_epoch = entry.coordinator_epoch
+            producer.current_transaction_first_offset = entry.current_transaction_first_offset
+            if entry.last_offset >= 0:
+                producer.batches.append(
+                    WrittenBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+                )
+            if not self._is_expired(producer, now_ms):
+                self._producers[entry.producer_id] = producer
+        self.end_offset = end_offset
+
+    def clear(self, end_offset: Offset) -> None:
+        """Forgets everybody."""
+        self._producers.clear()
+        self.end_offset = end_offset

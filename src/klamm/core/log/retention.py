@@ -1,0 +1,90 @@
+"""Which segments of a log may go: below the log start offset, too much in size, too old.
+
+Source: `UnifiedLog.deleteOldSegments` and the conditions it names, of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from klamm.protocol.types import Millis, Offset
+
+if TYPE_CHECKING:
+    from klamm.config.topic import TopicConfig
+
+__all__ = ["DeletionPlan", "SegmentFacts", "plan_deletion"]
+
+
+class SegmentFacts(NamedTuple):
+    """What retention needs to know of a segment.
+
+    `end_offset` is the base offset of the next segment, or the log end offset. `largest_timestamp` is that of the
+    records, or the time the file was last written if they have none.
+    """
+
+    end_offset: Offset
+    size_bytes: int
+    largest_timestamp: Millis
+
+
+class DeletionPlan(NamedTuple):
+    """How many segments go, from the oldest on, and why."""
+
+    segment_count: int
+    reason: str
+
+
+def plan_deletion(
+    segments: Sequence[SegmentFacts],
+    config: TopicConfig,
+    *,
+    log_start_offset: Offset,
+    high_watermark: Offset,
+    now_ms: Millis,
+) -> DeletionPlan:
+    """The segments to delete now, `segments` being all of the log, oldest first; the last is the active one.
+
+    Nothing at or above the high watermark goes, and never an active segment that is empty. Without `delete` in
+    `cleanup.policy` only what lies below the log start offset goes.
+    """
+    reasons = []
+
+    def extend(start: int, reason: str, condition: Callable[[int], bool]) -> int:
+        end = start
+        while end < len(segments):
+            segment = segments[end]
+            is_last = end == len(segments) - 1
+            if segment.end_offset > high_watermark or not condition(end) or (is_last and segment.size_bytes == 0):
+                break
+            end += 1
+        if end > start:
+            reasons.append(reason)
+        return end
+
+    last = len(segments) - 1
+    count = extend(
+        0,
+        f"below the log start offset {log_start_offset}",
+        lambda index: index != last and segments[index].end_offset <= log_start_offset,
+    )
+    if not config.delete:
+        return DeletionPlan(count, ", ".join(reasons))
+
+    if config.retention_bytes >= 0:
+        excess = sum(segment.size_bytes for segment in segments[count:]) - config.retention_bytes
+
+        def too_much(index: int) -> bool:
+            nonlocal excess
+            excess -= segments[index].size_bytes
+            return excess >= 0
+
+        count = extend(count, f"retention.bytes={config.retention_bytes}", too_much)
+
+    if config.retention_ms >= 0:
+        count = extend(
+            count,
+            f"retention.ms={config.retention_ms}",
+            lambda index: now_ms - segments[index].largest_timestamp > config.retention_ms,
+        )
+    return DeletionPlan(count, ", ".join(reasons))

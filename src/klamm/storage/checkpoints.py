@@ -1,0 +1,142 @@
+"""The small text files of a data directory: offset checkpoints, leader epochs, topic ids, the mark of a clean stop.
+
+An offset checkpoint is a line with the version 0, a line with the number of entries, and for each a line
+`topic partition offset`; a leader epoch checkpoint has lines `epoch start-offset`.
+
+Source: `storage/internals/checkpoint/` and `server/common/CheckpointFile.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from klamm.core.log.leader_epoch import EpochEntry
+from klamm.protocol.types import ZERO_TOPIC_ID, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.storage.atomic_file import write_atomically
+
+__all__ = [
+    "CLEAN_SHUTDOWN_FILE",
+    "LEADER_EPOCH_FILE",
+    "LOG_START_OFFSET_FILE",
+    "MalformedCheckpoint",
+    "PARTITION_METADATA_FILE",
+    "RECOVERY_POINT_FILE",
+    "REPLICATION_OFFSET_FILE",
+    "encode_leader_epochs",
+    "encode_offsets",
+    "read_leader_epochs",
+    "read_offsets",
+    "read_topic_id",
+    "take_clean_shutdown_mark",
+    "write_clean_shutdown_mark",
+    "write_topic_id",
+]
+
+RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_FILE: Final = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_FILE: Final = "replication-offset-checkpoint"
+LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE: Final = "partition.metadata"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+
+_VERSION: Final = 0
+
+
+class MalformedCheckpoint(Exception):
+    """The file is not what it should be; the text names the file."""
+
+
+def _encode(lines: list[str]) -> bytes:
+    return "\n".join([str(_VERSION), str(len(lines)), *lines, ""]).encode()
+
+
+def _read(path: Path, fields: int) -> list[list[str]]:
+    """The entries' fields; none where there is no file, or an empty one, as in Kafka."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError as error:
+        raise MalformedCheckpoint(f"{path} is no text") from error
+    if not lines:
+        return []
+    if lines[0] != str(_VERSION):
+        raise MalformedCheckpoint(f"{path} has version {lines[0]!r}, only {_VERSION} is known")
+    entries = [line.split() for line in lines[2:]]
+    if len(lines) < 2 or lines[1] != str(len(entries)) or any(len(entry) != fields for entry in entries):
+        raise MalformedCheckpoint(f"{path} does not have the entries it says it has")
+    return entries
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """The content of an offset checkpoint."""
+    return _encode([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
+    """The offsets of a checkpoint. Raises `MalformedCheckpoint`, OSError."""
+    try:
+        return {
+            TopicPartition(topic, PartitionIndex(int(partition))): Offset(int(offset))
+            for topic, partition, offset in _read(path, 3)
+        }
+    except ValueError as error:
+        raise MalformedCheckpoint(f"{path} has an offset that is no number") from error
+
+
+def encode_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
+    """The content of a leader epoch checkpoint."""
+    return _encode([f"{epoch} {start_offset}" for epoch, start_offset in entries])
+
+
+def read_leader_epochs(path: Path) -> list[EpochEntry]:
+    """The epochs of a checkpoint. Raises `MalformedCheckpoint`, OSError."""
+    try:
+        return [EpochEntry(LeaderEpoch(int(epoch)), Offset(int(start))) for epoch, start in _read(path, 2)]
+    except ValueError as error:
+        raise MalformedCheckpoint(f"{path} has an epoch that is no number") from error
+
+
+def write_topic_id(directory: Path, topic_id: TopicId) -> None:
+    """Notes in a partition's folder which topic it is of. Raises OSError.
+
+    Not synced: the metadata store knows the id too.
+    """
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    write_atomically(directory / PARTITION_METADATA_FILE, f"version: {_VERSION}\ntopic_id: {text}".encode(), sync=False)
+
+
+def read_topic_id(directory: Path) -> TopicId:
+    """The topic id that is noted in a partition's folder, zero if none is there that can be read. Raises OSError."""
+    try:
+        content = (directory / PARTITION_METADATA_FILE).read_bytes()
+    except FileNotFoundError:
+        return ZERO_TOPIC_ID
+    try:
+        fields = dict(line.split(": ", 1) for line in content.decode("ascii").splitlines())
+        topic_id = base64.b64decode(fields["topic_id"].strip() + "==", altchars=b"-_", validate=True)
+    except (ValueError, KeyError):
+        return ZERO_TOPIC_ID
+    return TopicId(topic_id) if len(topic_id) == len(ZERO_TOPIC_ID) else ZERO_TOPIC_ID
+
+
+def write_clean_shutdown_mark(directory: Path, broker_epoch: int) -> None:
+    """Says that every log was closed in order, so that the next start need not look. Raises OSError."""
+    content = json.dumps({"version": _VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+    write_atomically(directory / CLEAN_SHUTDOWN_FILE, content)
+
+
+def take_clean_shutdown_mark(directory: Path) -> bool:
+    """Whether the last stop was clean. The mark is gone afterwards: what ends from now on without one was not.
+
+    Raises OSError.
+    """
+    try:
+        (directory / CLEAN_SHUTDOWN_FILE).unlink()
+    except FileNotFoundError:
+        return False
+    return True

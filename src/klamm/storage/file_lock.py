@@ -1,0 +1,49 @@
+"""One broker for one data directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from klamm.errors import KlammError
+
+__all__ = ["DataDirectoryInUse", "FileLock"]
+
+LOCK_FILE: Final = ".lock"
+
+
+class DataDirectoryInUse(KlammError):
+    """Another broker has the folder open."""
+
+
+class FileLock:
+    """Holds `.lock` in a folder until `release`, or until the process ends.
+
+    Two kinds of lock are taken: flock, which also keeps a second broker of the same process out, and the one that
+    Java's FileChannel takes, so that Apache Kafka and klamm keep each other out.
+    """
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, directory: Path) -> None:
+        """Takes the lock. Raises `DataDirectoryInUse`, OSError."""
+        self._descriptor: int | None = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.release()
+            if isinstance(error, BlockingIOError | PermissionError):
+                raise DataDirectoryInUse(
+                    f"the data directory {directory} is in use by another broker: stop that one first, or give this "
+                    f"one a folder of its own with --data-dir"
+                ) from error
+            raise
+
+    def release(self) -> None:
+        """Lets go; harmless the second time."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,86 @@
+"""Bringing a log to the disk: what has to be synced is gathered on the loop's thread and synced on any.
+
+Kafka's order: log, indexes and the producer snapshot of each segment, then the folder, and only then the recovery point
+moves. What is below the recovery point is never looked at again after a crash.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from klamm.storage.atomic_file import sync_file
+from klamm.storage.segment import Segment
+
+__all__ = ["Flush"]
+
+
+class Flush:
+    """One flush of a log up to an offset. `run` may be called on any thread, once.
+
+    It holds descriptors of its own, so segments may be closed or deleted meanwhile.
+    """
+
+    __slots__ = ("_before", "_descriptors", "_done", "_failed", "_files", "_folders")
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        *,
+        files: Sequence[Path],
+        folders: Sequence[Path],
+        before: Callable[[], None] | None,
+        done: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """`files` and `folders` are synced by their names; `before` is called ahead of the folders.
+
+        Raises OSError if a segment can't be opened.
+        """
+        self._files = files
+        self._folders = folders
+        self._before = before
+        self._done = done
+        self._failed = failed
+        self._descriptors: list[int] = []
+        try:
+            for segment in segments:
+                self._descriptors.append(os.dup(segment.descriptor))
+        except OSError:
+            self._close()
+            raise
+
+    def run(self) -> None:
+        """Syncs everything and tells the log how it went; raises nothing.
+
+        After a failed sync nobody knows what is on the disk, and a second one may report success for pages that were
+        dropped. So a failure is final.
+        """
+        try:
+            for descriptor in self._descriptors:
+                os.fdatasync(descriptor)
+            for path in self._files:
+                _sync_if_there(path)
+            if self._before is not None:
+                self._before()
+            for path in self._folders:
+                _sync_if_there(path)
+        except OSError as error:
+            self._failed(f"it can't be synced: {error}")
+            return
+        finally:
+            self._close()
+        self._done()
+
+    def _close(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+
+def _sync_if_there(path: Path) -> None:
+    """Syncs what may meanwhile have been deleted, or renamed to be deleted."""
+    with suppress(FileNotFoundError):
+        sync_file(path)

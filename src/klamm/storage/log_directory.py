@@ -1,0 +1,397 @@
+"""The data directory of a broker: the folders of its partitions, and what is kept beside them.
+
+Everything is called from one thread, the broker's loop, except `open` and `close`, which may run on another while
+nobody else uses the directory. Slow work (syncing rolled segments, writing checkpoints, removing files) goes to a
+thread of the directory's own, one thing after the other.
+
+Source: `storage/internals/log/LogManager.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.core.log.producer_state import ProducerState
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import ZERO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
+from klamm.storage.atomic_file import sync_directory, write_atomically
+from klamm.storage.checkpoints import (
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    REPLICATION_OFFSET_FILE,
+    MalformedCheckpoint,
+    encode_offsets,
+    read_offsets,
+    read_topic_id,
+    take_clean_shutdown_mark,
+    write_clean_shutdown_mark,
+    write_topic_id,
+)
+from klamm.storage.file_lock import DataDirectoryInUse, FileLock
+from klamm.storage.file_pool import FilePool, default_open_files
+from klamm.storage.log import Log, segment_settings
+from klamm.storage.log_files import (
+    DELETED_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    parse_directory_name,
+    retired_directory_name,
+)
+from klamm.storage.log_services import LogServices
+from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
+from klamm.storage.recovery import LoadedLog, LoadRequest, load_log
+from klamm.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from klamm.config.broker import BrokerConfig
+    from klamm.config.topic import TopicConfig
+
+__all__ = ["DataDirectoryInUse", "InconsistentDataDirectory", "LogDirectory"]
+
+logger = logging.getLogger(__name__)
+
+_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+_NO_BROKER_EPOCH: Final = -1
+
+
+class LogDirectory:
+    """A data directory and the logs in it.
+
+    `config` gives the number of recovery threads and `producer.id.expiration.ms`; `open_files` bounds the descriptors
+    that logs hold.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], Millis],
+        config: BrokerConfig | None = None,
+        open_files: int | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.path = path
+        self.logs: dict[TopicPartition, Log] = {}
+        self._clock = clock
+        self._recovery_threads = config.num_recovery_threads_per_data_dir if config is not None else 1
+        self._lock: FileLock | None = None
+        self._meta: MetaProperties | None = None
+        self._broker_epoch = _NO_BROKER_EPOCH
+        self._checkpointed: dict[str, bytes] = {}
+        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._removals: list[tuple[Millis, Path]] = []
+        self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
+        self._services = LogServices(
+            FilePool(open_files if open_files is not None else default_open_files()),
+            producer_id_expiration_ms=(
+                config.producer_id_expiration_ms if config is not None else _PRODUCER_ID_EXPIRATION_MS
+            ),
+            run_in_background=self._background.submit,
+            before_truncation=self._lower_recovery_point,
+            random=random if random is not None else Random(),
+        )
+
+    # -- who it belongs to ---------------------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Makes the folder if there is none, takes its lock and reads its `meta.properties`; `open` does it too.
+
+        Raises `DataDirectoryInUse`, `InconsistentDataDirectory`, OSError.
+        """
+        if self._lock is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self.path)
+            try:
+                self._meta = MetaProperties.read(self.path)
+            except BaseException:
+                self._unlock()
+                raise
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that the folder belongs to, None for a new one."""
+        return self._meta.cluster_id if self._meta is not None else None
+
+    @property
+    def directory_id(self) -> str | None:
+        """The folder's own id (KIP-858), None for a new one."""
+        return self._meta.directory_id if self._meta is not None else None
+
+    def write_meta_properties(self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH) -> None:
+        """Says whose folder it is; `broker_epoch` goes into the mark of a clean stop.
+
+        Raises `InconsistentDataDirectory` if it belongs to another cluster or node, OSError.
+        """
+        self._broker_epoch = broker_epoch
+        self._meta = MetaProperties.ensure(self._meta, self.path, cluster_id=cluster_id, node_id=node_id)
+
+    # -- start and stop ------------------------------------------------------------------------------------------------
+
+    def open(self, topic_config_of: Callable[[str], TopicConfig]) -> None:
+        """Reads the folders of all partitions, recovering them if the last stop was not a clean one.
+
+        A partition whose folder is damaged is there, offline. Raises what `lock` raises.
+        """
+        self.lock()
+        started = time.perf_counter()
+        had_clean_shutdown = take_clean_shutdown_mark(self.path)
+        now_ms = self._clock()
+        checkpoints = {name: self._read_checkpoint(name) for name in _CHECKPOINTS}
+        recovery_points = self._recovery_points = checkpoints[RECOVERY_POINT_FILE]
+        configs: dict[str, TopicConfig] = {}
+        requests = []
+        for folder in sorted(self.path.iterdir()):
+            if folder.name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._removals.append((now_ms, folder))
+                continue
+            topic_partition = parse_directory_name(folder.name) if folder.is_dir() else None
+            if topic_partition is None:
+                continue
+            topic = topic_partition.topic
+            if topic not in configs:
+                configs[topic] = topic_config_of(topic)
+            requests.append(
+                LoadRequest(
+                    folder,
+                    topic_partition,
+                    segment_settings(configs[topic], self._services),
+                    recovery_points.get(topic_partition, Offset(0)),
+                    checkpoints[LOG_START_OFFSET_FILE].get(topic_partition, Offset(0)),
+                    had_clean_shutdown,
+                    configs[topic].compact,
+                    self._services.producer_id_expiration_ms,
+                    now_ms,
+                )
+            )
+        for request, loaded in zip(requests, self._load(requests, had_clean_shutdown), strict=True):
+            topic_partition = request.topic_partition
+            log = Log(
+                topic_partition,
+                read_topic_id(request.directory),
+                request.directory,
+                configs[topic_partition.topic],
+                self._services,
+                loaded,
+                now_ms=now_ms,
+            )
+            log.advance_high_watermark(checkpoints[REPLICATION_OFFSET_FILE].get(topic_partition, Offset(0)))
+            self.logs[topic_partition] = log
+        logger.info(
+            "opened %d partitions in %s after a %s stop in %.3f s",
+            len(self.logs),
+            self.path,
+            "clean" if had_clean_shutdown else "first start or an unclean",
+            time.perf_counter() - started,
+        )
+
+    def _load(self, requests: list[LoadRequest], had_clean_shutdown: bool) -> Iterable[LoadedLog]:
+        # After a clean stop there is next to nothing to read, and threads would only get in each other's way.
+        if had_clean_shutdown or len(requests) < 2 or self._recovery_threads < 2:
+            return map(_load_or_offline, requests)
+        with ThreadPoolExecutor(self._recovery_threads, thread_name_prefix="klamm-recovery") as threads:
+            return list(threads.map(_load_or_offline, requests))
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, Offset]:
+        try:
+            return read_offsets(self.path / name)
+        except MalformedCheckpoint as error:
+            # Recovery reads more of the log without it, and finds the same.
+            logger.warning("%s; it is taken for empty", error)
+            return {}
+
+    def close(self, clean: bool = True) -> None:
+        """Closes every log, writes the checkpoints and, if all went well, the mark of a clean stop; lets the lock go.
+
+        With `clean=False` files are only closed, as if the process had ended. Safe to call twice.
+        """
+        if self._lock is None:
+            self._background.shutdown()
+            return
+        self._background.shutdown(wait=True)
+        try:
+            if clean:
+                closed = [log.close() for log in self.logs.values()]
+                self._write_checkpoints(self._encode_checkpoints())
+                if all(closed):
+                    write_clean_shutdown_mark(self.path, self._broker_epoch)
+                    sync_directory(self.path)
+            else:
+                for log in self.logs.values():
+                    log.leave(log.directory)
+        except OSError as error:
+            logger.error("%s was not closed in order, the next start will look through it: %s", self.path, error)
+        finally:
+            self.logs.clear()
+            self._unlock()
+
+    # -- partitions ----------------------------------------------------------------------------------------------------
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log of a partition that has a folder here."""
+        return self.logs.get(topic_partition)
+
+    def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig) -> Log:
+        """A new, empty log.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR if the folder can't be made.
+        """
+        assert topic_partition not in self.logs, f"{topic_partition} exists"
+        now_ms = self._clock()
+        folder = self.path / str(topic_partition)
+        try:
+            if self._recovery_points.get(topic_partition, 0):
+                # The name was another topic's before. After a crash its recovery point would be this one's.
+                self._write_checkpoints(self._encode_checkpoints())
+            folder.mkdir()
+            if topic_id != ZERO_TOPIC_ID:
+                write_topic_id(folder, topic_id)
+            segment = Segment.create(folder, Offset(0), segment_settings(config, self._services), created_ms=now_ms)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise KafkaError(
+                ErrorCode.kafka_storage_error, f"the folder of {topic_partition} can't be made: {error}"
+            ) from error
+        loaded = LoadedLog(
+            [segment],
+            log_start_offset=Offset(0),
+            log_end_offset=Offset(0),
+            recovery_point=Offset(0),
+            leader_epochs=LeaderEpochs(),
+            producers=ProducerState(self._services.producer_id_expiration_ms),
+            snapshot_offset=Offset(0),
+        )
+        log = Log(topic_partition, topic_id, folder, config, self._services, loaded, now_ms=now_ms, is_new=True)
+        self.logs[topic_partition] = log
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Takes a log out of use at once; its files are removed after `file.delete.delay.ms`."""
+        log = self.logs.pop(topic_partition, None)
+        if log is not None:
+            due_ms = Millis(self._clock() + log.config.file_delete_delay_ms)
+            self._removals.append((due_ms, self._retire(log, DELETED_DIRECTORY_SUFFIX)))
+
+    def set_strays_aside(self, topic_ids: Mapping[str, TopicId]) -> list[Path]:
+        """Renames the folders of topics that are not among `topic_ids` or have another id there, to `….-stray`.
+
+        Such a folder is of a topic that was deleted while this broker could not notice. As in Kafka its records are
+        kept, but not under the name of a topic that may be another one. Returns where they are.
+        """
+        aside = []
+        for topic_partition, log in list(self.logs.items()):
+            topic_id = topic_ids.get(topic_partition.topic)
+            if topic_id is None or log.topic_id not in (topic_id, ZERO_TOPIC_ID):
+                del self.logs[topic_partition]
+                folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
+                logger.warning("%s is of a topic that is no more: it was renamed to %s", topic_partition, folder)
+                aside.append(folder)
+        return aside
+
+    def _retire(self, log: Log, suffix: str) -> Path:
+        target = self.path / retired_directory_name(log.topic_partition, suffix)
+        log.directory.rename(target)
+        log.leave(target)
+        return target
+
+    # -- again and again -----------------------------------------------------------------------------------------------
+
+    def housekeep(self, now_ms: Millis) -> None:
+        """Retention, flushes that are due, producers that are forgotten, files whose time has come."""
+        due = [path for due_ms, path in self._removals if due_ms <= now_ms]
+        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        for log in list(self.logs.values()):
+            if log.is_offline:
+                continue
+            try:
+                log.delete_old_segments(now_ms)
+                log.flush_if_due(now_ms)
+            except KafkaError as error:
+                logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
+            log.expire_producers(now_ms)
+            due += log.take_removals(now_ms)
+        if due:
+            self._background.submit(_remove, due)
+
+    def checkpoint(self) -> Future[None]:
+        """Notes recovery points, log start offsets and high watermarks; done when it is on the disk.
+
+        A checkpoint that can't be written stays as it was, which makes the next recovery longer.
+        """
+        return self._background.submit(self._write_checkpoints_or_log, self._encode_checkpoints())
+
+    def wait_for_background(self) -> None:
+        """Returns when all that was given to the directory's own thread is done."""
+        wait([self._background.submit(bool)])
+
+    def _encode_checkpoints(self) -> dict[str, bytes]:
+        recovery_points = self._recovery_points = {
+            topic_partition: log.recovery_point for topic_partition, log in self.logs.items()
+        }
+        starts = {
+            topic_partition: offset
+            for topic_partition, log in self.logs.items()
+            if (offset := log.log_start_offset_to_checkpoint) is not None
+        }
+        high_watermarks = {topic_partition: log.high_watermark for topic_partition, log in self.logs.items()}
+        return {
+            RECOVERY_POINT_FILE: encode_offsets(recovery_points),
+            LOG_START_OFFSET_FILE: encode_offsets(starts),
+            REPLICATION_OFFSET_FILE: encode_offsets(high_watermarks),
+        }
+
+    def _write_checkpoints(self, contents: Mapping[str, bytes]) -> None:
+        with self._services.checkpoint_lock:
+            for name, content in contents.items():
+                if self._checkpointed.get(name) != content:
+                    write_atomically(self.path / name, content)
+                    self._checkpointed[name] = content
+
+    def _write_checkpoints_or_log(self, contents: Mapping[str, bytes]) -> None:
+        try:
+            self._write_checkpoints(contents)
+        except OSError as error:
+            logger.error("the checkpoints of %s can't be written: %s", self.path, error)
+
+    def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        contents = self._encode_checkpoints()
+        self._recovery_points[topic_partition] = offset
+        contents[RECOVERY_POINT_FILE] = encode_offsets(self._recovery_points)
+        self._write_checkpoints(contents)
+
+
+_CHECKPOINTS: Final = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
+
+
+def _load_or_offline(request: LoadRequest) -> LoadedLog:
+    """Loads one log; a folder that can't be read makes that partition offline, and no other."""
+    try:
+        return load_log(request)
+    except OSError as error:
+        reason = f"{request.topic_partition} is offline: its folder can't be read: {error}"
+        logger.error("%s", reason)
+        offset = request.recovery_point
+        producers = ProducerState(request.producer_id_expiration_ms)
+        return LoadedLog([], request.log_start_offset, offset, offset, LeaderEpochs(), producers, offset, reason)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        try:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.error("%s can't be removed: %s", path, error)

@@ -1,0 +1,70 @@
+"""Names of files and folders in a data directory, all of them Kafka's.
+
+Source: `storage/internals/log/LogFileUtils.java`, `LocalLog.java` (`logDeleteDirName`) of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final
+
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+
+__all__ = [
+    "CLEANED_SUFFIX",
+    "DELETED_DIRECTORY_SUFFIX",
+    "DELETED_SUFFIX",
+    "INDEX_SUFFIX",
+    "LOG_SUFFIX",
+    "SNAPSHOT_SUFFIX",
+    "STRAY_DIRECTORY_SUFFIX",
+    "SWAP_SUFFIX",
+    "TIME_INDEX_SUFFIX",
+    "TRANSACTION_INDEX_SUFFIX",
+    "file_name",
+    "parse_directory_name",
+    "parse_offset",
+    "retired_directory_name",
+]
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+
+_OFFSET_DIGITS: Final = 20
+_LONGEST_NAME: Final = 255
+_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """The name of the file of that kind for the segment (or producer snapshot) at `offset`."""
+    return f"{offset:020d}{suffix}"
+
+
+def parse_offset(name: str) -> Offset | None:
+    """The offset that a file's name begins with, None if it is no file of a segment."""
+    digits, dot, _ = name.partition(".")
+    return Offset(int(digits)) if dot and len(digits) == _OFFSET_DIGITS and digits.isdigit() else None
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition that a folder of that name holds, None if it holds none."""
+    match = _DIRECTORY.fullmatch(name)
+    return TopicPartition(match["topic"], PartitionIndex(int(match["partition"]))) if match else None
+
+
+def retired_directory_name(topic_partition: TopicPartition, suffix: str) -> str:
+    """A name that no other folder has, for a partition that is to be removed or that nobody knows.
+
+    It is cut to what a file system takes for a name.
+    """
+    tail = f".{uuid.uuid4().hex}{suffix}"
+    return f"{topic_partition}"[: _LONGEST_NAME - len(tail)] + tail

@@ -1,0 +1,145 @@
+"""Reading a log: from an offset, by timestamp.
+
+A consumer that reads on where it stopped needs no search: where the last read ended is remembered. Others are led by
+the offset index to within `index.interval.bytes` of what they look for.
+
+Source: `LocalLog.read`, `LogSegment.read`, `UnifiedLog.fetchOffsetByTimestamp` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from typing import Final
+
+from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
+from klamm.protocol.types import LeaderEpoch, Millis, Offset
+from klamm.storage.batch_scan import BadBatch
+from klamm.storage.segment import Segment
+from klamm.storage.segment_search import find_batch, find_max_timestamp, find_timestamp, last_batch_end
+
+__all__ = ["LogReader", "TimestampedOffset"]
+
+REMEMBERED_POSITIONS: Final = 32
+
+TimestampedOffset = tuple[Millis, Offset, LeaderEpoch]
+"""A record's timestamp, its offset and the leader epoch it was written under."""
+
+
+class LogReader:
+    """Reads from the segments of one log, a list that the log keeps in order and changes as it grows.
+
+    All methods raise BadBatch, CorruptIndex and OSError.
+    """
+
+    __slots__ = ("_positions", "_segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._positions: dict[int, tuple[Segment, int]] = {}
+
+    def forget_positions(self) -> None:
+        """Must follow every change other than an append."""
+        self._positions.clear()
+
+    def read(  # noqa: PLR0911 - the ways a read can end, in order
+        self, offset: Offset, max_bytes: int, *, upper_bound: Offset, log_end_offset: Offset, minimum_one_batch: bool
+    ) -> bytes | memoryview:
+        """Whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
+
+        `minimum_one_batch`: the first may be larger than `max_bytes`. `upper_bound` must be where a batch begins.
+        """
+        if offset >= upper_bound:
+            return b""
+        found = self._positions.get(offset)
+        if found is None or found[1] >= found[0].size_bytes:
+            found = self._locate(offset)
+            if found is None:
+                return b""
+        segment, position = found
+        limit = segment.size_bytes
+        if upper_bound < log_end_offset:
+            limit = self._limit(segment, upper_bound)
+        length = min(max_bytes, limit - position)
+        if length < HEADER_SIZE_BYTES:
+            if not minimum_one_batch or position >= limit:
+                return b""
+            length = HEADER_SIZE_BYTES
+        data = os.pread(segment.descriptor, length, position)
+        if len(data) < length:
+            raise BadBatch(position, f"{segment.path} has only {len(data)} of {length} bytes there")
+        if position + length == limit:
+            self._remember_end(segment, limit, upper_bound, log_end_offset)
+            return data
+        first_size = int.from_bytes(data[8:LOG_OVERHEAD_BYTES], "big", signed=True) + LOG_OVERHEAD_BYTES
+        if first_size > length:
+            if not minimum_one_batch:
+                return b""
+            self._remember(read_batch_header(data).next_offset, segment, position + first_size)
+            return os.pread(segment.descriptor, first_size, position)
+        end, next_offset = last_batch_end(segment, position, position + length)
+        if next_offset is not None:
+            self._remember(next_offset, segment, end)
+        return memoryview(data)[: end - position]
+
+    def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
+        if limit < segment.size_bytes:
+            self._remember(upper_bound, segment, limit)
+        elif segment is self._segments[-1]:
+            self._remember(log_end_offset, segment, limit)
+        else:
+            following = self._segments[self._index_of(segment.base_offset) + 1]
+            self._remember(following.base_offset, following, 0)
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        positions = self._positions
+        positions[offset] = (segment, position)
+        if len(positions) > REMEMBERED_POSITIONS:
+            del positions[next(iter(positions))]
+
+    def _index_of(self, offset: int) -> int:
+        segments = self._segments
+        if offset >= segments[-1].base_offset:
+            return len(segments) - 1
+        return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        for segment in self._segments[self._index_of(offset) :]:
+            found = find_batch(segment, offset)
+            if found is not None:
+                return segment, found.position
+        return None
+
+    def _limit(self, segment: Segment, upper_bound: Offset) -> int:
+        """Where in the segment the batch at `upper_bound` begins; the end if that is in a later segment."""
+        found = find_batch(segment, upper_bound)
+        return found.position if found is not None else segment.size_bytes
+
+    def position_of(self, offset: Offset) -> tuple[int, int, Offset] | None:
+        """Index of the segment, position and base offset of the batch that holds `offset`."""
+        first = self._index_of(offset)
+        for index in range(first, len(self._segments)):
+            found = find_batch(self._segments[index], offset)
+            if found is not None:
+                return index, found.position, found.header.base_offset
+        return None
+
+    def find_timestamp(self, timestamp: int, log_start_offset: Offset) -> TimestampedOffset | None:
+        """The first record that is no older than `timestamp`, in the first segment that has one as young."""
+        for segment in self._segments:
+            if segment.size_bytes and segment.largest_timestamp() >= timestamp:
+                return find_timestamp(segment, timestamp, log_start_offset)
+        return None
+
+    def find_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record that has the largest timestamp."""
+        # max returns the first of equals, as Kafka's search does.
+        return find_max_timestamp(max(self._segments, key=_max_timestamp_of))
+
+
+def _base_offset_of(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _max_timestamp_of(segment: Segment) -> int:
+    return segment.max_timestamp

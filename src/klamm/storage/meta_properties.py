@@ -1,0 +1,82 @@
+"""`meta.properties`: which cluster and node a data directory belongs to, and the directory's own id.
+
+Source: `metadata/properties/MetaProperties.java` of Apache Kafka 4.3 (version 1, KIP-631 and KIP-858).
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from klamm.errors import KlammError
+from klamm.storage.atomic_file import write_atomically
+
+__all__ = ["InconsistentDataDirectory", "META_PROPERTIES_FILE", "MetaProperties"]
+
+META_PROPERTIES_FILE: Final = "meta.properties"
+_VERSION: Final = "1"
+
+
+class InconsistentDataDirectory(KlammError):
+    """The folder belongs to another cluster or broker, or says nothing that can be understood."""
+
+
+class MetaProperties(NamedTuple):
+    """What the file says."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str | None
+
+    @classmethod
+    def read(cls, directory: Path) -> MetaProperties | None:
+        """The folder's properties, None for a folder that has none yet.
+
+        Raises `InconsistentDataDirectory` for a file that can't be understood, OSError.
+        """
+        path = directory / META_PROPERTIES_FILE
+        try:
+            text = path.read_text(encoding="latin-1")
+        except FileNotFoundError:
+            return None
+        properties: dict[str, str] = {}
+        for line in text.splitlines():
+            key, separator, value = line.partition("=")
+            if separator and not key.lstrip().startswith(("#", "!")):
+                properties[key.strip()] = value.strip()
+        if properties.get("version") != _VERSION:
+            raise InconsistentDataDirectory(
+                f"{path} has version {properties.get('version')!r}, klamm knows {_VERSION}: give the broker another "
+                f"folder with --data-dir"
+            )
+        try:
+            return cls(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id"))
+        except (KeyError, ValueError) as error:
+            raise InconsistentDataDirectory(f"{path} lacks a cluster.id or a node.id that is a number") from error
+
+    @classmethod
+    def ensure(cls, known: MetaProperties | None, directory: Path, *, cluster_id: str, node_id: int) -> MetaProperties:
+        """Writes the file for a new folder, and otherwise checks that it is the right one.
+
+        Raises `InconsistentDataDirectory`, OSError.
+        """
+        if known is not None:
+            if known.cluster_id != cluster_id:
+                raise InconsistentDataDirectory(
+                    f"{directory} belongs to the cluster {known.cluster_id}, not to {cluster_id}: give the broker the "
+                    f"folder of its cluster with --data-dir, or an empty one"
+                )
+            if known.node_id != node_id:
+                raise InconsistentDataDirectory(
+                    f"{directory} belongs to the broker with node.id={known.node_id}, not to node.id={node_id}: set "
+                    f"that node.id, or give the broker another folder with --data-dir"
+                )
+            if known.directory_id is not None:
+                return known
+        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        properties = cls(cluster_id, node_id, directory_id)
+        text = f"cluster.id={cluster_id}\nversion={_VERSION}\ndirectory.id={directory_id}\nnode.id={node_id}\n"
+        write_atomically(directory / META_PROPERTIES_FILE, text.encode("latin-1"))
+        return properties

@@ -1,0 +1,340 @@
+"""One segment of a log: the batches from its base offset on, and the two sparse indexes that find them.
+
+Source: `storage/internals/log/LogSegment.java` of Apache Kafka 4.3: when index entries are made, when a segment is full
+or old enough to be rolled.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
+from klamm.storage.batch_scan import scan_headers
+from klamm.storage.file_pool import FilePool
+from klamm.storage.log_files import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+)
+from klamm.storage.offset_index import OffsetIndex
+from klamm.storage.time_index import TimeIndex
+
+__all__ = ["Segment", "SegmentSettings"]
+
+_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_CLOSED: Final = -1
+_UNKNOWN: Final = -2
+"""A timestamp that was not looked up yet; -1 is that of records without one."""
+
+
+class SegmentSettings:
+    """What a log's configuration says about the segments it opens."""
+
+    __slots__ = ("index_interval_bytes", "max_index_bytes", "pool", "roll_jitter_ms")
+
+    def __init__(
+        self, pool: FilePool, *, index_interval_bytes: int, max_index_bytes: int, roll_jitter_ms: int = 0
+    ) -> None:
+        self.pool = pool
+        self.index_interval_bytes = index_interval_bytes
+        self.max_index_bytes = max_index_bytes
+        self.roll_jitter_ms = roll_jitter_ms
+
+
+class Segment:
+    """The file `<base offset>.log` with its indexes.
+
+    `size_bytes` is where the next batch goes; what lies beyond is left of a failed write and is never read.
+    Methods that touch files raise OSError, those that need an index or walk the log also `CorruptIndex` and `BadBatch`.
+    """
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_descriptor",
+        "_first_timestamp",
+        "_index_interval_bytes",
+        "_max_timestamp",
+        "_offset_of_max_timestamp",
+        "_pool",
+        "_roll_jitter_ms",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "offset_index",
+        "size_bytes",
+        "time_index",
+        "used",
+    )
+
+    def __init__(
+        self,
+        directory: Path,
+        base_offset: Offset,
+        settings: SegmentSettings,
+        *,
+        created_ms: Millis,
+        size_bytes: int = 0,
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self.used = True
+        self.offset_index = OffsetIndex(
+            directory / file_name(base_offset, INDEX_SUFFIX), base_offset, settings.max_index_bytes
+        )
+        self.time_index = TimeIndex(
+            directory / file_name(base_offset, TIME_INDEX_SUFFIX), base_offset, settings.max_index_bytes
+        )
+        self._pool = settings.pool
+        self._index_interval_bytes = settings.index_interval_bytes
+        self._roll_jitter_ms = settings.roll_jitter_ms
+        self._descriptor = _CLOSED
+        self._bytes_since_index_entry = 0
+        self._first_timestamp = Millis(_UNKNOWN)
+        self._max_timestamp = Millis(_UNKNOWN)
+        self._offset_of_max_timestamp = base_offset
+
+    @classmethod
+    def create(cls, directory: Path, base_offset: Offset, settings: SegmentSettings, *, created_ms: Millis) -> Segment:
+        """An empty segment with its three files; when it fails, it leaves none of them."""
+        segment = cls(directory, base_offset, settings, created_ms=created_ms)
+        try:
+            segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+            segment.reset_indexes()
+            segment.write_indexes()
+        except OSError:
+            segment.delete()
+            raise
+        return segment
+
+    # -- the files -----------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The log file."""
+        return self.directory / file_name(self.base_offset, LOG_SUFFIX)
+
+    @property
+    def descriptor(self) -> int:
+        """The open log file; it may be closed again as soon as another segment is used."""
+        self.used = True
+        if self._descriptor != _CLOSED:
+            return self._descriptor
+        return self._adopt(os.open(self.path, os.O_RDWR | os.O_CLOEXEC))
+
+    def _adopt(self, descriptor: int) -> int:
+        self._descriptor = descriptor
+        self._pool.opened(self)
+        return descriptor
+
+    def release(self) -> None:
+        """Closes the file and frees what can be read again: the pool's way to take a descriptor back."""
+        if self._descriptor != _CLOSED:
+            os.close(self._descriptor)
+            self._descriptor = _CLOSED
+        self.offset_index.unload()
+        self.time_index.unload()
+
+    def close(self) -> None:
+        """Closes the file. What the indexes have not written yet stays in memory."""
+        if self._descriptor != _CLOSED:
+            self._pool.closed(self)
+        self.release()
+
+    def move_to(self, directory: Path) -> None:
+        """Follows a rename of the folder."""
+        self.directory = directory
+        self.offset_index.path = directory / self.offset_index.path.name
+        self.time_index.path = directory / self.time_index.path.name
+
+    def _paths(self) -> list[Path]:
+        return [
+            self.directory / file_name(self.base_offset, suffix)
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        ]
+
+    def delete(self) -> None:
+        """Removes the files now."""
+        self.close()
+        for path in self._paths():
+            path.unlink(missing_ok=True)
+
+    def retire(self) -> list[Path]:
+        """Renames the files so that they are no segment any more; the names, to be removed later."""
+        self.close()
+        retired = []
+        for path in self._paths():
+            target = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                path.rename(target)
+            except FileNotFoundError:
+                continue
+            retired.append(target)
+        return retired
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def append(self, prefix: bytes, rest: memoryview, last_offset: int, max_timestamp: int) -> None:
+        """Writes one batch, handed over in two parts, at the end.
+
+        When it raises OSError nothing has changed but bytes beyond the end: see `cut_back`.
+        """
+        position = self.size_bytes
+        descriptor = self._descriptor
+        if descriptor == _CLOSED:
+            descriptor = self.descriptor
+        else:
+            self.used = True
+        size = len(prefix) + len(rest)
+        written = os.pwritev(descriptor, (prefix, rest), position)
+        if written != size:
+            _write_rest(descriptor, prefix, rest, position, written)
+        self.add_to_indexes(position, size, last_offset, max_timestamp)
+
+    def add_to_indexes(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Counts in a batch that stands in the file at `position`, the end so far.
+
+        An index entry is made each time more than `index.interval.bytes` have gone by since the last one.
+        """
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = Millis(max_timestamp)
+            self._offset_of_max_timestamp = Offset(last_offset)
+        if position == 0:
+            self._first_timestamp = Millis(max_timestamp)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+        self.size_bytes = position + size
+
+    def cut_back(self) -> None:
+        """Removes what a failed write left beyond the end."""
+        os.ftruncate(self.descriptor, self.size_bytes)
+
+    def truncate(self, position: int, offset: Offset) -> None:
+        """Removes the batch at `position`, which begins at `offset`, and all after it."""
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        os.ftruncate(self.descriptor, position)
+        self.size_bytes = position
+        self._bytes_since_index_entry = 0
+        if position == 0:
+            self._first_timestamp = Millis(_UNKNOWN)
+        # The index knows of no later timestamp than its last entry's; what follows that entry is looked through.
+        self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last_entry()
+        start = self.offset_index.lookup(self._offset_of_max_timestamp)[1]
+        for batch in scan_headers(self.descriptor, start, position):
+            if batch.header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = batch.header.max_timestamp
+                self._offset_of_max_timestamp = batch.header.last_offset
+
+    # -- indexes -------------------------------------------------------------------------------------------------------
+
+    def reset_indexes(self) -> None:
+        """Empties both indexes, to be filled anew."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._offset_of_max_timestamp = self.base_offset
+        self._first_timestamp = Millis(_UNKNOWN)
+
+    def write_indexes(self) -> None:
+        """Brings the index files up to date with what is in memory."""
+        self.offset_index.write()
+        self.time_index.write()
+
+    def seal(self) -> None:
+        """Adds the last entry to the time index: a segment that is written no more, or not before a restart, is known
+        by its largest timestamp."""
+        if self._max_timestamp > NO_TIMESTAMP:
+            self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
+
+    @property
+    def has_unwritten_entries(self) -> bool:
+        """Whether an index file lacks entries."""
+        return self.offset_index.has_unwritten_entries or self.time_index.has_unwritten_entries
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def _load_max_timestamp(self) -> None:
+        self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last_entry()
+
+    @property
+    def max_timestamp(self) -> Millis:
+        """The largest timestamp of its records, -1 if none has one."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> Offset:
+        """The last offset of the first batch that has the largest timestamp."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._offset_of_max_timestamp
+
+    def largest_timestamp(self) -> Millis:
+        """The largest timestamp of its records, or the time the file was last written if none has one."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else Millis(self.path.stat().st_mtime_ns // 1_000_000)
+
+    def _first_batch_timestamp(self) -> Millis:
+        if self._first_timestamp == _UNKNOWN:
+            self._first_timestamp = NO_TIMESTAMP
+            for batch in scan_headers(self.descriptor, 0, self.size_bytes):
+                self._first_timestamp = batch.header.max_timestamp
+                break
+        return self._first_timestamp
+
+    # -- rolling -------------------------------------------------------------------------------------------------------
+
+    def should_roll(
+        self,
+        batch_bytes: int,
+        last_offset: int,
+        max_timestamp: int,
+        *,
+        now_ms: Millis,
+        max_segment_bytes: int,
+        max_segment_ms: int,
+    ) -> bool:
+        """Whether a batch belongs into a new segment: for size, age, full indexes, or an offset too far off.
+
+        Age is told by timestamps, from the first batch to this one, and by the clock where there are none.
+        """
+        size = self.size_bytes
+        if size > max_segment_bytes - batch_bytes:
+            return True
+        if size == 0:
+            return last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+        first = self._first_timestamp
+        if first == _UNKNOWN:
+            first = self._first_batch_timestamp()
+        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return (
+            waited > max_segment_ms - self._roll_jitter_ms
+            or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            or self.offset_index.is_full
+            or self.time_index.is_full
+        )
+
+
+def _write_rest(descriptor: int, prefix: bytes, rest: memoryview, position: int, written: int) -> None:
+    """Goes on after a write that took only part of the bytes, as it does shortly before a disk is full."""
+    size = len(prefix) + len(rest)
+    while written < size:
+        if written < len(prefix):
+            buffers: tuple[bytes | memoryview, ...] = (prefix[written:], rest)
+        else:
+            buffers = (rest[written - len(prefix) :],)
+        written += os.pwritev(descriptor, buffers, position + written)
