@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from tests.interop.conftest import toolchain_is_missing
 from tests.support.kafka_broker import KafkaUnavailable, kafka_classpath
 
