@@ -203,9 +203,8 @@ def report(result: pandas.DataFrame, flights: pandas.DataFrame) -> bool:
             airport, f"{by_pandas['flights'][airport]:,}", f"{spark:.2f} min", f"{by_pandas['mean'][airport]:.2f} min"
         )
     Console().print(table)
-    agrees = expected.astype({"flights": "int64", "delay_minutes": "int64"}).equals(
-        result.astype({"flights": "int64", "delay_minutes": "int64"})
-    )
+    numbers = {"flights": "int64", "delay_minutes": "int64"}
+    agrees = bool(expected.astype(numbers).equals(result.astype(numbers)))
     print(
         f"Spark and pandas agree on all {len(expected):,} pairs of airport and day"
         if agrees

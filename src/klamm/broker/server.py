@@ -38,6 +38,9 @@ __all__ = ["BrokerServer", "now_ms"]
 logger = logging.getLogger(__name__)
 
 METADATA_FILE: Final = "metadata.sqlite"
+FLUSH_CHECK_INTERVAL_MS: Final = 1000
+NEVER_MS: Final = 2**62
+"""Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
 LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
 
 
@@ -72,6 +75,7 @@ class BrokerServer:
         store = await SqliteStore.open(directory / METADATA_FILE)
         self._metadata = metadata = await MetadataService.open(store, config)
         await asyncio.to_thread(log_directory.open, lambda topic: self._log_config_of(metadata.image.topics.get(topic)))
+        log_directory.set_strays_aside({name: topic.topic_id for name, topic in metadata.image.topics.items()})
         listen = config.listeners[0]
         advertised = config.advertised_listeners[0] if config.advertised_listeners else listen
         broker = await metadata.start_broker(
@@ -138,6 +142,7 @@ class BrokerServer:
             self._listeners.append(listener)
             addresses.append(await listener.start())
         self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
+        self._every(FLUSH_CHECK_INTERVAL_MS, self._flush_due)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
         return addresses
 
@@ -205,6 +210,13 @@ class BrokerServer:
         assert self.context is not None
         self._log_directory.housekeep(self._clock())
         self.context.partitions.retry_failures(self.context.metadata.image)
+
+    def _flush_due(self) -> None:
+        assert self._log_directory is not None
+        now_ms = self._clock()
+        for log in self._log_directory.logs.values():
+            if log.config.flush_ms < NEVER_MS and not log.is_offline:
+                log.flush_if_due(now_ms)
 
     def _checkpoint(self) -> None:
         assert self._log_directory is not None

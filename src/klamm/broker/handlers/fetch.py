@@ -25,7 +25,7 @@ from klamm.protocol.fetch_messages import (
     FetchRequest,
     FetchTopicResponse,
 )
-from klamm.protocol.types import TopicId
+from klamm.protocol.types import Offset, TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -220,7 +220,7 @@ class _Fetch:
         log = partition.log
         is_read_committed = self._request.isolation_level == READ_COMMITTED
         records = log.read(
-            wanted.fetch_offset,
+            Offset(wanted.fetch_offset),
             min(wanted.partition_max_bytes, left_bytes),
             upper_bound=log.last_stable_offset if is_read_committed else log.high_watermark,
             minimum_one_batch=minimum_one_batch,
