@@ -1,0 +1,71 @@
+"""What two runs of the script differ in, and which of these differences are known.
+
+differences.txt lists the known ones: a step after "@" (with "(2)" for its second occurrence), then the lines that only
+Apache Kafka prints after "- " and those that only klamm prints after "+ ". Lines that begin with "#" give the reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+
+__all__ = ["differences", "masked_steps", "read_listed", "show"]
+
+_MASKS = [
+    (re.compile(r"127\.0\.0\.1:\d+"), "HOST:PORT"),
+    (re.compile(r"TopicId: \S{22}"), "TopicId: ID"),
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
+    (re.compile(r"CreateTime:\d+"), "CreateTime:MILLISECONDS"),
+    (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
+    (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
+]
+# The order in which groups are listed is that of a hash map in Kafka's coordinator, and promised by nobody.
+_UNORDERED = re.compile(r"kafka-(consumer-)?groups --list")
+
+
+def masked_steps(output: str) -> dict[str, list[str]]:
+    """The lines of each step of a run, with addresses, ids, folders and times masked. Repeated steps are numbered."""
+    steps: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in output.splitlines():
+        if line.startswith("$ "):
+            step, number = line[2:], 1
+            while step in steps:
+                number += 1
+                step = f"{line[2:]} ({number})"
+            lines = steps[step] = []
+            continue
+        masked = line.rstrip()
+        for pattern, replacement in _MASKS:
+            masked = pattern.sub(replacement, masked)
+        lines.append(masked)
+    return {step: sorted(lines) if _UNORDERED.match(step) else lines for step, lines in steps.items()}
+
+
+def differences(kafka: Mapping[str, list[str]], klamm: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """For each step in which the runs differ, the lines of only one of them, with its sign."""
+    found: dict[str, list[str]] = {}
+    for step in [*kafka, *(step for step in klamm if step not in kafka)]:
+        compared = difflib.unified_diff(kafka.get(step, []), klamm.get(step, []), lineterm="", n=0)
+        changed = [f"{line[0]} {line[1:].strip()}" for line in list(compared)[2:] if line[0] in "+-"]
+        if changed:
+            found[step] = changed
+    return found
+
+
+def read_listed(text: str) -> dict[str, list[str]]:
+    """The known differences, as `differences` gives them."""
+    listed: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("@ "):
+            lines = listed.setdefault(line[2:], [])
+        elif line.startswith(("- ", "+ ")):
+            lines.append(line)
+    return listed
+
+
+def show(found: Mapping[str, list[str]]) -> str:
+    """Differences as differences.txt wants them."""
+    return "\n".join(line for step, lines in found.items() for line in [f"@ {step}", *lines, ""])
