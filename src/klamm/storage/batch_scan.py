@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from struct import Struct
+from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from klamm.protocol.errors import KafkaError
@@ -16,7 +18,11 @@ from klamm.protocol.record_batch import (
     read_batch_header,
 )
 
-__all__ = ["BadBatch", "ScannedBatch", "check_batches", "scan_headers"]
+__all__ = ["BadBatch", "BatchBounds", "ScannedBatch", "check_batches", "scan_bounds", "scan_headers"]
+
+_MINIMUM_BATCH_LENGTH: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
+_unpack_bounds: Final = Struct(">qi11xi").unpack_from
+_new_bounds: Final = tuple.__new__
 
 SCAN_BYTES: Final = 16 * 1024
 """Read ahead when only headers are wanted: a few index intervals."""
@@ -32,12 +38,44 @@ class ScannedBatch(NamedTuple):
     header: BatchHeader
 
 
+class BatchBounds(NamedTuple):
+    """Where a batch lies in a log file, and its offsets."""
+
+    position: int
+    end: int
+    base_offset: int
+    last_offset: int
+
+
 class BadBatch(Exception):
     """The file holds no valid batch at `position`; the text says why."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
         self.position = position
+
+
+def scan_bounds(descriptor: int, start: int, end: int) -> Iterator[BatchBounds]:
+    """As `scan_headers`, in less time: of the headers only the length and the offsets are read."""
+    position = start
+    chunk = b""
+    chunk_start = start
+    while position < end:
+        at = position - chunk_start
+        if at + HEADER_SIZE_BYTES > len(chunk):
+            chunk = os.pread(descriptor, min(SCAN_BYTES, end - position), position)
+            chunk_start = position
+            at = 0
+        try:
+            base_offset, batch_length, last_offset_delta = _unpack_bounds(chunk, at)
+        except struct_error:
+            raise BadBatch(position, f"{len(chunk) - at} bytes are too few for a record batch") from None
+        batch_end = position + batch_length + LOG_OVERHEAD_BYTES
+        if batch_length < _MINIMUM_BATCH_LENGTH or batch_end > end or last_offset_delta < 0:
+            _header(chunk, at, position)
+            raise BadBatch(position, f"a batch of {batch_end - position} bytes in the last {end - position} bytes")
+        yield _new_bounds(BatchBounds, (position, batch_end, base_offset, base_offset + last_offset_delta))
+        position = batch_end
 
 
 def scan_headers(descriptor: int, start: int, end: int) -> Iterator[ScannedBatch]:

@@ -1,23 +1,22 @@
 """The log of one partition: append, read, look up, delete; the only way to a partition's records.
 
-All of it is synchronous and belongs to one thread, the broker's loop; only the sync of rolled segments runs elsewhere.
+All of it is synchronous and belongs to one thread, the broker's loop; only syncing may be done on another.
 Every refusal is a `KafkaError` with the code that goes into the answer.
 
-Source: `storage/internals/log/UnifiedLog.java`, `LocalLog.java` of Apache Kafka 4.3.
+Source: `storage/internals/log/UnifiedLog.java` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
 from klamm.core.log.leader_epoch import EpochEntry
 from klamm.core.log.producer_state import ProducerEntry
-from klamm.core.log.retention import SegmentFacts, plan_deletion
+from klamm.core.log.retention import plan_deletion
 from klamm.core.log.validation import LOG_APPEND_TIME, check_batch, needs_rewrite, read_single_batch, rewrite
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
@@ -27,11 +26,13 @@ from klamm.storage.batch_scan import BadBatch
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, encode_leader_epochs
 from klamm.storage.flush import Flush
 from klamm.storage.index_file import CorruptIndex
-from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
+from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
 from klamm.storage.log_reader import LogReader, TimestampedOffset
+from klamm.storage.log_sync import LogSync
 from klamm.storage.producer_snapshot import write_snapshot
 from klamm.storage.recovery import LoadedLog, rebuild_indexes, rebuild_producer_state
 from klamm.storage.segment import Segment, SegmentSettings
+from klamm.storage.segments import Segments
 
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
@@ -69,36 +70,28 @@ class Log:
     """
 
     __slots__ = (
-        "_active",
         "_epochs",
         "_epochs_changed",
         "_flushed_ms",
         "_producers",
         "_reader",
-        "_removals",
         "_segments",
         "_services",
-        "_settings",
         "_snapshot_offset",
-        "_truncations",
-        "_unsynced_folders",
-        "_unsynced_snapshots",
+        "_sync",
         "config",
-        "directory",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
         "offline_reason",
-        "recovery_point",
         "topic_id",
         "topic_partition",
     )
 
-    def __init__(  # noqa: PLR0917 - what a log is made of, in the order of its names
+    def __init__(
         self,
         topic_partition: TopicPartition,
         topic_id: TopicId,
-        directory: Path,
         config: TopicConfig,
         services: LogServices,
         loaded: LoadedLog,
@@ -108,32 +101,30 @@ class Log:
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.directory = directory
         self.config = config
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
-        self.recovery_point = loaded.recovery_point
         self.offline_reason = loaded.offline_reason
         self._services = services
-        self._settings = segment_settings(config, services)
-        self._segments = loaded.segments
-        self._active = loaded.segments[-1] if loaded.segments else None
-        self._reader = LogReader(loaded.segments)
+        self._segments = Segments(loaded.directory, segment_settings(config, services), loaded.segments)
+        self._reader = LogReader(self._segments)
         self._epochs = loaded.leader_epochs
         self._epochs_changed = False
         self._producers = loaded.producers
         self._snapshot_offset = loaded.snapshot_offset
-        self._unsynced_snapshots: list[Path] = []
+        self._sync = LogSync(loaded.recovery_point, [loaded.directory, loaded.directory.parent] if is_new else [])
         self._flushed_ms = now_ms
-        self._unsynced_folders = [directory, directory.parent] if is_new else []
-        self._truncations = 0
-        self._removals: list[tuple[Millis, Path]] = []
 
     def __str__(self) -> str:
         return str(self.topic_partition)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        """The partition's folder."""
+        return self._segments.directory
 
     @property
     def is_offline(self) -> bool:
@@ -146,9 +137,14 @@ class Log:
         return self.high_watermark
 
     @property
+    def recovery_point(self) -> Offset:
+        """Everything below it outlasts a power failure, and is not looked at after a crash."""
+        return self._sync.recovery_point
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all segments, without their indexes."""
-        return sum(segment.size_bytes for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
     def segment_count(self) -> int:
@@ -173,16 +169,16 @@ class Log:
         """Takes a new configuration; segments that exist keep the index settings they were opened with."""
         if config is not self.config:
             self.config = config
-            self._settings = segment_settings(config, self._services)
+            self._segments.settings = segment_settings(config, self._services)
 
     def mark_offline(self, reason: str) -> None:
         """Refuses everything from now on; the first reason counts."""
         if self.offline_reason is None:
-            self.offline_reason = f"{self.topic_partition} is offline: {reason}"
+            self.offline_reason = f"{self} is offline: {reason}"
             logger.error("%s", self.offline_reason)
 
     def _check_online(self) -> Segment:
-        active = self._active
+        active = self._segments.active
         if self.offline_reason is not None or active is None:
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason or f"{self} is closed")
         return active
@@ -198,7 +194,7 @@ class Log:
         Raises `KafkaError`: what `validation.check_batch` and `ProducerState.check` raise, RECORD_LIST_TOO_LARGE for
         more than `segment.bytes`, KAFKA_STORAGE_ERROR when the disk refuses: the log is then as it was before.
         """
-        segment = self._active
+        segment = self._segments.active
         if self.offline_reason is not None or segment is None:
             segment = self._check_online()
         config = self.config
@@ -248,8 +244,7 @@ class Log:
             self._epochs_changed = True
         if is_idempotent:
             self._producers.record(header, base_offset)
-        self._producers.end_offset = next_offset
-        if next_offset - self.recovery_point >= config.flush_messages:
+        if next_offset - self._sync.recovery_point >= config.flush_messages:
             self.flush(now_ms)
         return AppendInfo(
             base_offset,
@@ -272,37 +267,30 @@ class Log:
             logger.error("an append to %s failed, nothing was written: %s", self, error)
         raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be written: {error}") from error
 
-    # -- segments ------------------------------------------------------------------------------------------------------
-
     def roll(self, now_ms: Millis) -> None:
         """Begins a new segment at the log end offset, unless the active one is empty.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         active = self._check_online()
-        if active.size_bytes == 0:
-            return
         try:
             self._roll(active, now_ms)
         except OSError as error:
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be rolled: {error}") from error
 
     def _roll(self, old: Segment, now_ms: Millis) -> Segment:
-        if old.size_bytes == 0 and old.base_offset == self.log_end_offset:
+        """What belongs to the old segment (indexes, a producer snapshot at its end) is written now and synced later."""
+        if old.base_offset == self.log_end_offset:
             return old
-        new = Segment.create(self.directory, self.log_end_offset, self._settings, created_ms=now_ms)
+        new = self._segments.add(self.log_end_offset, now_ms)
+        self._sync.made_file(new.path, with_content=False)
         try:
             old.seal()
             old.write_indexes()
         except (OSError, CorruptIndex) as error:
             logger.warning("the index of %s can't be written yet: %s", old.path, error)
-        self._segments.append(new)
-        self._active = new
-        self._unsynced_folders = self._unsynced_folders or [self.directory]
         self._take_snapshot()
-        flush = self._prepare_flush(self.log_end_offset)
-        if flush is not None:
-            self._services.run_in_background(flush.run)
+        self.flush_in_background(now_ms)
         return new
 
     def _take_snapshot(self) -> None:
@@ -316,8 +304,7 @@ class Log:
         except OSError as error:
             logger.warning("the producer snapshot %s can't be written: %s", path, error)
             return
-        self._unsynced_snapshots = [*self._unsynced_snapshots, path]
-        self._unsynced_folders = self._unsynced_folders or [self.directory]
+        self._sync.made_file(path, with_content=True)
         self._snapshot_offset = offset
 
     # -- flush ---------------------------------------------------------------------------------------------------------
@@ -328,68 +315,42 @@ class Log:
         Raises `KafkaError` KAFKA_STORAGE_ERROR if it can't be known to last; the log is offline then.
         """
         self._check_online()
+        if self.log_end_offset <= self._sync.recovery_point:
+            return
         if now_ms is not None:
             self._flushed_ms = now_ms
-        flush = self._prepare_flush(self.log_end_offset)
+        flush = self._prepare_flush()
+        if flush is None:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be flushed")
+        flush.run()
+        self._check_online()
+
+    def flush_in_background(self, now_ms: Millis) -> None:
+        """As `flush`, on the data directory's own thread; the recovery point follows when it is done."""
+        self._flushed_ms = now_ms
+        flush = self._prepare_flush()
         if flush is not None:
-            flush.run()
-            self._check_online()
+            self._services.run_in_background(flush.run)
 
     def flush_if_due(self, now_ms: Millis) -> None:
-        """Flushes if `flush.ms` have gone by since the last flush and there is something to flush."""
-        if self.log_end_offset > self.recovery_point and now_ms - self._flushed_ms >= self.config.flush_ms:
-            self.flush(now_ms)
+        """Flushes in the background if `flush.ms` have gone by since the last flush and there is something to flush."""
+        if self.log_end_offset > self._sync.recovery_point and now_ms - self._flushed_ms >= self.config.flush_ms:
+            self._check_online()
+            self.flush_in_background(now_ms)
 
-    def _prepare_flush(self, up_to_offset: Offset, *, is_last: bool = False) -> Flush | None:
-        """What is to be synced up to an offset, None if there is nothing or the disk does not even let it be gathered.
-
-        The index of the active segment can wait for the roll: recovery always builds that one anew.
-        """
-        if up_to_offset <= self.recovery_point and not is_last:
-            return None
-        segments = []
-        files = self._unsynced_snapshots
-        for index, segment in enumerate(self._segments):
-            if self._end_offset_of(index) <= self.recovery_point and not (is_last and segment is self._active):
-                continue
-            if segment is not self._active or is_last:
-                try:
-                    segment.write_indexes()
-                except OSError as error:
-                    logger.warning("the index of %s can't be written yet: %s", segment.path, error)
-                    up_to_offset = min(up_to_offset, segment.base_offset)
-                else:
-                    files = [*files, segment.offset_index.path, segment.time_index.path]
-            if segment.base_offset < up_to_offset or segment is self._active:
-                segments.append(segment)
-        try:
-            flush = Flush(
-                segments,
-                files=files,
-                folders=self._unsynced_folders,
-                before=self._write_leader_epochs if self._epochs_changed else None,
-                done=partial(self._on_flushed, up_to_offset, self._truncations),
-                failed=self.mark_offline,
-            )
-        except OSError as error:
-            logger.warning("%s can't be flushed yet: %s", self, error)
-            return None
-        self._unsynced_snapshots = []
-        self._unsynced_folders = []
-        self._epochs_changed = False
+    def _prepare_flush(self, *, is_last: bool = False) -> Flush | None:
+        before = self._write_leader_epochs if self._epochs_changed else None
+        flush = self._sync.prepare(
+            self._segments, self.log_end_offset, before=before, failed=self.mark_offline, is_last=is_last
+        )
+        if flush is not None:
+            self._epochs_changed = False
         return flush
-
-    def _on_flushed(self, offset: Offset, truncations: int) -> None:
-        if truncations == self._truncations:
-            self.recovery_point = max(self.recovery_point, offset)
 
     def _write_leader_epochs(self) -> None:
         """Writes the epochs as they are now, whichever thread comes first. Raises OSError."""
         with self._services.checkpoint_lock:
             write_atomically(self.directory / LEADER_EPOCH_FILE, encode_leader_epochs(self._epochs.entries))
-
-    def _end_offset_of(self, index: int) -> Offset:
-        return self._segments[index + 1].base_offset if index + 1 < len(self._segments) else self.log_end_offset
 
     # -- read ----------------------------------------------------------------------------------------------------------
 
@@ -425,7 +386,7 @@ class Log:
         return self.read(offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch)
 
     def _handle_read_error(self, error: Exception) -> None:
-        """Raises the answer's error, unless an index was bad and is good now: the reader then asks again."""
+        """Raises the answer's error, unless an index was bad and is good now: then the reader asks again."""
         if isinstance(error, CorruptIndex):
             logger.warning("%s; it is built anew", error)
             try:
@@ -488,6 +449,14 @@ class Log:
         """The largest epoch not above `epoch`, and where it ended (KIP-101); see `LeaderEpochs.end_offset_for`."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
+    @property
+    def log_start_offset_to_checkpoint(self) -> Offset | None:
+        """The log start offset if the files don't tell it."""
+        segments = self._segments
+        return self.log_start_offset if len(segments) and self.log_start_offset > segments[0].base_offset else None
+
+    # -- deletion ------------------------------------------------------------------------------------------------------
+
     def delete_records_before(self, offset: Offset) -> Offset:
         """Raises the log start offset (KIP-107); the one that holds now. Segments go with `delete_old_segments`.
 
@@ -509,14 +478,6 @@ class Log:
             if self._epochs.truncate_from_start(offset):
                 self._epochs_changed = True
 
-    @property
-    def log_start_offset_to_checkpoint(self) -> Offset | None:
-        """The log start offset if the files don't tell it."""
-        segments = self._segments
-        return self.log_start_offset if segments and self.log_start_offset > segments[0].base_offset else None
-
-    # -- deletion ------------------------------------------------------------------------------------------------------
-
     def delete_old_segments(self, now_ms: Millis) -> int:
         """Lets go of the segments that `cleanup.policy`, `retention.*` and the log start offset no longer keep.
 
@@ -526,14 +487,8 @@ class Log:
         active = self._check_online()
         if len(self._segments) == 1 and active.size_bytes == 0:
             return 0
-        facts = self._look_up(
-            lambda: [
-                SegmentFacts(self._end_offset_of(index), segment.size_bytes, segment.largest_timestamp())
-                for index, segment in enumerate(self._segments)
-            ]
-        )
         plan = plan_deletion(
-            facts,
+            self._look_up(lambda: self._segments.facts(self.log_end_offset)),
             self.config,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
@@ -544,39 +499,21 @@ class Log:
         try:
             if plan.segment_count == len(self._segments):
                 self._roll(active, now_ms)
-            retired = self._segments[: plan.segment_count]
-            del self._segments[: plan.segment_count]
             self._reader.forget_positions()
-            self._raise_log_start_offset(self._segments[0].base_offset)
-            self._retire(retired, Millis(now_ms + self.config.file_delete_delay_ms))
+            self._raise_log_start_offset(self._segments[plan.segment_count].base_offset)
+            self._segments.drop_first(plan.segment_count, Millis(now_ms + self.config.file_delete_delay_ms))
         except OSError as error:
             raise KafkaError(ErrorCode.kafka_storage_error, f"segments of {self} can't be deleted: {error}") from error
-        logger.info(
-            "%s: %d segments deleted (%s), it begins at %d",
-            self,
-            plan.segment_count,
-            plan.reason,
-            self.log_start_offset,
-        )
+        logger.info("%s: %d segments deleted (%s)", self, plan.segment_count, plan.reason)
         return plan.segment_count
-
-    def _retire(self, segments: Sequence[Segment], due_ms: Millis) -> None:
-        for segment in segments:
-            self._removals += [(due_ms, path) for path in segment.retire()]
-            (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
     def take_removals(self, now_ms: Millis) -> list[Path]:
         """Files whose time has come; the caller removes them."""
-        due = [path for due_ms, path in self._removals if due_ms <= now_ms]
-        if due:
-            self._removals = [removal for removal in self._removals if removal[0] > now_ms]
-        return due
+        return self._segments.take_removals(now_ms)
 
     def expire_producers(self, now_ms: Millis) -> int:
         """Forgets producers that have not written for `producer.id.expiration.ms`; how many."""
         return self._producers.expire(now_ms)
-
-    # -- truncation ----------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
         """Cuts the log so that it ends at `offset` or, should that be within a batch, before the batch.
@@ -588,86 +525,69 @@ class Log:
             self._epochs_changed = True
         if offset >= self.log_end_offset:
             return False
-        if offset < self.recovery_point:
-            self._services.before_truncation(self.topic_partition, offset)
-        self._truncations += 1
         self._reader.forget_positions()
         try:
-            self._cut_at(offset, now_ms)
+            if offset < self._sync.recovery_point:
+                self._services.before_truncation(self.topic_partition, offset)
+            end = self._sync.forget_above(self._segments.cut_at(offset, now_ms))
+            self.log_end_offset = end
+            self.log_start_offset = min(self.log_start_offset, end)
+            self.high_watermark = min(self.high_watermark, end)
+            self._snapshot_offset = rebuild_producer_state(
+                self._producers, list(self._segments), self._segments.snapshots(), self.log_start_offset, end, now_ms
+            )
         except (OSError, BadBatch, CorruptIndex) as error:
             self.mark_offline(f"it can't be cut to offset {offset}: {error}")
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from error
         return True
 
-    def _cut_at(self, offset: Offset, now_ms: Millis) -> None:
-        segments = self._segments
-        found = self._reader.position_of(offset)
-        if offset < segments[0].base_offset:
-            retired = segments[:]
-            segments[:] = [Segment.create(self.directory, offset, self._settings, created_ms=now_ms)]
-            self.log_end_offset = offset
-        else:
-            assert found is not None
-            index, position, base_offset = found
-            retired = segments[index + 1 :]
-            del segments[index + 1 :]
-            segments[index].truncate(position, base_offset)
-            self.log_end_offset = base_offset
-        self._retire(retired, now_ms)
-        self._active = segments[-1]
-        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-        self.high_watermark = min(self.high_watermark, self.log_end_offset)
-        self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        for path in self.directory.glob(f"*{SNAPSHOT_SUFFIX}"):
-            if (parse_offset(path.name) or 0) > self.log_end_offset:
-                path.unlink(missing_ok=True)
-        self._snapshot_offset = rebuild_producer_state(
-            self._producers,
-            segments,
-            sorted(self.directory.glob(f"*{SNAPSHOT_SUFFIX}")),
-            self.log_start_offset,
-            self.log_end_offset,
-            now_ms,
-        )
-
     # -- end -----------------------------------------------------------------------------------------------------------
+
+    def begin_close(self) -> Flush | None:
+        """Writes what is in memory; what must be synced for the next start to trust the files, None if nothing.
+
+        The caller runs it, on any thread, and then calls `end_close`.
+        """
+        active = self._segments.active
+        if self.offline_reason is not None or active is None:
+            return None
+        try:
+            active.seal()
+        except (OSError, CorruptIndex) as error:
+            logger.error("%s was not closed in order: %s", self, error)
+            return None
+        self._take_snapshot()
+        if (
+            self.log_end_offset <= self._sync.recovery_point
+            and not active.has_unwritten_entries
+            and not self._sync.has_new_names
+            and not self._epochs_changed
+        ):
+            return None
+        return self._prepare_flush(is_last=True)
+
+    def end_close(self) -> bool:
+        """Closes the files; whether the next start may trust them unread."""
+        is_clean = self.offline_reason is None and self._sync.recovery_point == self.log_end_offset
+        self._segments.close()
+        self._segments.active = None
+        return is_clean
 
     def close(self) -> bool:
         """Writes and syncs everything and closes the files; whether the next start may trust them unread."""
-        is_clean = False
-        if self.offline_reason is None and self._active is not None:
-            try:
-                self._active.seal()
-                self._take_snapshot()
-                is_clean = self._flush_last()
-            except (OSError, CorruptIndex) as error:
-                logger.error("%s was not closed in order: %s", self, error)
-        for segment in self._segments:
-            segment.close()
-        self._active = None
-        return is_clean
+        flush = self.begin_close()
+        if flush is not None:
+            flush.run()
+        return self.end_close()
 
-    def _flush_last(self) -> bool:
-        active = self._active
-        assert active is not None
-        if self.log_end_offset > self.recovery_point or active.has_unwritten_entries or self._unsynced_folders:
-            flush = self._prepare_flush(self.log_end_offset, is_last=True)
-            if flush is not None:
-                flush.run()
-        elif self._epochs_changed:
-            self._write_leader_epochs()
-        return self.offline_reason is None and self.recovery_point == self.log_end_offset
-
-    def leave(self, directory: Path) -> None:
+    def leave(self, directory: Path, reason: str) -> None:
         """Closes the files without a flush and takes the log, whose folder is now `directory`, out of use."""
-        self._truncations += 1
-        self._active = None
+        self._sync.forget_above(self.log_end_offset)
+        self._segments.close()
+        self._segments.move_to(directory)
+        self._segments.active = None
         if self.offline_reason is None:
-            self.offline_reason = f"{self} was deleted"
-        for segment in self._segments:
-            segment.close()
-            segment.move_to(directory)
-        self.directory = directory
+            self.offline_reason = f"{self} {reason}"
 
 
 def segment_settings(config: TopicConfig, services: LogServices) -> SegmentSettings:

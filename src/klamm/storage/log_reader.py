@@ -9,7 +9,6 @@ Source: `LocalLog.read`, `LogSegment.read`, `UnifiedLog.fetchOffsetByTimestamp` 
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from typing import Final
 
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
@@ -17,6 +16,7 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.segment import Segment
 from klamm.storage.segment_search import find_batch, find_max_timestamp, find_timestamp, last_batch_end
+from klamm.storage.segments import Segments
 
 __all__ = ["LogReader", "TimestampedOffset"]
 
@@ -27,14 +27,14 @@ TimestampedOffset = tuple[Millis, Offset, LeaderEpoch]
 
 
 class LogReader:
-    """Reads from the segments of one log, a list that the log keeps in order and changes as it grows.
+    """Reads from the segments of one log.
 
     All methods raise BadBatch, CorruptIndex and OSError.
     """
 
     __slots__ = ("_positions", "_segments")
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._positions: dict[int, tuple[Segment, int]] = {}
 
@@ -85,10 +85,10 @@ class LogReader:
     def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
         if limit < segment.size_bytes:
             self._remember(upper_bound, segment, limit)
-        elif segment is self._segments[-1]:
+        elif segment is self._segments.active:
             self._remember(log_end_offset, segment, limit)
         else:
-            following = self._segments[self._index_of(segment.base_offset) + 1]
+            following = self._segments[self._segments.index_of(segment.base_offset) + 1]
             self._remember(following.base_offset, following, 0)
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
@@ -97,32 +97,18 @@ class LogReader:
         if len(positions) > REMEMBERED_POSITIONS:
             del positions[next(iter(positions))]
 
-    def _index_of(self, offset: int) -> int:
-        segments = self._segments
-        if offset >= segments[-1].base_offset:
-            return len(segments) - 1
-        return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
-
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        for segment in self._segments[self._index_of(offset) :]:
-            found = find_batch(segment, offset)
+        segments = self._segments
+        for index in range(segments.index_of(offset), len(segments)):
+            found = find_batch(segments[index], offset)
             if found is not None:
-                return segment, found.position
+                return segments[index], found.position
         return None
 
     def _limit(self, segment: Segment, upper_bound: Offset) -> int:
         """Where in the segment the batch at `upper_bound` begins; the end if that is in a later segment."""
         found = find_batch(segment, upper_bound)
         return found.position if found is not None else segment.size_bytes
-
-    def position_of(self, offset: Offset) -> tuple[int, int, Offset] | None:
-        """Index of the segment, position and base offset of the batch that holds `offset`."""
-        first = self._index_of(offset)
-        for index in range(first, len(self._segments)):
-            found = find_batch(self._segments[index], offset)
-            if found is not None:
-                return index, found.position, found.header.base_offset
-        return None
 
     def find_timestamp(self, timestamp: int, log_start_offset: Offset) -> TimestampedOffset | None:
         """The first record that is no older than `timestamp`, in the first segment that has one as young."""
@@ -135,10 +121,6 @@ class LogReader:
         """The first record that has the largest timestamp."""
         # max returns the first of equals, as Kafka's search does.
         return find_max_timestamp(max(self._segments, key=_max_timestamp_of))
-
-
-def _base_offset_of(segment: Segment) -> int:
-    return segment.base_offset
 
 
 def _max_timestamp_of(segment: Segment) -> int:

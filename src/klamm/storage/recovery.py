@@ -62,6 +62,7 @@ class LoadRequest(NamedTuple):
 class LoadedLog(NamedTuple):
     """What a partition's folder holds."""
 
+    directory: Path
     segments: list[Segment]
     log_start_offset: Offset
     log_end_offset: Offset
@@ -100,7 +101,15 @@ def load_log(request: LoadRequest) -> LoadedLog:
         logger.error("%s", reason)
         end = Offset(max(request.recovery_point, request.log_start_offset))
         return LoadedLog(
-            files.segments, request.log_start_offset, end, request.recovery_point, epochs, producers, end, reason
+            request.directory,
+            files.segments,
+            request.log_start_offset,
+            end,
+            request.recovery_point,
+            epochs,
+            producers,
+            end,
+            reason,
         )
     segments = files.segments
     if segments and log_end_offset < request.log_start_offset:
@@ -125,7 +134,14 @@ def load_log(request: LoadRequest) -> LoadedLog:
     )
     recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
     return LoadedLog(
-        segments, log_start_offset, log_end_offset, Offset(recovery_point), epochs, producers, snapshot_offset
+        request.directory,
+        segments,
+        log_start_offset,
+        log_end_offset,
+        Offset(recovery_point),
+        epochs,
+        producers,
+        snapshot_offset,
     )
 
 

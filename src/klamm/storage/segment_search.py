@@ -12,20 +12,20 @@ import os
 from klamm.protocol.record_batch import BatchHeader
 from klamm.protocol.records import Record, decode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
-from klamm.storage.batch_scan import ScannedBatch, scan_headers
+from klamm.storage.batch_scan import BatchBounds, scan_bounds, scan_headers
 from klamm.storage.segment import Segment
 
 __all__ = ["find_batch", "find_max_timestamp", "find_timestamp", "last_batch_end", "read_next_offset"]
 
 
-def find_batch(segment: Segment, offset: int) -> ScannedBatch | None:
+def find_batch(segment: Segment, offset: int) -> BatchBounds | None:
     """The first batch that ends at `offset` or after it, None if the segment has none.
 
     Raises BadBatch, CorruptIndex, OSError.
     """
     start = segment.offset_index.lookup(offset)[1]
-    for batch in scan_headers(segment.descriptor, start, segment.size_bytes):
-        if batch.header.base_offset + batch.header.last_offset_delta >= offset:
+    for batch in scan_bounds(segment.descriptor, start, segment.size_bytes):
+        if batch.last_offset >= offset:
             return batch
     return None
 
@@ -37,14 +37,13 @@ def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offse
     """
     position = segment.offset_index.last_position_up_to(limit, start)
     end, next_offset = position, None
-    for batch in scan_headers(segment.descriptor, position, segment.size_bytes):
-        batch_end = batch.position + batch.header.size_bytes
-        if batch_end > limit:
+    for batch in scan_bounds(segment.descriptor, position, segment.size_bytes):
+        if batch.end > limit:
             # The index may point at the very batch that doesn't fit, behind others that do.
             if next_offset is None and position > start:
-                next_offset = batch.header.base_offset
+                next_offset = Offset(batch.base_offset)
             break
-        end, next_offset = batch_end, batch.header.next_offset
+        end, next_offset = batch.end, Offset(batch.last_offset + 1)
     return end, next_offset
 
 
@@ -52,8 +51,8 @@ def read_next_offset(segment: Segment) -> Offset:
     """The offset after the last batch: where an active segment goes on. Raises as `find_batch`."""
     next_offset = segment.base_offset
     start = segment.offset_index.last_entry()[1]
-    for batch in scan_headers(segment.descriptor, start, segment.size_bytes):
-        next_offset = batch.header.next_offset
+    for batch in scan_bounds(segment.descriptor, start, segment.size_bytes):
+        next_offset = Offset(batch.last_offset + 1)
     return next_offset
 
 

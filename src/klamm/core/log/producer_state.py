@@ -13,7 +13,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+from klamm.protocol.record_batch import (
+    CONTROL_MASK,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    increment_sequence,
+)
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset, ProducerEpoch, ProducerId
 
 __all__ = ["BATCHES_TO_RETAIN", "ProducerEntry", "ProducerSnapshotEntry", "ProducerState", "WrittenBatch"]
@@ -80,18 +87,14 @@ class ProducerEntry:
             self.batches.clear()
             self.epoch = header.producer_epoch
         delta = header.last_offset_delta
+        sequence = header.base_sequence
+        timestamp = header.max_timestamp
         batches = self.batches
         if len(batches) == BATCHES_TO_RETAIN:
             del batches[0]
-        batches.append(
-            WrittenBatch(
-                (header.base_sequence + delta) & _MAXIMUM_SEQUENCE if header.base_sequence >= 0 else NO_SEQUENCE,
-                Offset(base_offset + delta),
-                delta,
-                header.max_timestamp,
-            )
-        )
-        self.last_timestamp = header.max_timestamp
+        last_sequence = (sequence + delta) & _MAXIMUM_SEQUENCE if sequence >= 0 else NO_SEQUENCE
+        batches.append(WrittenBatch(last_sequence, Offset(base_offset + delta), delta, timestamp))
+        self.last_timestamp = timestamp
 
 
 class ProducerState:
@@ -165,11 +168,12 @@ class ProducerState:
         entry = self._producers.get(header.producer_id)
         if entry is None:
             entry = self._producers[header.producer_id] = ProducerEntry()
-        if header.is_control:
+        attributes = header.attributes
+        if attributes & CONTROL_MASK:
             self._end_transaction(entry, header)
         else:
             entry.add(header, base_offset)
-            if header.is_transactional and entry.current_transaction_first_offset < 0:
+            if attributes & TRANSACTIONAL_MASK and entry.current_transaction_first_offset < 0:
                 entry.current_transaction_first_offset = base_offset
 
     @staticmethod

@@ -1,0 +1,132 @@
+"""The segments of one log, in order: adding one at the end, letting go of some at the beginning, cutting the end off.
+
+Source: `storage/internals/log/LocalLog.java`, `LogSegments.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from klamm.core.log.retention import SegmentFacts
+from klamm.protocol.types import Millis, Offset
+from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
+from klamm.storage.segment import Segment, SegmentSettings
+from klamm.storage.segment_search import find_batch
+
+__all__ = ["Segments"]
+
+
+class Segments:
+    """At least one segment, the last of them active; none at all only in a log that is offline.
+
+    Methods raise OSError, those that look into segments also BadBatch and CorruptIndex.
+    """
+
+    __slots__ = ("_removals", "_segments", "active", "directory", "settings")
+
+    def __init__(self, directory: Path, settings: SegmentSettings, segments: list[Segment]) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.active = segments[-1] if segments else None
+        self._segments = segments
+        self._removals: list[tuple[Millis, Path]] = []
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self._segments[index]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all log files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def index_of(self, offset: int) -> int:
+        """Which segment `offset` falls into; the first for offsets before it."""
+        segments = self._segments
+        if offset >= segments[-1].base_offset:
+            return len(segments) - 1
+        return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
+
+    def facts(self, log_end_offset: Offset) -> list[SegmentFacts]:
+        """What retention needs to know, segment by segment."""
+        ends = [segment.base_offset for segment in self._segments[1:]]
+        return [
+            SegmentFacts(end, segment.size_bytes, segment.largest_timestamp())
+            for segment, end in zip(self._segments, [*ends, log_end_offset], strict=True)
+        ]
+
+    def add(self, base_offset: Offset, now_ms: Millis) -> Segment:
+        """A new active segment, empty."""
+        segment = Segment.create(self.directory, base_offset, self.settings, created_ms=now_ms)
+        self._segments.append(segment)
+        self.active = segment
+        return segment
+
+    def drop_first(self, count: int, due_ms: Millis) -> None:
+        """Lets go of the oldest `count`, whose files are to be removed from `due_ms` on; one must be left."""
+        retired = self._segments[:count]
+        del self._segments[:count]
+        self._retire(retired, due_ms)
+
+    def cut_at(self, offset: Offset, now_ms: Millis) -> Offset:
+        """Removes the batch that holds `offset` and all after it; the new end of the log."""
+        segments = self._segments
+        if offset < segments[0].base_offset:
+            new = Segment.create(self.directory, offset, self.settings, created_ms=now_ms)
+            retired = segments[:]
+            segments[:] = [new]
+            end = offset
+        else:
+            index = self.index_of(offset)
+            found = find_batch(segments[index], offset)
+            while found is None:  # `offset` lies in a gap at the end of a segment
+                index += 1
+                found = find_batch(segments[index], offset)
+            retired = segments[index + 1 :]
+            del segments[index + 1 :]
+            end = Offset(found.base_offset)
+            segments[index].truncate(found.position, end)
+        self.active = segments[-1]
+        self._retire(retired, now_ms)
+        for path in self.snapshots():
+            if (parse_offset(path.name) or 0) > end:
+                path.unlink()
+        return end
+
+    def snapshots(self) -> list[Path]:
+        """The producer snapshots, oldest first."""
+        return sorted(self.directory.glob(f"*{SNAPSHOT_SUFFIX}"))
+
+    def _retire(self, segments: Sequence[Segment], due_ms: Millis) -> None:
+        for segment in segments:
+            self._removals += [(due_ms, path) for path in segment.retire()]
+            (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
+
+    def take_removals(self, now_ms: Millis) -> list[Path]:
+        """Files whose time has come; the caller removes them."""
+        due = [path for due_ms, path in self._removals if due_ms <= now_ms]
+        if due:
+            self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        return due
+
+    def close(self) -> None:
+        """Closes all files."""
+        for segment in self._segments:
+            segment.close()
+
+    def move_to(self, directory: Path) -> None:
+        """Follows a rename of the folder."""
+        self.directory = directory
+        for segment in self._segments:
+            segment.move_to(directory)
+
+
+def _base_offset_of(segment: Segment) -> int:
+    return segment.base_offset
