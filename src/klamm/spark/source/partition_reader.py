@@ -18,6 +18,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
+from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset
 from klamm.spark.source.columns import ClosedBatch, RecordColumns, arrow_array, open_batches, repeated_text
 from klamm.spark.source.errors import LossPolicy
@@ -63,6 +64,8 @@ def read_range(
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
             yield from build.skip_to(position)
+        except KafkaError as error:
+            raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
         except (LogEndsEarly, PartitionMissing) as error:
             _report(offsets, position, str(error), loss)
             break

@@ -7,6 +7,7 @@ constructor connects to nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +29,9 @@ from klamm.spark.source.progress import StreamProgress
 
 __all__ = ["KlammStreamReader"]
 
+# The query waits while it commits; a coordinator that is away for longer hears of the offsets at the next trigger.
+_COMMIT_PATIENCE_MS = 10_000
+
 # Offsets in the checkpoint's form, as they are given and as they are returned.
 _Recorded = Mapping[str, Mapping[str, int]]
 _Stored = dict[str, dict[str, int]]
@@ -39,25 +43,34 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._progress: StreamProgress | None = None
-        self._cluster: Cluster | None = None
+        self._clusters: list[Cluster] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_progress": None, "_cluster": None}
+        return {"options": self.options, "_progress": None, "_clusters": []}
 
     @property
     def progress(self) -> StreamProgress:
         """What the planning process knows of the query; the first use connects to the cluster."""
         if self._progress is None:
             options = self.options
-            self._cluster = Cluster(options.client)
-            group = None if options.group_id is None else GroupOffsets(self._cluster, options.group_id)
+            cluster = Cluster(options.client)
+            self._clusters = [cluster]
             planner = Planner(
-                SubscribedOffsets(self._cluster, options.subscription),
+                SubscribedOffsets(cluster, options.subscription),
                 LossPolicy(fail=options.fail_on_data_loss),
                 time.sleep,
             )
-            self._progress = StreamProgress(options.starting_offsets, planner, GroupCommits(group))
+            self._progress = StreamProgress(options.starting_offsets, planner, GroupCommits(self._group()))
         return self._progress
+
+    def _group(self) -> GroupOffsets | None:
+        if self.options.group_id is None:
+            return None
+        client = self.options.client
+        patience_ms = min(client.default_api_timeout_ms, _COMMIT_PATIENCE_MS)
+        cluster = Cluster(dataclasses.replace(client, default_api_timeout_ms=patience_ms))
+        self._clusters.append(cluster)
+        return GroupOffsets(cluster, self.options.group_id)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """`maxOffsetsPerTrigger`, if it is set."""
@@ -99,5 +112,5 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Hangs up."""
-        if self._cluster is not None:
-            self._cluster.close()
+        for cluster in self._clusters:
+            cluster.close()

@@ -11,6 +11,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import FetchedBatches
 from klamm.client.list_offsets import EARLIEST, ListedOffset
+from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
@@ -119,3 +120,13 @@ def test_clients_are_shared_within_a_process() -> None:
     """By their settings."""
     assert shared_cluster(CONFIG) is shared_cluster(ClientConfig((("127.0.0.1", 1),)))
     assert shared_cluster(CONFIG) is not shared_cluster(ClientConfig((("127.0.0.1", 2),)))
+
+
+def test_a_damaged_batch_is_named_with_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads the error in Spark's log must find the place."""
+    damaged = bytearray(batch(0, 5))
+    damaged[-1] ^= 1
+    FakeLog(monkeypatch, bytes(damaged))
+
+    with pytest.raises(KafkaError, match="CORRUPT_MESSAGE: t-0: the CRC of the batch at offset 0"):
+        read(0, 5)
