@@ -4,6 +4,7 @@ side."""
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -21,6 +22,7 @@ from klamm import Broker, KlammError
 
 if TYPE_CHECKING:
     import pandas
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 TOPIC: Final = "flights"
@@ -64,9 +66,7 @@ def run(directory: Path, seconds: float) -> int:
         records.append(data.closing_event(records[-1]))
         print(f"data:    {len(flights):,} flights of 2013; Spark starts (some seconds)")
         with Members(broker.bootstrap_servers, TOPIC, QUEUE) as members:
-            from klamm.spark import session
-
-            spark = session("klamm demo", master="local[2]")
+            spark = start_spark(directory / "spark.log")
             query = delays.start_query(spark, broker.bootstrap_servers, TOPIC, SPARK, directory)
             watcher = Watcher(broker.bootstrap_servers, TOPIC, PARTITIONS, QUEUE, (QUEUE, SPARK))
             watcher.start()
@@ -85,16 +85,32 @@ def run(directory: Path, seconds: float) -> int:
                 print(f"lag of {group}: {', '.join(map(str, of_group))}")
             spark.stop()
     print(f"what the broker stored: {directory / 'broker'}   (klamm serve --data-dir {directory / 'broker'})")
-    print(f"what Spark wrote:       {directory / 'delays'}")
+    print(f"what Spark wrote:       {directory / 'delays'}   (what it said: {directory / 'spark.log'})")
     print(f"took {time.monotonic() - began_s:.0f} s")
     is_read = all(lag == 0 for of_group in lags.values() for lag in of_group)
     return 0 if agrees and is_read else 1
 
 
+def start_spark(log: Path) -> SparkSession:
+    """A Spark session whose JVM writes what it has to say to a file, not into the picture."""
+    from klamm.spark import session
+
+    sys.stderr.flush()
+    ours = os.dup(2)
+    with log.open("wb") as stream:
+        os.dup2(stream.fileno(), 2)
+    try:
+        return session("klamm demo", master="local[2]")
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
 def create_topic(bootstrap_servers: str) -> None:
     """Six partitions, and no retention by time: the records say that they are of 2013."""
     topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
-    AdminClient({"bootstrap.servers": bootstrap_servers}).create_topics([topic])[TOPIC].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin.create_topics([topic])[TOPIC].result()
 
 
 def wait_for_owners(watcher: Watcher, query: StreamingQuery) -> None:

@@ -17,6 +17,7 @@ def main(bootstrap_servers: str, topic: str, group: str, name: str) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
+            "log_level": 0,
             "group.id": group,
             "client.id": name,
             "auto.offset.reset": "earliest",

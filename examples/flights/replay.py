@@ -23,6 +23,7 @@ class Replay(threading.Thread):
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
+                "log_level": 0,  # the broker stops before its clients do, and that is no news
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "partitioner": "murmur2_random",

@@ -50,7 +50,11 @@ class Screen:
 
     def say(self, text: str) -> None:
         """An event: it stays on the screen."""
-        self._console.print(Text.assemble((f"{time.monotonic() - self._began_s:6.1f} s  ", "dim"), text))
+        clock = f"{time.monotonic() - self._began_s:6.1f} s  "
+        if self._live is None:
+            print(clock + text, flush=True)
+        else:
+            self._console.print(Text.assemble((clock, "dim"), text))
 
     def show(self, moment_ms: int | None) -> None:
         """The lanes as they are now; `moment_ms` is the replay's clock."""
@@ -60,7 +64,7 @@ class Screen:
         elif time.monotonic() - self._plain_shown_s >= PLAIN_INTERVAL_S:
             self._plain_shown_s = time.monotonic()
             for line in self._plain_lanes(title):
-                self._console.print(line)
+                print(line, flush=True)
 
     def _lanes(self, title: str = "") -> Table:
         table = Table(title=title or None, title_justify="left", title_style="bold", pad_edge=False, expand=False)

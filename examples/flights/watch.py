@@ -26,9 +26,11 @@ class Lane:
     committed: Mapping[str, int | None]
 
     def lag(self, group: str) -> int | None:
-        """Records that the group has not read, None before its first commit."""
+        """Records that the group has not read: none where there are none, None (unknown) before its first commit."""
         committed = self.committed.get(group)
-        return None if committed is None else max(0, self.high_watermark - committed)
+        if committed is None:
+            return 0 if self.high_watermark == 0 else None
+        return max(0, self.high_watermark - committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Watcher(threading.Thread):
         self, bootstrap_servers: str, topic: str, partitions: int, queue: str, groups: tuple[str, ...]
     ) -> None:
         super().__init__(name="watch", daemon=True)
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         self._topic = topic
         self._partitions = partitions
         self._queue = queue
