@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 
-from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.broker import BASELINE
 from klamm.config.load import PROFILES
 from klamm.config.table import (
     ConfigKey,
@@ -56,8 +55,9 @@ a message that says which key, which value, where it was set, and what is allowe
 
 Topics, groups and running brokers are set with IncrementalAlterConfigs or AlterConfigs, for instance by
 `kafka-configs.sh`. A running broker takes the keys whose update is _per-broker_ or _cluster-wide_ below. Of those that
-are honoured, the defaults of topic settings and {dynamic} change at once, `num.recovery.threads.per.data.dir` counts
-from the next start, and the listeners can't be changed while the broker runs.
+are honoured, the defaults of topic settings, `max.connections` and `max.connections.per.ip` change at once,
+`num.recovery.threads.per.data.dir` and `producer.id.expiration.ms` count from the next start, and the listeners can't
+be changed while the broker runs.
 """
 
 
@@ -78,7 +78,6 @@ def render() -> str:
             + ".",
             profile=_settings(PROFILES["test"]),
             baseline=_settings(BASELINE),
-            dynamic=_join([f"`{name}`" for name in sorted(_dynamic_fields())]),
         )
     ]
     for title, remark, keys in scopes:
@@ -135,16 +134,6 @@ def _settings(settings: Mapping[str, str]) -> str:
 
 def _join(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _dynamic_fields() -> set[str]:
-    """The keys of single fields of a broker that change while it runs."""
-    keys = broker_keys()
-    names = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
-    return {name for name in names if name in keys and keys[name].is_dynamic} - {
-        "listeners",
-        "num.recovery.threads.per.data.dir",
-    }
 
 
 if __name__ == "__main__":

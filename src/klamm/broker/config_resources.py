@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from klamm.config.alteration import Alteration, apply_alterations, check_sizes, check_wishes
-from klamm.config.layers import BrokerLayers
+from klamm.config.layers import BrokerLayers, apply_dynamic
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 from klamm.config.treatment import Treatment
 from klamm.config.validation import (
@@ -137,7 +137,9 @@ def _validate(broker: BrokerContext, wish: Wish, wished: Mapping[str, str]) -> N
             if not wish.name:
                 raise KafkaError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
             check_topic_name(wish.name)
-            validate_topic_configs(wished, broker.config.topic_defaults)
+            layers = layers_of(broker)
+            defaults = apply_dynamic(broker.config, layers.cluster, layers.broker).topic_defaults
+            validate_topic_configs(wished, defaults)
             if wish.name not in broker.metadata.image.topics:
                 reason = f"The topic '{wish.name}' does not exist."
                 raise KafkaError(ErrorCode.unknown_topic_or_partition, reason)

@@ -62,9 +62,7 @@ class BrokerConfig:
     max_request_partition_size_limit: int = 2000
     queued_max_request_bytes: int = -1
     socket_listen_backlog_size: int = 50
-    socket_receive_buffer_bytes: int = 102_400
     socket_request_max_bytes: int = 104_857_600
-    socket_send_buffer_bytes: int = 102_400
 
     # Topics
     auto_create_topics_enable: bool = True
@@ -78,7 +76,6 @@ class BrokerConfig:
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
     num_recovery_threads_per_data_dir: int = 2
-    producer_id_expiration_check_interval_ms: int = 600_000
     producer_id_expiration_ms: int = 86_400_000
 
     # Fetch
@@ -92,7 +89,6 @@ class BrokerConfig:
     group_min_session_timeout_ms: int = 6000
     offset_metadata_max_bytes: int = 4096
     offsets_commit_timeout_ms: int = 5000
-    offsets_load_buffer_size: int = 5_242_880
     offsets_retention_check_interval_ms: int = 600_000
     offsets_retention_minutes: int = 10_080
     offsets_topic_compression_codec: int = 0

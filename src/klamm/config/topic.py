@@ -26,7 +26,6 @@ class TopicConfig:
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
     compression_type: str = "producer"
     compression_zstd_level: int = 3
     file_delete_delay_ms: int = 60_000
@@ -40,7 +39,6 @@ class TopicConfig:
     message_timestamp_type: str = "CreateTime"
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -85,17 +83,11 @@ class TopicConfig:
         return replace(base, **changes)
 
 
-def _boolean(text: str) -> bool:
-    return text.strip().lower() == "true"
-
-
 def _names(text: str) -> frozenset[str]:
     return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
 
 
 def _parser(default: object) -> Callable[[str], Any]:
-    if isinstance(default, bool):
-        return _boolean
     if isinstance(default, int):
         return int
     return _names if isinstance(default, frozenset) else str.strip

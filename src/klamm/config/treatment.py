@@ -50,6 +50,8 @@ _PURGATORY: Final = "Delayed operations are dropped when they complete; there is
 _SECURITY: Final = (
     "There is no TLS, SASL, ACL or delegation token yet; a setting that seems to protect must not be ignored."
 )
+_LZ4: Final = "The broker compresses lz4 with the fast compressor only, which has no levels."
+_PREALLOCATE: Final = "Segments grow as they are written; no room is set aside for them."
 _JAVA_CLASS: Final = "It names a Java class whose rules would not be applied."
 
 _BROKER: Final[tuple[_Block, ...]] = (
@@ -62,22 +64,21 @@ _BROKER: Final[tuple[_Block, ...]] = (
         log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
         max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
         max.request.partition.size.limit num.partitions num.recovery.threads.per.data.dir offset.metadata.max.bytes
-        offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.check.interval.ms
+        offsets.commit.timeout.ms offsets.retention.check.interval.ms
         offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
-        offsets.topic.segment.bytes producer.id.expiration.check.interval.ms producer.id.expiration.ms
-        queued.max.request.bytes socket.listen.backlog.size socket.receive.buffer.bytes socket.request.max.bytes
-        socket.send.buffer.bytes
+        offsets.topic.segment.bytes producer.id.expiration.ms
+        queued.max.request.bytes socket.listen.backlog.size socket.request.max.bytes
         """,
     ),
     (
         Treatment.honoured,
         "The default of a topic setting.",
         """
-        compression.gzip.level compression.lz4.level compression.type compression.zstd.level log.cleanup.policy
+        compression.gzip.level compression.type compression.zstd.level log.cleanup.policy
         log.cleaner.max.compaction.lag.ms log.flush.interval.messages log.flush.interval.ms
         log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
-        log.preallocate log.retention.bytes log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
+        log.retention.bytes log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
         log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
         message.max.bytes min.insync.replicas
         """,
@@ -278,6 +279,19 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "Checkpoints of log start offsets are written with those of recovery points.",
         "log.flush.start.offset.checkpoint.interval.ms",
     ),
+    (
+        Treatment.accepted,
+        "The operating system sizes the buffers of sockets as their traffic needs.",
+        "socket.receive.buffer.bytes socket.send.buffer.bytes",
+    ),
+    (Treatment.accepted, "Offsets are loaded in steps of a fixed size.", "offsets.load.buffer.size"),
+    (
+        Treatment.accepted,
+        "Producer ids expire whenever logs are looked after (log.retention.check.interval.ms).",
+        "producer.id.expiration.check.interval.ms",
+    ),
+    (Treatment.accepted, _LZ4, "compression.lz4.level"),
+    (Treatment.accepted, _PREALLOCATE, "log.preallocate"),
     (Treatment.accepted, "A folder that fails takes its partitions offline at once.", "log.dir.failure.timeout.ms"),
     (
         Treatment.accepted,
@@ -341,13 +355,15 @@ _TOPIC: Final[tuple[_Block, ...]] = (
         Treatment.honoured,
         "",
         """
-        cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+        cleanup.policy compression.gzip.level compression.type compression.zstd.level
         file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes
         max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
-        message.timestamp.type min.insync.replicas preallocate retention.bytes retention.ms segment.bytes
+        message.timestamp.type min.insync.replicas retention.bytes retention.ms segment.bytes
         segment.index.bytes segment.jitter.ms segment.ms
         """,
     ),
+    (Treatment.accepted, _LZ4, "compression.lz4.level"),
+    (Treatment.accepted, _PREALLOCATE, "preallocate"),
     (Treatment.accepted, _CLEANER, "delete.retention.ms min.cleanable.dirty.ratio min.compaction.lag.ms"),
     (
         Treatment.accepted,

@@ -63,7 +63,8 @@ def test_kafkas_own_file_starts_a_broker(tmp_path: Path, caplog: pytest.LogCaptu
     assert config.explicit["listeners"] == "PLAINTEXT://:9092,CONTROLLER://:9093"
     assert [record.getMessage() for record in caplog.records] == [
         "These configuration keys are set and have no effect: controller.quorum.bootstrap.servers, "
-        "inter.broker.listener.name, num.io.threads, num.network.threads"
+        "inter.broker.listener.name, num.io.threads, num.network.threads, socket.receive.buffer.bytes, "
+        "socket.send.buffer.bytes"
     ]
 
 
@@ -105,7 +106,6 @@ def test_broker_keys_become_the_defaults_of_topics() -> None:
         "log.roll.jitter.hours": "1",
         "log.cleanup.policy": "compact, delete",
         "log.retention.hours": "-5",
-        "log.preallocate": "true",
         "compression.type": "zstd",
     }
     defaults = BrokerConfig.load(flags).topic_defaults
@@ -116,7 +116,6 @@ def test_broker_keys_become_the_defaults_of_topics() -> None:
     assert defaults.segment_jitter_ms == 3_600_000
     assert defaults.cleanup_policy == {"compact", "delete"}
     assert defaults.retention_ms == -1
-    assert defaults.preallocate
     assert defaults.compression_type == "zstd"
 
 
