@@ -182,7 +182,7 @@ def test_pipelined_requests_are_answered_in_order(peer: socket.socket) -> None:
 
 
 def test_random_bytes_never_stop_the_broker(broker: Broker) -> None:
-    """Frames of random content, for every API and version there is, are refused or answered, and the broker serves on."""
+    """Frames of random content, for every API and version, are refused or answered, and the broker serves on."""
     chance = random.Random(20130101)
     for _ in range(300):
         with connect(broker) as connection:

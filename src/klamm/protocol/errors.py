@@ -199,8 +199,8 @@ RETRIABLE: frozenset[ErrorCode] = frozenset(
 class KafkaError(KlammError):
     """A refusal that has a code on the wire.
 
-    Raised anywhere below the handlers and turned into the answer's `error_code` once, at the edge. `message` is for people; where
-    the answer has room for it, it travels too.
+    Raised anywhere below the handlers and turned into the answer's `error_code` once, at the edge. `message` is for
+    people; where the answer has room for it, it travels too.
     """
 
     __slots__ = ("code", "message")
