@@ -39,7 +39,8 @@ with `klamm.`. DescribeConfigs tells all of them, with Kafka's documentation, wh
 ## Where keys are set
 
 A stronger place hides what a weaker one says, and also the other names of the same setting (`log.retention.hours` on
-the command line hides `log.retention.ms` in the file). From the strongest to the weakest:
+the command line hides `log.retention.ms` in the file), and `listeners` hides the `advertised.listeners` of a weaker
+place. From the strongest to the weakest:
 
 1. `klamm serve -X key=value`; `--data-dir DIR` is `log.dirs`, `--listen HOST:PORT` is `listeners`,
 2. the environment: `KLAMM_` and the key in upper case with dots as underscores, as `KLAMM_LOG_RETENTION_MS` for

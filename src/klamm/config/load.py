@@ -48,6 +48,8 @@ _ALTERNATIVES: Final = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
 _ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
+# An address that was given out for other listeners leads nowhere.
+_HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}
 _LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(?:[^.]*\.)?(?P<key>(?:ssl|sasl|principal|connections)\..*)")
 
 _INTEGER_RANGES: Final = {"SHORT": "-32768 to 32767", "INT": "-2147483648 to 2147483647"}
@@ -84,8 +86,8 @@ def load_fields(
     settings = {key: Setting(text, "klamm's default") for key, text in BASELINE.items()}
     for layer in layers:
         for key in layer:
-            for alternative in _ALTERNATIVES_OF.get(key, ()):
-                settings.pop(alternative, None)
+            for hidden in _HIDDEN_BY.get(key, ()):
+                settings.pop(hidden, None)
         settings.update(layer)
     values = _values(settings)
     try:

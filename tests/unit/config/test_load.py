@@ -89,6 +89,14 @@ def test_a_stronger_place_hides_the_other_names_of_a_setting() -> None:
     assert BrokerConfig.load({"broker.id": "7"}).node_id == 7
 
 
+def test_other_listeners_are_not_advertised_as_the_old_ones(tmp_path: Path) -> None:
+    """`--listen` beside a file that advertises another port would send clients there."""
+    file = tmp_path / "server.properties"
+    file.write_text(STOCK)
+    config = BrokerConfig.load({"listeners": "PLAINTEXT://127.0.0.1:0"}, file=file)
+    assert (config.listen_host, config.listen_port, config.advertised_listeners) == ("127.0.0.1", 0, ())
+
+
 def test_in_one_place_the_finer_unit_wins() -> None:
     """As in Kafka: milliseconds before minutes before hours."""
     flags = {"log.retention.hours": "1", "log.retention.minutes": "2", "log.roll.hours": "3", "log.roll.ms": "4"}
