@@ -5,7 +5,7 @@ It does with a result what the contract says, so that the tests of the pure core
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
@@ -68,10 +68,17 @@ class Written(NamedTuple):
 class ShardDriver:
     """One shard, its log, its timers and its clients."""
 
-    def __init__(self, config: GroupConfig | None = None, *, log: Sequence[Written] = (), now: Millis = START) -> None:
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        *,
+        log: Sequence[Written] = (),
+        now: Millis = START,
+        ids: Iterator[int] | None = None,
+    ) -> None:
         self.config = config or GroupConfig()
         self.now = now
-        self._ids = count(1)
+        self._ids = count(1) if ids is None else ids
         self._tickets = count(1)
         self.shard = GroupShard(self.config, lambda prefix: f"{prefix}-{next(self._ids)}")
         self.log: list[Written] = []
@@ -102,7 +109,7 @@ class ShardDriver:
             self._write(Written(ProducerId(-1), record))
         if result.on_append is not None:
             result.on_append()
-        if self.hold_commits:
+        if self.hold_commits and (result.records or self._held):
             self._held.append((result, ticket))
         else:
             self._commit(result)
@@ -157,7 +164,7 @@ class ShardDriver:
 
     def reload(self) -> ShardDriver:
         """A shard that knows nothing but the log."""
-        return ShardDriver(self.config, log=self.log, now=self.now)
+        return ShardDriver(self.config, log=self.log, now=self.now, ids=self._ids)
 
     # What clients do
 
@@ -226,20 +233,24 @@ class ShardDriver:
         )
         return self.ask(GroupShard.handle_sync_group, request, 5)
 
-    def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> ErrorCode:
+    def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> ErrorCode | None:
+        """The error code, or None if the answer waits for what was written before."""
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
-        answer = self.answers[self.ask(GroupShard.handle_heartbeat, request, 4)]
-        return answer if isinstance(answer, ErrorCode) else ErrorCode(cast(HeartbeatResponse, answer).error_code)
+        answer = self.answers.get(self.ask(GroupShard.handle_heartbeat, request, 4))
+        if answer is None or isinstance(answer, ErrorCode):
+            return answer
+        return ErrorCode(cast(HeartbeatResponse, answer).error_code)
 
-    def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode] | ErrorCode:
+    def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode] | ErrorCode | None:
+        """The members' error codes, or that of the whole, or None if the answer waits."""
         request = LeaveGroupRequest(
             group_id=GROUP,
             members=[MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in members],
         )
-        answer = self.answers[self.ask(GroupShard.handle_leave_group, request, 5)]
-        if isinstance(answer, ErrorCode):
+        answer = self.answers.get(self.ask(GroupShard.handle_leave_group, request, 5))
+        if answer is None or isinstance(answer, ErrorCode):
             return answer
         return [ErrorCode(member.error_code) for member in cast(LeaveGroupResponse, answer).members]
 

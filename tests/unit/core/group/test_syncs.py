@@ -110,6 +110,20 @@ def test_commit_that_comes_after_a_new_rebalance_changes_nothing() -> None:
     assert driver.group().members[ids[0]].assignment == b""
 
 
+def test_commit_that_comes_in_a_later_generation_changes_nothing() -> None:
+    """The same state, but other members: the assignment on the way is not theirs."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.hold_commits = True
+    driver.sync(ids[0], 1, driver.shares(ids))
+    for member_id in ids:
+        driver.join(member_id, protocols=[("range", b"changed")])
+    assert (driver.state(), driver.group().generation) == (GroupState.COMPLETING_REBALANCE, 2)
+    driver.commit_held()
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    assert driver.group().members[ids[0]].assignment == b""
+
+
 def test_write_timeout_rebalances_though_the_record_may_commit() -> None:
     """The log may have the assignment, but nobody was told: they join again."""
     driver = ShardDriver()

@@ -1,0 +1,182 @@
+"""Clients of a group as they behave: what they send next depends on what they were answered.
+
+Each is one consumer process. It joins, syncs, sends heartbeats and commits what it owns; told to rejoin, it rejoins; told that it is
+unknown, it starts over; fenced, it dies. It may also crash, and come back without remembering anything but its instance id.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tests.unit.core.group.shard_driver import ShardDriver, subscription
+
+from klamm.core.coordinator.contract import Ticket
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+
+__all__ = ["PARTITIONS", "Client", "ClientState"]
+
+PARTITIONS = 6
+SESSION_MS = 10_000
+REBALANCE_MS = 30_000
+
+
+class ClientState(Enum):
+    """What a client is about."""
+
+    OUT = "has to join"
+    JOINING = "waits for the generation"
+    JOINED = "has to sync"
+    SYNCING = "waits for its assignment"
+    STABLE = "owns what it was assigned"
+    CRASHED = "does nothing"
+
+
+class Client:
+    """One consumer. `version` is that of its JoinGroup; below 4 it joins without asking for an id first."""
+
+    def __init__(self, name: str, *, instance: str | None = None, version: int = 9) -> None:
+        self.name = name
+        self.instance = instance
+        self.version = version
+        self.state = ClientState.OUT
+        self.member_id = ""
+        self.generation = -1
+        self.member_ids: list[str] = []
+        """All members of the generation, if this one leads it."""
+        self.owned: frozenset[int] = frozenset()
+        self.ticket: Ticket | None = None
+        self.metadata = subscription("events")
+        self.former: list[tuple[str, int]] = []
+        """Member ids and generations that it once had."""
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.state.name}, {self.member_id!r}, {self.generation})"
+
+    # What it sends
+
+    def join(self, driver: ShardDriver) -> None:
+        """Ask to be in the next generation; with that it lets go of what it owned."""
+        self.owned = frozenset()
+        self.state = ClientState.JOINING
+        self.ticket = driver.join(
+            self.member_id,
+            instance=self.instance,
+            protocols=[("range", self.metadata)],
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            version=self.version,
+            client_id=self.name,
+        )
+
+    def sync(self, driver: ShardDriver) -> None:
+        """Ask for the assignment; a leader deals out the partitions, one after the other."""
+        shares: dict[str, bytes] = {}
+        if self.member_ids:
+            dealt: dict[str, list[int]] = {member_id: [] for member_id in self.member_ids}
+            for index in range(PARTITIONS):
+                dealt[self.member_ids[index % len(self.member_ids)]].append(index)
+            shares = {member_id: bytes(partitions) for member_id, partitions in dealt.items()}
+        self.state = ClientState.SYNCING
+        self.ticket = driver.sync(self.member_id, self.generation, shares, instance=self.instance)
+
+    def heartbeat(self, driver: ShardDriver) -> None:
+        """Say that it is alive, and do as it is told."""
+        code = driver.heartbeat(self.member_id, self.generation, instance=self.instance)
+        if code is not None and code is not ErrorCode.none:
+            self._react(code)
+
+    def commit(self, driver: ShardDriver, partition: int, offset: int) -> ErrorCode | None:
+        """Commit for a partition that it owns."""
+        return driver.commit(
+            offset, member_id=self.member_id, generation=self.generation, instance=self.instance, partition=partition
+        )
+
+    def leave(self, driver: ShardDriver) -> None:
+        """Go, properly; a static member just goes."""
+        if self.instance is None and self.member_id:
+            driver.leave((self.member_id, None))
+        self.crash()
+
+    def crash(self) -> None:
+        """Stop, without a word."""
+        self._remember()
+        self.state = ClientState.CRASHED
+        self.owned = frozenset()
+        self.ticket = None
+
+    def restart(self) -> None:
+        """Begin anew, with nothing but the instance id."""
+        self.state = ClientState.OUT
+        self.member_id, self.generation = "", -1
+
+    # What it hears
+
+    def listen(self, driver: ShardDriver) -> None:
+        """Take the answer, if there is one."""
+        if self.ticket is None or self.ticket in driver.parked:
+            return
+        answer = driver.answers[self.ticket]
+        self.ticket = None
+        if isinstance(answer, JoinGroupResponse):
+            self._hear_join(answer)
+        elif isinstance(answer, SyncGroupResponse):
+            self._hear_sync(answer)
+        else:
+            assert isinstance(answer, ErrorCode)
+            self._react(answer)
+
+    def lose_connection(self) -> None:
+        """The answer will never come; ask again."""
+        if self.ticket is not None:
+            self.ticket = None
+            self.state = ClientState.OUT
+
+    def _hear_join(self, answer: JoinGroupResponse) -> None:
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.none:
+            self._remember()
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.member_ids = [] if answer.skip_assignment else [member.member_id for member in answer.members]
+            self.state = ClientState.JOINED
+        elif code is ErrorCode.member_id_required:
+            self.member_id = answer.member_id
+            self.state = ClientState.OUT
+        else:
+            self._react(code)
+
+    def _hear_sync(self, answer: SyncGroupResponse) -> None:
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.none:
+            self.owned = frozenset(answer.assignment)
+            self.state = ClientState.STABLE
+        else:
+            self._react(code)
+
+    def _react(self, code: ErrorCode) -> None:
+        if code is ErrorCode.fenced_instance_id:
+            self.crash()
+            return
+        if code in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
+            self._remember()
+            self.member_id, self.generation = "", -1
+            self.owned = frozenset()
+        self.state = ClientState.OUT
+
+    def _remember(self) -> None:
+        if self.member_id:
+            self.former.append((self.member_id, self.generation))
+
+    # What it does by itself
+
+    def go_on(self, driver: ShardDriver) -> None:
+        """The next thing that a client in its state does."""
+        self.listen(driver)
+        if self.state is ClientState.OUT:
+            self.join(driver)
+        elif self.state is ClientState.JOINED:
+            self.sync(driver)
+        elif self.state is ClientState.STABLE:
+            self.heartbeat(driver)
+        self.listen(driver)
