@@ -1,0 +1,128 @@
+"""A data directory for tests: a clock that stands until it is moved, batches in one line, restarts and crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from klamm.config.topic import TopicConfig
+from klamm.protocol.compression import Compression
+from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.storage.log import AppendInfo, Log
+from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "read_all", "read_bytes"]
+
+NOW_MS = Millis(1_700_000_000_000)
+ORDERS = TopicPartition("orders", PartitionIndex(0))
+TOPIC_ID = TopicId(bytes(range(16)))
+
+
+def batch(  # noqa: PLR0917 - a batch in one line is what this is for
+    count: int = 1,
+    value: bytes = b"value",
+    timestamp_ms: int = NOW_MS,
+    key: bytes | None = b"key",
+    compression: Compression = Compression.NONE,
+    sequence: int = -1,
+    producer_id: int = -1,
+    epoch: int = -1,
+    **others: Any,
+) -> bytes:
+    """A batch of `count` records as a client sends it."""
+    records: Sequence[UnstampedRecord] = [(timestamp_ms, key, value, ())] * count
+    return encode_batch(
+        records,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        **others,
+    )
+
+
+def append(log: Log, records: bytes | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
+    """Appends a batch from a client (or one of one record) and commits it."""
+    info = log.append_as_leader(
+        records if records is not None else batch(), leader_epoch=LeaderEpoch(leader_epoch), now_ms=Millis(now_ms)
+    )
+    log.advance_high_watermark(log.log_end_offset)
+    return info
+
+
+def read_bytes(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024) -> bytes:
+    """Everything from `start` on, read as a consumer reads: on from where the last read ended."""
+    offset = log.log_start_offset if start is None else Offset(start)
+    parts = []
+    while offset < log.log_end_offset:
+        part = log.read(offset, max_bytes, upper_bound=log.log_end_offset, minimum_one_batch=True)
+        parts.append(bytes(part))
+        offset = Offset(list(decode_records(part))[-1].offset + 1)
+    return b"".join(parts)
+
+
+def read_all(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024) -> list[Record]:
+    """All records from `start` on; their batches' CRCs are checked on the way."""
+    offset = log.log_start_offset if start is None else start
+    return list(decode_records(read_bytes(log, start, max_bytes), offset))
+
+
+class LogFolder:
+    """A data directory that is opened, closed, and opened again."""
+
+    def __init__(self, path: Path, config: TopicConfig | None = None, *, open_files: int = 64) -> None:
+        self.path = path
+        self.config = config if config is not None else TopicConfig()
+        self.now_ms = NOW_MS
+        self._open_files = open_files
+        self.directory = self._open()
+
+    def _open(self) -> LogDirectory:
+        directory = LogDirectory(self.path, clock=lambda: self.now_ms, open_files=self._open_files, random=Random(0))
+        directory.open(lambda _: self.config)
+        return directory
+
+    def create(self, topic_partition: TopicPartition = ORDERS, **config: Any) -> Log:
+        """A new log; `config` is laid over the folder's."""
+        self.config = replace(self.config, **config)
+        return self.directory.create(topic_partition, TOPIC_ID, self.config)
+
+    def log(self, topic_partition: TopicPartition = ORDERS) -> Log:
+        """The log of a partition that is there."""
+        log = self.directory.get(topic_partition)
+        assert log is not None
+        return log
+
+    def restart(self) -> None:
+        """Closes the directory in order and opens it."""
+        self.directory.close()
+        self.directory = self._open()
+
+    def crash(self) -> None:
+        """Leaves the files as they are and opens them as after a crash."""
+        self.kill()
+        self.start()
+
+    def kill(self) -> None:
+        """Leaves the files as they are."""
+        self.directory.close(clean=False)
+
+    def start(self) -> None:
+        """Opens the directory after `kill`."""
+        self.directory = self._open()
+
+    def advance(self, milliseconds: int) -> None:
+        """Moves the clock."""
+        self.now_ms = Millis(self.now_ms + milliseconds)
+
+    def log_files(self, topic_partition: TopicPartition = ORDERS) -> list[Path]:
+        """The log files of a partition, oldest first."""
+        return sorted((self.path / str(topic_partition)).glob("*.log"))
+
+    def close(self) -> None:
+        """Ends it."""
+        self.directory.close()
