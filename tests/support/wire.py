@@ -7,7 +7,7 @@ import struct
 from types import TracebackType
 from typing import Self, TypeVar
 
-from klamm.protocol.api import API_SPECS, ApiKey
+from klamm.protocol.api import ApiKey
 from klamm.protocol.codec import Message, decode, encode
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
 from klamm.protocol.fetch_messages import FetchRequest
@@ -71,7 +71,7 @@ class Wire:
         """Receives the next answer, which must be the last request's."""
         size = struct.unpack(">i", self._receive_exactly(4))[0]
         frame = memoryview(self._receive_exactly(size))
-        correlation_id, end = decode_response_header(frame, API_SPECS[api_key].is_flexible(version) and api_key != 18)
+        correlation_id, end = decode_response_header(api_key, version, frame)
         assert correlation_id == self._correlation_id
         return frame[end:]
 

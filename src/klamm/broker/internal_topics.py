@@ -29,6 +29,7 @@ def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
+            "min.insync.replicas": "1",
             "segment.bytes": str(config.offsets_topic_segment_bytes),
         },
     )

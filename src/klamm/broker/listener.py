@@ -94,6 +94,11 @@ class Listener:
             return reached_host, reached_port
         return self._host, self._port
 
+    def limit_connections(self, maximum: int, maximum_per_host: int) -> None:
+        """Changes how many connections new ones are counted against; those that are open stay."""
+        self._maximum_connections = maximum
+        self._maximum_connections_per_host = maximum_per_host
+
     def admit(self, connection: Connection) -> bool:
         """Counts a new connection; False when it is one too many (`max.connections`, `max.connections.per.ip`)."""
         assert connection.info is not None

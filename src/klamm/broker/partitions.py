@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
@@ -38,13 +38,14 @@ class AppendObserver(Protocol):
 class Partition:
     """One partition that this broker leads."""
 
-    __slots__ = ("_high_watermark_listeners", "_observers", "index", "leader_epoch", "log", "topic")
+    __slots__ = ("_high_watermark_listeners", "_observers", "image", "index", "leader_epoch", "log", "topic")
 
-    def __init__(self, topic: str, index: PartitionIndex, log: Log, leader_epoch: LeaderEpoch) -> None:
+    def __init__(self, topic: str, image: PartitionImage, log: Log) -> None:
         self.topic = topic
-        self.index = index
+        self.index = image.index
         self.log = log
-        self.leader_epoch = leader_epoch
+        self.image = image
+        self.leader_epoch = image.leader_epoch
         self._observers: set[AppendObserver] = set()
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
 
@@ -64,6 +65,20 @@ class Partition:
             listener(log.high_watermark)
         return info
 
+    def check_in_sync_replicas(self) -> None:
+        """Refuses a write with acks=all that too few replicas would hold (I4).
+
+        As in Kafka, `min.insync.replicas` asks for no more replicas than the partition has. Raises NOT_ENOUGH_REPLICAS.
+        """
+        in_sync = len(self.image.isr)
+        needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
+        if in_sync < needed:
+            raise KafkaError(
+                ErrorCode.not_enough_replicas,
+                f"The size of the current ISR : {in_sync} is insufficient to satisfy the min.isr requirement of "
+                f"{needed} for partition {self}",
+            )
+
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Refuses a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check."""
         if current_leader_epoch in (-1, self.leader_epoch):
@@ -81,6 +96,11 @@ class Partition:
     def observe(self, observer: AppendObserver) -> None:
         """Tells `observer` of every append until it is released."""
         self._observers.add(observer)
+
+    @property
+    def observer_count(self) -> int:
+        """How many wait for the partition to grow."""
+        return len(self._observers)
 
     def release(self, observer: AppendObserver) -> None:
         """Stops telling `observer`."""
@@ -220,6 +240,7 @@ class Partitions:
                 continue
             if partition is not None:
                 partition.log.update_config(config)
+                partition.image = image
                 if partition.leader_epoch != image.leader_epoch:
                     partition.leader_epoch = image.leader_epoch
                     partition.log.assign_leader_epoch(image.leader_epoch)
@@ -232,7 +253,7 @@ class Partitions:
                 logger.error("%s", led.failures[image.index])
                 continue
             led.failures.pop(image.index, None)
-            partition = Partition(topic.name, image.index, log, image.leader_epoch)
+            partition = Partition(topic.name, image, log)
             led.partitions[image.index] = partition
             for observer in self._leadership_observers:
                 observer(partition, True)

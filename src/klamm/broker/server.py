@@ -20,7 +20,9 @@ from klamm.broker.fetch_sessions import FetchSessionCache
 from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
 from klamm.broker.listener import Listener
 from klamm.broker.partitions import Partition, Partitions
+from klamm.config.layers import apply_dynamic
 from klamm.config.topic import TopicConfig
+from klamm.metadata.image import ResourceType
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.compression import Compression
@@ -31,7 +33,7 @@ from klamm.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from klamm.config.broker import BrokerConfig
-    from klamm.metadata.image import TopicImage
+    from klamm.metadata.image import MetadataImage, TopicImage
 
 __all__ = ["BrokerServer", "now_ms"]
 
@@ -54,6 +56,7 @@ class BrokerServer:
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms) -> None:
         self.config = config
+        self._static_config = config
         self._clock = clock
         self._listeners: list[Listener] = []
         self._periodic: list[asyncio.Task[None]] = []
@@ -74,6 +77,7 @@ class BrokerServer:
         log_directory.lock()
         store = await SqliteStore.open(directory / METADATA_FILE)
         self._metadata = metadata = await MetadataService.open(store, config)
+        config = self._use_dynamic_config(metadata.image)
         await asyncio.to_thread(log_directory.open, lambda topic: self._log_config_of(metadata.image.topics.get(topic)))
         log_directory.set_strays_aside({name: topic.topic_id for name, topic in metadata.image.topics.items()})
         listen = config.listeners[0]
@@ -118,6 +122,7 @@ class BrokerServer:
         partitions.on_leadership(self._tell_groups)
         partitions.apply(None, metadata.image)
         metadata.subscribe(partitions.apply)
+        metadata.subscribe(self._apply_dynamic_config)
         metadata.subscribe(groups.on_metadata_update)
         dispatcher = Dispatcher(context)
         addresses = []
@@ -170,6 +175,26 @@ class BrokerServer:
         if topic is None or not topic.configs:
             return self.config.topic_defaults
         return TopicConfig.from_mapping(topic.configs, self.config.topic_defaults)
+
+    def _use_dynamic_config(self, image: MetadataImage) -> BrokerConfig:
+        """Lays what was set on the running broker over what it was started with."""
+        self.config = apply_dynamic(
+            self._static_config,
+            image.config_overrides(ResourceType.broker, ""),
+            image.config_overrides(ResourceType.broker, str(self._static_config.node_id)),
+        )
+        return self.config
+
+    def _apply_dynamic_config(self, old: MetadataImage, new: MetadataImage) -> None:
+        before = self.config
+        if old.configs is new.configs or self.context is None or self._use_dynamic_config(new) == before:
+            return
+        self.context.config = self.config
+        self.context.metadata.use_config(self.config)
+        if self.config.topic_defaults != before.topic_defaults:
+            self.context.partitions.reconfigure(new)
+        for listener in self._listeners:
+            listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
 
     async def _ensure_internal_topic(self, name: str) -> None:
         assert self._metadata is not None

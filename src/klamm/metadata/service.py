@@ -55,12 +55,7 @@ class MetadataService:
         self.image: MetadataImage = EMPTY_IMAGE
         self._store = store
         self._broker_id = config.node_id
-        self._rules = TopicRules(
-            partitions=config.num_partitions,
-            replication_factor=config.default_replication_factor,
-            check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
-            new_topic_id=lambda: TopicId(random_uuid()),
-        )
+        self._rules = _rules_of(config)
         self._revisions: dict[str, int] = {}
         self._subscribers: list[Subscriber] = []
         # Decide, write, see: one change at a time, or the second would be decided on what the first is about to change.
@@ -80,6 +75,10 @@ class MetadataService:
         """Finish the change that is under way, and close the store."""
         async with self._changing:
             await self._store.close()
+
+    def use_config(self, config: BrokerConfig) -> None:
+        """Judge new topics by what the broker's configuration says from now on."""
+        self._rules = _rules_of(config)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber(old, new)` on the loop for each new image, in order, before the change is answered.
@@ -211,6 +210,15 @@ class MetadataService:
                 subscriber(old, self.image)
             except Exception:
                 _log.exception("a subscriber failed on metadata revision %d", commit.revision)
+
+
+def _rules_of(config: BrokerConfig) -> TopicRules:
+    return TopicRules(
+        partitions=config.num_partitions,
+        replication_factor=config.default_replication_factor,
+        check_configs=lambda overrides: check_new_topic(overrides, config.topic_defaults),
+        new_topic_id=lambda: TopicId(random_uuid()),
+    )
 
 
 def random_uuid() -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder  # type: ignore[import-untyped]
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.produce import (
     ProducePartitionResponse,
@@ -21,6 +22,7 @@ from klamm.protocol.produce import (
     decode_produce_request,
     encode_produce_response,
 )
+from klamm.protocol.record_batch import MAGIC, read_batch_header
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -32,7 +34,8 @@ __all__ = ["handle_frame"]
 
 logger = logging.getLogger(__name__)
 
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+ALL: Final = -1
+FIRST_VERSION_WITH_ZSTD: Final = 7
 INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 """Kafka lets only this client id write to internal topics (`AdminUtils`)."""
 
@@ -48,7 +51,7 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     elif request.acks not in (-1, 0, 1):
         answers = _refuse_all(request.topics, ErrorCode.invalid_required_acks)
     else:
-        answers = [_append_topic(context, topic, now_ms) for topic in request.topics]
+        answers = [_append_topic(context, topic, request.acks, now_ms) for topic in request.topics]
     if request.acks == 0:
         # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does): the client then
         # refreshes its metadata.
@@ -68,6 +71,13 @@ def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePart
     )
 
 
+def refuse_zstd(records: memoryview) -> None:
+    """Raises UNSUPPORTED_COMPRESSION_TYPE for a codec that the client's version can't know (KIP-110)."""
+    header = read_batch_header(records)
+    if header.magic == MAGIC and header.compression == Compression.ZSTD:
+        raise KafkaError(ErrorCode.unsupported_compression_type, "Produce 7 is the first version that takes zstd")
+
+
 def _refuse_all(topics: list[ProduceTopic], code: ErrorCode) -> list[ProduceTopicResponse]:
     return [
         ProduceTopicResponse(
@@ -77,7 +87,7 @@ def _refuse_all(topics: list[ProduceTopic], code: ErrorCode) -> list[ProduceTopi
     ]
 
 
-def _append_topic(context: RequestContext, topic: ProduceTopic, now_ms: Millis) -> ProduceTopicResponse:
+def _append_topic(context: RequestContext, topic: ProduceTopic, acks: int, now_ms: Millis) -> ProduceTopicResponse:
     partitions = context.broker.partitions
     if topic.topic_id is None:
         led = partitions.by_name.get(topic.name or "")
@@ -92,17 +102,21 @@ def _append_topic(context: RequestContext, topic: ProduceTopic, now_ms: Millis) 
     return ProduceTopicResponse(
         topic.name,
         topic.topic_id,
-        [_append(context, led, index, records, now_ms) for index, records in topic.partitions],
+        [_append(context, led, index, records, acks, now_ms) for index, records in topic.partitions],
     )
 
 
-def _append(
-    context: RequestContext, led: LedTopic, index: int, records: memoryview | None, now_ms: Millis
+def _append(  # noqa: PLR0917 - called once for each batch of each request: keywords would cost
+    context: RequestContext, led: LedTopic, index: int, records: memoryview | None, acks: int, now_ms: Millis
 ) -> ProducePartitionResponse:
     try:
         partition = led.get(index)
         if records is None or not records:
             raise KafkaError(ErrorCode.invalid_record, f"the request holds no record batch for {partition}")
+        if context.api_version < FIRST_VERSION_WITH_ZSTD:
+            refuse_zstd(records)
+        if acks == ALL:
+            partition.check_in_sync_replicas()
         info = partition.append(records, now_ms)
     except KafkaError as error:
         return ProducePartitionResponse(index, error.code, error_message=error.message)

@@ -1,0 +1,48 @@
+"""A broker for the tests of what it answers on the wire."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.support.wire import Wire
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.types import TopicId
+from klamm.testing import Broker
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Broker]:
+    """One broker for all of these tests; each makes topics of its own."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def wire(served: Broker) -> Iterator[Wire]:
+    """A connection to it."""
+    with Wire(served.bootstrap_servers) as wire:
+        yield wire
+
+
+@pytest.fixture
+def new_topic(wire: Wire) -> Callable[..., tuple[str, TopicId]]:
+    """Creates a topic: new_topic(partitions, **configs with underscores for dots) -> (name, id)."""
+
+    def create(partitions: int = 1, **configs: str) -> tuple[str, TopicId]:
+        name = f"topic-{uuid.uuid4().hex[:12]}"
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        )
+        response = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        assert response.topics[0].error_code == ErrorCode.none, response
+        return name, TopicId(response.topics[0].topic_id)
+
+    return create

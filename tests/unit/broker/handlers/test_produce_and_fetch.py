@@ -1,0 +1,352 @@
+"""Produce and Fetch on the wire: every version, acks, long polls, sessions, errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.support.wire import Wire
+
+from klamm.protocol.api import ApiKey
+from klamm.protocol.compression import Compression
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import FetchResponse
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from klamm.protocol.produce import ProduceRequest, ProduceTopic
+from klamm.protocol.produce_client import encode_produce_request
+from klamm.protocol.records import decode_records, encode_batch
+from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicId
+from klamm.testing import Broker
+
+NewTopic = Callable[..., tuple[str, TopicId]]
+
+PRODUCE_VERSIONS = range(3, 14)
+FETCH_VERSIONS = range(4, 19)
+
+
+def batch(*values: bytes, key: bytes | None = None, **options: object) -> bytes:
+    now = Millis(time.time_ns() // 1_000_000)
+    return encode_batch([(now, key, value, ()) for value in values], **options)  # type: ignore[arg-type]
+
+
+def produce_request(
+    version: int, name: str, topic_id: TopicId, records: bytes | None, *, index: int = 0, acks: int = -1
+) -> ProduceRequest:
+    is_by_id = version >= 13
+    view = None if records is None else memoryview(records)
+    topic = ProduceTopic(None if is_by_id else name, topic_id if is_by_id else None, [(index, view)])
+    return ProduceRequest(None, acks, 10_000, [topic])
+
+
+def fetch_request(
+    version: int,
+    name: str,
+    topic_id: TopicId,
+    offset: int,
+    *,
+    index: int = 0,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    leader_epoch: int = -1,
+    session: tuple[int, int] = (0, -1),
+    partition_max_bytes: int = 1_000_000,
+) -> FetchRequest:
+    is_by_id = version >= 13
+    partition = FetchPartition(index, leader_epoch, offset, -1, -1, partition_max_bytes)
+    topic = FetchTopic(None if is_by_id else name, topic_id if is_by_id else None, [partition])
+    return FetchRequest(-1, max_wait_ms, min_bytes, 50_000_000, 0, *session, [topic], [])
+
+
+def values(response: FetchResponse) -> list[bytes | None]:
+    (topic,) = response.topics
+    records = topic.partitions[0].records
+    assert isinstance(records, bytes | memoryview)
+    return [record.value for record in decode_records(memoryview(records))]
+
+
+def only_partition(response: FetchResponse) -> tuple[int, int, int]:
+    """(error code, high watermark, log start offset)"""
+    partition = response.topics[0].partitions[0]
+    return partition.error_code, partition.high_watermark, partition.log_start_offset
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_every_version_of_produce_appends(wire: Wire, new_topic: NewTopic, version: int) -> None:
+    """Each version of Produce gets the base offset of what it appended; 13 by topic id."""
+    name, topic_id = new_topic()
+    for expected in (0, 2):
+        response = wire.produce(version, produce_request(version, name, topic_id, batch(b"a", b"b")))
+        (partition,) = response.topics[0].partitions
+        assert (partition.error_code, partition.base_offset) == (ErrorCode.none, expected)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_every_version_of_fetch_reads(wire: Wire, new_topic: NewTopic, version: int) -> None:
+    """Each version of Fetch gets the records, the high watermark and the log start offset; 13 and later by topic id."""
+    name, topic_id = new_topic()
+    wire.produce(9, produce_request(9, name, topic_id, batch(b"a", b"b", b"c")))
+    response = wire.fetch(version, fetch_request(version, name, topic_id, 0))
+    assert values(response) == [b"a", b"b", b"c"]
+    assert only_partition(response) == (ErrorCode.none, 3, 0 if version >= 5 else -1)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_compressed_batches_pass_through_untouched(wire: Wire, new_topic: NewTopic, compression: Compression) -> None:
+    """What is fetched is what was produced, byte for byte behind the stamps of the leader."""
+    name, topic_id = new_topic()
+    sent = batch(b"x" * 500, b"y" * 500, compression=compression)
+    wire.produce(9, produce_request(9, name, topic_id, sent))
+    received = wire.fetch(12, fetch_request(12, name, topic_id, 0)).topics[0].partitions[0].records
+    assert isinstance(received, memoryview)
+    assert bytes(received[16:]) == sent[16:]
+
+
+def test_zstd_needs_produce_7(wire: Wire, new_topic: NewTopic) -> None:
+    """A client that speaks Produce 6 can't send zstd (KIP-110)."""
+    name, topic_id = new_topic()
+    sent = batch(b"x", compression=Compression.ZSTD)
+    response = wire.produce(6, produce_request(6, name, topic_id, sent))
+    assert response.topics[0].partitions[0].error_code == ErrorCode.unsupported_compression_type
+
+
+def test_unknown_topics_and_partitions(wire: Wire, new_topic: NewTopic) -> None:
+    """By name UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID; nothing is created."""
+    name, topic_id = new_topic()
+    strange = TopicId(b"\1" * 16)
+    unknown = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
+    for version, code in zip((12, 13), unknown, strict=True):
+        produced = wire.produce(version, produce_request(version, "nobody", strange, batch(b"a")))
+        assert produced.topics[0].partitions[0].error_code == code
+        fetched = wire.fetch(version, fetch_request(version, "nobody", strange, 0))
+        assert only_partition(fetched)[0] == code
+    for version in (12, 13):
+        produced = wire.produce(version, produce_request(version, name, topic_id, batch(b"a"), index=7))
+        assert produced.topics[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+        fetched = wire.fetch(version, fetch_request(version, name, topic_id, 0, index=7))
+        assert only_partition(fetched)[0] == ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.invalid_record),
+        (b"", ErrorCode.invalid_record),
+        (batch(b"a") + batch(b"b"), ErrorCode.invalid_record),
+        (batch(b"abc")[:-1] + b"\x7f", ErrorCode.corrupt_message),
+        (batch(b"a")[:16] + b"\1" + batch(b"a")[17:], ErrorCode.invalid_record),
+        (batch(b"a", is_control=True, is_transactional=True), ErrorCode.invalid_record),
+    ],
+    ids=["null", "empty", "two batches", "bad checksum", "magic 1", "control batch"],
+)
+def test_bad_batches_are_refused(wire: Wire, new_topic: NewTopic, records: bytes | None, code: ErrorCode) -> None:
+    """A batch that no producer should send gets Kafka's code, and nothing of it is stored."""
+    name, topic_id = new_topic()
+    response = wire.produce(9, produce_request(9, name, topic_id, records))
+    assert response.topics[0].partitions[0].error_code == code
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.none, 0)
+
+
+def test_too_large_a_batch_is_refused(wire: Wire, new_topic: NewTopic) -> None:
+    """A batch above max.message.bytes gets MESSAGE_TOO_LARGE."""
+    name, topic_id = new_topic(max_message_bytes="1000")
+    response = wire.produce(9, produce_request(9, name, topic_id, batch(b"x" * 1000)))
+    assert response.topics[0].partitions[0].error_code == ErrorCode.message_too_large
+
+
+def test_records_without_key_are_refused_where_keys_are_compacted(wire: Wire, new_topic: NewTopic) -> None:
+    """A compacted topic takes only records with a key."""
+    name, topic_id = new_topic(cleanup_policy="compact")
+    refused = wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
+    assert refused.topics[0].partitions[0].error_code == ErrorCode.invalid_record
+    taken = wire.produce(9, produce_request(9, name, topic_id, batch(b"a", key=b"k")))
+    assert taken.topics[0].partitions[0].error_code == ErrorCode.none
+
+
+def test_internal_topics_are_not_for_producers(wire: Wire, served: Broker) -> None:
+    """Only the client id that Kafka reserves for it may write to __consumer_offsets."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer({"bootstrap.servers": served.bootstrap_servers, "group.id": "makes-the-topic"})
+    consumer.subscribe(["nothing-there"])
+    consumer.poll(1)
+    consumer.close()
+    response = wire.produce(9, produce_request(9, "__consumer_offsets", TopicId(bytes(16)), batch(b"a", key=b"k")))
+    assert response.topics[0].partitions[0].error_code == ErrorCode.invalid_topic_exception
+
+
+def test_invalid_acks(wire: Wire, new_topic: NewTopic) -> None:
+    """Only 0, 1 and all are numbers of acknowledgements."""
+    name, topic_id = new_topic()
+    response = wire.produce(9, produce_request(9, name, topic_id, batch(b"a"), acks=2))
+    assert response.topics[0].partitions[0].error_code == ErrorCode.invalid_required_acks
+
+
+def test_acks_0_is_stored_without_an_answer(wire: Wire, new_topic: NewTopic) -> None:
+    """With acks=0 the next answer is the next request's."""
+    name, topic_id = new_topic()
+    wire.send(ApiKey.PRODUCE, 9, encode_produce_request(9, produce_request(9, name, topic_id, batch(b"a"), acks=0)))
+    assert values(wire.fetch(12, fetch_request(12, name, topic_id, 0))) == [b"a"]
+
+
+def test_an_error_with_acks_0_closes_the_connection(wire: Wire) -> None:
+    """The producer has asked for no answer, so closing is the only way to make it look again."""
+    request = produce_request(9, "nobody", TopicId(bytes(16)), batch(b"a"), acks=0)
+    with pytest.raises(ConnectionError):
+        wire.exchange(ApiKey.PRODUCE, 9, encode_produce_request(9, request))
+
+
+def test_idempotent_producer(wire: Wire, new_topic: NewTopic) -> None:
+    """I10: a retry of any of the last five batches answers with its first offset; a gap is refused."""
+    name, topic_id = new_topic()
+
+    def send(sequence: int) -> tuple[int, int]:
+        records = batch(b"v", producer_id=ProducerId(77), producer_epoch=ProducerEpoch(0), base_sequence=sequence)
+        partition = wire.produce(9, produce_request(9, name, topic_id, records)).topics[0].partitions[0]
+        return partition.error_code, partition.base_offset
+
+    for sequence in range(7):
+        assert send(sequence) == (ErrorCode.none, sequence)
+    for sequence in range(2, 7):
+        assert send(sequence) == (ErrorCode.none, sequence)
+    assert send(1)[0] in (ErrorCode.duplicate_sequence_number, ErrorCode.out_of_order_sequence_number)
+    assert send(9)[0] == ErrorCode.out_of_order_sequence_number
+    assert send(7) == (ErrorCode.none, 7)
+
+
+def test_fetch_beyond_the_end(wire: Wire, new_topic: NewTopic) -> None:
+    """At the end there is nothing; beyond it OFFSET_OUT_OF_RANGE."""
+    name, topic_id = new_topic()
+    wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
+    assert values(wire.fetch(12, fetch_request(12, name, topic_id, 1))) == []
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 2)))[0] == ErrorCode.offset_out_of_range
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, -5)))[0] == ErrorCode.offset_out_of_range
+
+
+def test_leader_epochs_are_checked(wire: Wire, new_topic: NewTopic) -> None:
+    """KIP-320: an older epoch is fenced, a newer one unknown."""
+    name, topic_id = new_topic()
+    wire.produce(9, produce_request(9, name, topic_id, batch(b"a")))
+    newer = wire.fetch(12, fetch_request(12, name, topic_id, 0, leader_epoch=99))
+    assert only_partition(newer)[0] == ErrorCode.unknown_leader_epoch
+
+
+def test_at_least_one_batch_is_returned(wire: Wire, new_topic: NewTopic) -> None:
+    """A batch larger than the limits is returned whole, or a consumer would never get past it (KIP-74)."""
+    name, topic_id = new_topic()
+    wire.produce(9, produce_request(9, name, topic_id, batch(b"x" * 5000)))
+    response = wire.fetch(12, fetch_request(12, name, topic_id, 0, partition_max_bytes=10))
+    assert values(response) == [b"x" * 5000]
+
+
+def test_long_poll_ends_with_an_append(wire: Wire, new_topic: NewTopic, served: Broker) -> None:
+    """A fetch at the end waits, and is answered as soon as there are enough bytes, long before its time is up."""
+    name, topic_id = new_topic()
+
+    def produce_later() -> None:
+        with Wire(served.bootstrap_servers) as other:
+            time.sleep(0.2)
+            other.produce(9, produce_request(9, name, topic_id, batch(b"a")))
+
+    thread = threading.Thread(target=produce_later)
+    thread.start()
+    response = wire.fetch(12, fetch_request(12, name, topic_id, 0, max_wait_ms=19_000))
+    thread.join()
+    assert values(response) == [b"a"]
+
+
+def test_long_poll_waits_for_its_minimum(wire: Wire, new_topic: NewTopic, served: Broker) -> None:
+    """Two appends that are enough only together are answered together."""
+    name, topic_id = new_topic()
+
+    def produce_later() -> None:
+        with Wire(served.bootstrap_servers) as other:
+            for _ in range(2):
+                time.sleep(0.1)
+                other.produce(9, produce_request(9, name, topic_id, batch(b"x" * 600)))
+
+    thread = threading.Thread(target=produce_later)
+    thread.start()
+    response = wire.fetch(12, fetch_request(12, name, topic_id, 0, max_wait_ms=19_000, min_bytes=1000))
+    thread.join()
+    assert len(values(response)) == 2
+
+
+def test_long_poll_ends_when_its_time_is_up(wire: Wire, new_topic: NewTopic) -> None:
+    """Nothing came: the answer is empty, and tells the high watermark."""
+    name, topic_id = new_topic()
+    response = wire.fetch(12, fetch_request(12, name, topic_id, 0, max_wait_ms=50))
+    assert values(response) == []
+    assert only_partition(response) == (ErrorCode.none, 0, 0)
+
+
+def test_a_client_that_goes_away_while_it_waits_leaves_nothing(new_topic: NewTopic, served: Broker, wire: Wire) -> None:
+    """A parked fetch whose connection is closed no longer observes its partition."""
+    name, topic_id = new_topic()
+    from klamm.protocol.fetch_client import encode_fetch_request
+
+    with Wire(served.bootstrap_servers) as other:
+        body = encode_fetch_request(12, fetch_request(12, name, topic_id, 0, max_wait_ms=19_000))
+        other.send(ApiKey.FETCH, 12, body)
+        wait_until(lambda: observers(served, name) == 1)
+    wait_until(lambda: observers(served, name) == 0)
+
+
+def observers(broker: Broker, topic: str) -> int:
+    from klamm.broker.server import BrokerServer
+
+    async def count(server: BrokerServer) -> int:
+        assert server.context is not None
+        return server.context.partitions.get(topic, 0).observer_count
+
+    return broker.run_in_broker(count)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 10 s"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 17])
+def test_fetch_session_answers_only_what_changed(wire: Wire, new_topic: NewTopic, version: int) -> None:
+    """KIP-227: the first answer has all partitions, the next ones only those with news."""
+    name, topic_id = new_topic(2)
+    is_by_id = version >= 13
+    key = (None if is_by_id else name, topic_id if is_by_id else None)
+
+    def partition(index: int, offset: int) -> FetchPartition:
+        return FetchPartition(index, -1, offset, -1, -1, 1_000_000)
+
+    def fetch(session: tuple[int, int], *partitions: FetchPartition, forget: list[int] | None = None) -> FetchResponse:
+        topics = [FetchTopic(*key, list(partitions))] if partitions else []
+        forgotten = [ForgottenTopic(*key, forget)] if forget else []
+        return wire.fetch(version, FetchRequest(-1, 0, 1, 50_000_000, 0, *session, topics, forgotten))
+
+    first = fetch((0, 0), partition(0, 0), partition(1, 0))
+    session_id = first.session_id
+    assert session_id > 0
+    assert [p.index for p in first.topics[0].partitions] == [0, 1]
+    assert fetch((session_id, 1)).topics == []
+    wire.produce(9, produce_request(9, name, topic_id, batch(b"a"), index=1))
+    third = fetch((session_id, 2))
+    assert [p.index for p in third.topics[0].partitions] == [1]
+    assert values(third) == [b"a"]
+    assert [p.index for p in fetch((session_id, 3)).topics[0].partitions] == [1]  # not moved on: again
+    assert fetch((session_id, 4), partition(1, 1)).topics == []
+    wire.produce(9, produce_request(9, name, topic_id, batch(b"b"), index=0))
+    assert fetch((session_id, 5), forget=[0]).topics == []
+    assert fetch((session_id, 9)).error_code == ErrorCode.invalid_fetch_session_epoch
+    assert fetch((session_id + 1, 6)).error_code == ErrorCode.fetch_session_id_not_found
+    assert fetch((session_id, -1)).error_code == ErrorCode.none  # closes it
+    assert fetch((session_id, 6)).error_code == ErrorCode.fetch_session_id_not_found
+
+
+def test_sessions_by_name_and_by_id_do_not_mix(wire: Wire, new_topic: NewTopic) -> None:
+    """A session that began with names can't go on with ids."""
+    name, topic_id = new_topic()
+    session_id = wire.fetch(12, fetch_request(12, name, topic_id, 0, session=(0, 0))).session_id
+    response = wire.fetch(13, fetch_request(13, name, topic_id, 0, session=(session_id, 1)))
+    assert response.error_code == ErrorCode.fetch_session_topic_id_error
