@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench docs docs-reference schema clean
+.PHONY: help install demo test check bench docs docs-reference schema config-table clean
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
@@ -47,6 +47,9 @@ docs-reference: install
 # KAFKA_JARS: a folder with Apache Kafka's jars, as `mvn dependency:copy-dependencies` fills one (tests/interop/java/pom.xml).
 schema: install
 	$(BIN)/python tools/generate_schema.py $(KAFKA_JARS)
+
+config-table:
+	java -cp '$(KAFKA_JARS)/*' tools/dump_kafka_configs/DumpKafkaConfigs.java > src/klamm/config/kafka_configs.json
 
 clean:
 	rm -rf $(VENV) build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
