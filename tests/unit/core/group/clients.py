@@ -1,7 +1,8 @@
 """Clients of a group as they behave: what they send next depends on what they were answered.
 
-Each is one consumer process. It joins, syncs, sends heartbeats and commits what it owns; told to rejoin, it rejoins; told that it is
-unknown, it starts over; fenced, it dies. It may also crash, and come back without remembering anything but its instance id.
+Each is one consumer process. It joins, syncs, sends heartbeats and commits what it owns; told to rejoin, it rejoins;
+told that it is unknown, it starts over; fenced, it dies. It may also crash, and come back without remembering
+anything but its instance id.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ __all__ = ["PARTITIONS", "Client", "ClientState"]
 
 PARTITIONS = 6
 SESSION_MS = 10_000
+STATIC_SESSION_MS = 45_000
+"""Static members are given time to restart: longer than a rebalance lasts."""
 REBALANCE_MS = 30_000
 
 
@@ -64,7 +67,7 @@ class Client:
             self.member_id,
             instance=self.instance,
             protocols=[("range", self.metadata)],
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=SESSION_MS if self.instance is None else STATIC_SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             version=self.version,
             client_id=self.name,

@@ -9,8 +9,8 @@ from collections import Counter
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.unit.core.group.clients import PARTITIONS, REBALANCE_MS, SESSION_MS, Client, ClientState
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.core.group.clients import PARTITIONS, REBALANCE_MS, SESSION_MS, STATIC_SESSION_MS, Client, ClientState
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
 from klamm.core.group.states import GroupState
@@ -49,6 +49,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.acknowledged: dict[int, int] = {}
 
     some_client = st.integers(0, 5)
+
+    @initialize(seconds=st.sampled_from([0, 9]), absent=st.sets(some_client, max_size=4))
+    def group_is_new_or_stable(self, seconds: int, absent: set[int]) -> None:
+        self.clients_run(seconds, absent)
 
     # Clients
 
@@ -230,7 +234,7 @@ class GroupMachine(RuleBasedStateMachine):
         """Once nothing fails any more the group comes to rest, with everybody who is alive in one generation (I26)."""
         self.driver.append_error = None
         self.driver.commit_held()
-        for _ in range((2 * SESSION_MS + 3 * REBALANCE_MS) // 1000):
+        for _ in range((2 * STATIC_SESSION_MS + 3 * REBALANCE_MS) // 1000):
             for client in self.clients:
                 client.go_on(self.driver)
             self.driver.advance(1000)
