@@ -111,10 +111,15 @@ class LogReader:
         return found.position if found is not None else segment.size_bytes
 
     def find_timestamp(self, timestamp: int, log_start_offset: Offset) -> TimestampedOffset | None:
-        """The first record that is no older than `timestamp`, in the first segment that has one as young."""
+        """The first record from `log_start_offset` on that is no older than `timestamp`.
+
+        Kafka looks only into the first segment that has one as young, which may lie below the log start offset.
+        """
         for segment in self._segments:
             if segment.size_bytes and segment.largest_timestamp() >= timestamp:
-                return find_timestamp(segment, timestamp, log_start_offset)
+                found = find_timestamp(segment, timestamp, log_start_offset)
+                if found is not None:
+                    return found
         return None
 
     def find_max_timestamp(self) -> TimestampedOffset | None:

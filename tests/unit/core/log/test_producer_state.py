@@ -1,0 +1,165 @@
+"""Idempotent producers: sequences without gaps, retries answered, old epochs fenced (I10)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.log_folder import NOW_MS, batch
+
+from klamm.core.log.producer_state import BATCHES_TO_RETAIN, ProducerState
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import BatchHeader, read_batch_header
+from klamm.protocol.types import Millis, Offset, ProducerId
+
+DAY_MS = 86_400_000
+LAST_SEQUENCE = 2**31 - 1
+
+
+def _header(
+    sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7, timestamp: int = NOW_MS
+) -> BatchHeader:
+    return read_batch_header(
+        batch(count, sequence=sequence, epoch=epoch, producer_id=producer_id, timestamp_ms=timestamp)
+    )
+
+
+def _written(state: ProducerState, *headers: BatchHeader) -> ProducerState:
+    for header in headers:
+        assert state.check(header) is None
+        state.record(header, state.end_offset)
+        state.end_offset = Offset(state.end_offset + header.records_count)
+    return state
+
+
+def _refusal(state: ProducerState, header: BatchHeader) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        state.check(header)
+    return refused.value.code
+
+
+def test_sequences_must_follow_one_another() -> None:
+    """A gap and a batch that overlaps what is written are refused; the next one is not."""
+    state = _written(ProducerState(DAY_MS), _header(0, 3), _header(3, 2))
+    assert state.check(_header(5)) is None
+    assert _refusal(state, _header(6)) is ErrorCode.out_of_order_sequence_number
+    assert _refusal(state, _header(4, 5)) is ErrorCode.out_of_order_sequence_number
+
+
+@pytest.mark.parametrize("behind", range(1, BATCHES_TO_RETAIN + 1))
+def test_a_retry_of_any_of_the_last_five_batches_is_recognized(behind: int) -> None:
+    """I10: it is answered with the offsets of the batch that is there."""
+    state = _written(ProducerState(DAY_MS), *(_header(number * 2, 2) for number in range(8)))
+    sequence = 16 - 2 * behind
+    duplicate = state.check(_header(sequence, 2))
+    assert duplicate is not None
+    assert (duplicate.first_offset, duplicate.last_offset) == (sequence, sequence + 1)
+
+
+def test_a_retry_of_an_older_batch_is_out_of_order() -> None:
+    """Kafka 4 has no other answer for it."""
+    state = _written(ProducerState(DAY_MS), *(_header(number) for number in range(BATCHES_TO_RETAIN + 1)))
+    assert _refusal(state, _header(0)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_part_of_a_written_batch_is_no_retry() -> None:
+    """Only the exact range is."""
+    state = _written(ProducerState(DAY_MS), _header(0, 4))
+    assert _refusal(state, _header(0, 3)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_an_older_epoch_is_fenced() -> None:
+    """The producer was replaced."""
+    state = _written(ProducerState(DAY_MS), _header(0, epoch=3))
+    assert _refusal(state, _header(1, epoch=2)) is ErrorCode.invalid_producer_epoch
+
+
+def test_a_new_epoch_begins_at_zero() -> None:
+    """And the batches of the old one are forgotten."""
+    state = _written(ProducerState(DAY_MS), _header(0, epoch=3))
+    assert _refusal(state, _header(1, epoch=4)) is ErrorCode.out_of_order_sequence_number
+    _written(state, _header(0, epoch=4))
+    assert _refusal(state, _header(5, epoch=4)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    """KIP-360: its records may have been deleted."""
+    assert ProducerState(DAY_MS).check(_header(42)) is None
+
+
+def test_sequences_wrap_to_zero() -> None:
+    """After 2**31 - 1 comes 0, between batches and within one."""
+    state = _written(ProducerState(DAY_MS), _header(LAST_SEQUENCE - 1, 2))
+    assert _refusal(state, _header(1)) is ErrorCode.out_of_order_sequence_number
+    assert state.check(_header(0)) is None
+    state = _written(ProducerState(DAY_MS), _header(LAST_SEQUENCE, 3), _header(2))
+    duplicate = state.check(_header(LAST_SEQUENCE, 3))
+    assert duplicate is not None
+    assert duplicate.first_offset == 0
+
+
+def test_idle_producers_are_forgotten() -> None:
+    """After producer.id.expiration.ms; then they may begin anywhere."""
+    state = _written(ProducerState(DAY_MS), _header(0), _header(0, producer_id=8, timestamp=NOW_MS + 5))
+    assert state.expire(Millis(NOW_MS + DAY_MS)) == 1
+    assert [producer_id for producer_id, _ in state] == [8]
+
+
+def test_a_marker_ends_what_the_producer_had_open() -> None:
+    """Read from a log that Kafka wrote: the epoch counts, the sequences begin anew."""
+    state = ProducerState(DAY_MS)
+    opening = read_batch_header(batch(2, sequence=0, epoch=1, producer_id=7, is_transactional=True))
+    state.record(opening, Offset(10))
+    entry = state.get(ProducerId(7))
+    assert entry is not None
+    assert entry.current_transaction_first_offset == 10
+    marker = read_batch_header(batch(epoch=2, producer_id=7, is_transactional=True, is_control=True))
+    state.record(marker, Offset(12))
+    assert (entry.epoch, entry.current_transaction_first_offset, entry.last_sequence) == (2, -1, -1)
+    assert state.check(_header(0, epoch=2)) is None
+
+
+def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
+    """As Kafka's file does: after a restart only the last batch is recognized."""
+    state = _written(ProducerState(DAY_MS), _header(0, 2), _header(2, 3), _header(0, producer_id=9))
+    restored = ProducerState(DAY_MS)
+    restored.load(state.snapshot(), state.end_offset, NOW_MS)
+    assert restored.end_offset == 6
+    duplicate = restored.check(_header(2, 3))
+    assert duplicate is not None
+    assert duplicate.first_offset == 2
+    assert _refusal(restored, _header(0, 2)) is ErrorCode.out_of_order_sequence_number
+    assert restored.check(_header(5)) is None
+    assert restored.snapshot() == state.snapshot()
+
+
+def test_loading_leaves_out_who_has_expired() -> None:
+    """A snapshot may be old."""
+    state = _written(ProducerState(DAY_MS), _header(0))
+    restored = ProducerState(DAY_MS)
+    restored.load(state.snapshot(), state.end_offset, Millis(NOW_MS + DAY_MS))
+    assert len(restored) == 0
+
+
+_STEPS = st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(-7, 1), max_size=3)), min_size=1, max_size=12)
+
+
+@given(_STEPS)
+def test_whatever_is_sent_the_sequences_written_have_no_gap(steps: list[tuple[int, list[int]]]) -> None:
+    """I10, against a model: before each batch, retries of earlier ones and a batch ahead of its turn are tried."""
+    state = ProducerState(DAY_MS)
+    counts = [count for count, _ in steps]
+    starts = [sum(counts[:index]) for index in range(len(counts))]
+    for turn, (count, attempts) in enumerate(steps):
+        for index in {turn + distance for distance in attempts} - {turn}:
+            if turn == 0 or not 0 <= index < len(counts):
+                continue
+            header = _header(starts[index], counts[index])
+            if turn - BATCHES_TO_RETAIN <= index < turn:
+                duplicate = state.check(header)
+                assert duplicate is not None
+                assert duplicate.first_offset == starts[index]
+            else:
+                assert _refusal(state, header) is ErrorCode.out_of_order_sequence_number
+        _written(state, _header(starts[turn], count))
+    assert state.end_offset == sum(counts)

@@ -1,0 +1,146 @@
+"""Reading a log: whole batches, from any offset, up to any bound."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.log_folder import LogFolder, append, batch, read_all
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.storage.log import Log
+
+COUNTS = [1, 4, 2, 9, 1, 1, 6, 3, 2, 5, 1, 8]
+ENDS = [sum(COUNTS[: index + 1]) for index in range(len(COUNTS))]
+END = ENDS[-1]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """Batches of several sizes in several segments, with an index entry every few of them."""
+    folder = LogFolder(tmp_path_factory.mktemp("read") / "data")
+    log = folder.create(segment_bytes=1500, index_interval_bytes=150)
+    for count in COUNTS:
+        append(log, batch(count, value=bytes(10 * count)))
+    assert log.segment_count > 2
+    return log
+
+
+@given(
+    offset=st.integers(0, END),
+    max_bytes=st.integers(0, 4000),
+    upper_bound=st.sampled_from([0, *ENDS]),
+    minimum_one_batch=st.booleans(),
+)
+def test_a_read_returns_the_whole_batches_that_fit(
+    log: Log, offset: int, max_bytes: int, upper_bound: int, minimum_one_batch: bool
+) -> None:
+    """From the batch that holds the offset on, never beyond the bound (I5), at most to the segment's end."""
+    data = log.read(Offset(offset), max_bytes, upper_bound=Offset(upper_bound), minimum_one_batch=minimum_one_batch)
+    batches = [header for _, header in iterate_batches(data)]
+    assert sum(header.size_bytes for header in batches) == len(data)
+    assert len(data) <= max_bytes or (minimum_one_batch and len(batches) == 1)
+    if not batches:
+        first = next((end for end in ENDS if end > offset), None)
+        assert offset >= upper_bound or first is None or not minimum_one_batch
+        return
+    assert batches[0].base_offset <= offset <= batches[0].last_offset
+    assert batches[-1].next_offset <= upper_bound
+    following = batches[-1].next_offset
+    if following < upper_bound:
+        more = log.read(following, 10**6, upper_bound=Offset(upper_bound), minimum_one_batch=True)
+        next_size = next(iterate_batches(more))[1].size_bytes
+        is_next_segment = (log.directory / f"{following:020d}.log").exists()
+        assert is_next_segment or len(data) + next_size > max_bytes
+
+
+@pytest.mark.parametrize("max_bytes", [1, 100, 500, 10**6])
+def test_reading_on_and_on_finds_everything_once(log: Log, max_bytes: int) -> None:
+    """Whatever the size of a read."""
+    assert [record.offset for record in read_all(log, max_bytes=max_bytes)] == list(range(END))
+
+
+def test_an_offset_outside_the_log_is_out_of_range(log: Log) -> None:
+    """The end itself is not: there is nothing yet."""
+    assert log.read(Offset(END), 100, upper_bound=Offset(END), minimum_one_batch=True) == b""
+    for offset in (-1, END + 1):
+        with pytest.raises(KafkaError) as refused:
+            log.read(Offset(offset), 100, upper_bound=Offset(END), minimum_one_batch=True)
+        assert refused.value.code is ErrorCode.offset_out_of_range
+
+
+def test_a_reader_at_the_end_gets_each_batch_as_it_comes(folder: LogFolder) -> None:
+    """Across rolls."""
+    log = folder.create(segment_bytes=400)
+    for number in range(20):
+        append(log, batch(2))
+        data = log.read(Offset(2 * number), 10**6, upper_bound=log.high_watermark, minimum_one_batch=False)
+        assert [header.base_offset for _, header in iterate_batches(data)] == [2 * number]
+    assert log.segment_count > 2
+
+
+def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
+    """While the log is in use: the reader does not notice."""
+    folder.create(segment_bytes=2000, index_interval_bytes=100)
+    for _ in range(40):
+        append(folder.log())
+    folder.restart()
+    index = folder.log_files()[0].with_suffix(".index")
+    content = index.read_bytes()
+    index.unlink()
+    assert len(read_all(folder.log(), 7)) == 33
+    assert index.read_bytes() == content
+
+
+def test_a_damaged_file_is_reported_not_returned(folder: LogFolder) -> None:
+    """CORRUPT_MESSAGE where no batch can be."""
+    log = folder.create()
+    for _ in range(3):
+        append(log)
+    size = log.size_bytes // 3
+    with folder.log_files()[0].open("r+b") as file:
+        file.seek(size + 8)
+        file.write(b"\x7f\xff\xff\xff")
+    with pytest.raises(KafkaError) as refused:
+        log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True)
+    assert refused.value.code is ErrorCode.corrupt_message
+
+
+def test_a_hundred_logs_share_few_descriptors(tmp_path: Path) -> None:
+    """Files are closed and opened as they are needed."""
+    folder = LogFolder(tmp_path / "data", open_files=8)
+    before = len(os.listdir("/proc/self/fd"))
+    logs = [folder.create(TopicPartition("many", PartitionIndex(index))) for index in range(100)]
+    for _ in range(3):
+        for log in logs:
+            append(log)
+    assert len(os.listdir("/proc/self/fd")) - before <= 8
+    assert all(len(read_all(log)) == 3 for log in logs)
+    folder.close()
+
+
+_LOGS = st.lists(st.integers(1, 12), min_size=1, max_size=40)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(counts=_LOGS, segment_bytes=st.integers(800, 3000), interval=st.integers(0, 1000), data=st.data())
+def test_any_log_reads_back_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], segment_bytes: int, interval: int, data: st.DataObject
+) -> None:
+    """I9, over rolls and a restart, from any offset."""
+    folder = LogFolder(tmp_path_factory.mktemp("any") / "data")
+    log = folder.create(segment_bytes=segment_bytes, index_interval_bytes=interval)
+    for number, count in enumerate(counts):
+        append(log, batch(count, value=b"%d" % number))
+    expected = [b"%d" % number for number, count in enumerate(counts) for _ in range(count)]
+    assert [record.value for record in read_all(log)] == expected
+    folder.restart()
+    start = data.draw(st.integers(0, len(expected) - 1))
+    found = [record.value for record in read_all(folder.log(), start, max_bytes=data.draw(st.integers(1, 2000)))]
+    assert found == expected[start:]
+    folder.close()

@@ -1,0 +1,72 @@
+"""Looking up by time, against looking at every record."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
+
+from klamm.protocol.compression import Compression
+from klamm.protocol.records import Record, encode_batch
+from klamm.protocol.types import Millis, Offset
+
+_BATCHES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=5), min_size=1, max_size=25)
+
+
+def _first(records: list[Record], at_least: int) -> tuple[int, int] | None:
+    return next(((record.timestamp_ms, record.offset) for record in records if record.timestamp_ms >= at_least), None)
+
+
+@settings(max_examples=50, deadline=None)
+@given(batches=_BATCHES, start=st.integers(0, 20), restart=st.booleans())
+def test_a_timestamp_finds_the_first_record_that_is_no_older(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], start: int, restart: bool
+) -> None:
+    """Of those that are left, in any order of timestamps, over segments; and the largest finds its first record."""
+    folder = LogFolder(tmp_path_factory.mktemp("time") / "data")
+    log = folder.create(segment_bytes=600, index_interval_bytes=80)
+    for number, timestamps in enumerate(batches):
+        codec = Compression.GZIP if number % 3 == 0 else Compression.NONE
+        records = [(NOW_MS + timestamp, b"k", b"v", ()) for timestamp in timestamps]
+        append(log, encode_batch(records, compression=codec), leader_epoch=number // 4)
+    log.delete_records_before(Offset(min(log.high_watermark, start)))
+    if restart:
+        folder.restart()
+        log = folder.log()
+    visible = read_all(log)
+    for wanted in range(-1, 62):
+        found = log.offset_for_timestamp(Millis(NOW_MS + wanted))
+        assert (found[:2] if found else None) == _first(visible, NOW_MS + wanted)
+    if start == 0:
+        largest = max(record.timestamp_ms for record in visible)
+        newest = log.offset_of_max_timestamp()
+        assert newest is not None
+        assert newest[:2] == _first(visible, largest)
+    folder.close()
+
+
+def test_the_leader_epoch_of_the_record_is_told(folder: LogFolder) -> None:
+    """A client needs it to notice a truncation (KIP-320)."""
+    log = folder.create()
+    for epoch in (1, 4):
+        append(log, batch(timestamp_ms=NOW_MS + epoch), leader_epoch=epoch)
+    assert log.offset_for_timestamp(Millis(NOW_MS + 1)) == (NOW_MS + 1, 0, 1)
+    assert log.offset_for_timestamp(Millis(NOW_MS + 2)) == (NOW_MS + 4, 1, 4)
+    assert log.offset_of_max_timestamp() == (NOW_MS + 4, 1, 4)
+
+
+def test_an_empty_log_has_no_records_of_any_time(folder: LogFolder) -> None:
+    """None for every question."""
+    log = folder.create()
+    assert log.offset_for_timestamp(Millis(0)) is None
+    assert log.offset_of_max_timestamp() is None
+
+
+def test_log_append_time_counts_as_the_records_time(folder: LogFolder) -> None:
+    """All records of a batch have it, so the first is found."""
+    log = folder.create(message_timestamp_type="LogAppendTime")
+    append(log, batch(3, timestamp_ms=1))
+    append(log, batch(3, timestamp_ms=1), now_ms=NOW_MS + 10)
+    assert log.offset_for_timestamp(Millis(NOW_MS + 1)) == (NOW_MS + 10, 3, 0)
+    assert log.offset_of_max_timestamp() == (NOW_MS + 10, 3, 0)
