@@ -32,6 +32,13 @@ class BrokerProcess:
         self.start()
 
     @property
+    def pid(self) -> int:
+        """The process's id. Raises RuntimeError when it isn't running."""
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
