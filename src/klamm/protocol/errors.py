@@ -210,6 +210,9 @@ class KafkaError(KlammError):
         self.code = code
         self.message = message
 
+    def __reduce__(self) -> tuple[type[KafkaError], tuple[ErrorCode, str | None]]:
+        return type(self), (self.code, self.message)
+
 
 class MalformedMessage(KlammError):
     """Bytes from the wire that are not what they claim to be: the connection that sent them is closed."""
