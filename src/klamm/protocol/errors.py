@@ -211,7 +211,7 @@ class KafkaError(KlammError):
         self.message = message
 
     def __reduce__(self) -> tuple[type[KafkaError], tuple[ErrorCode, str | None]]:
-        return type(self), (self.code, self.message)
+        return KafkaError, (self.code, self.message)  # a subclass may be made of other arguments
 
 
 class MalformedMessage(KlammError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import CorruptRecord
 
 
 def test_an_error_survives_the_way_between_processes() -> None:
@@ -15,6 +16,8 @@ def test_an_error_survives_the_way_between_processes() -> None:
         "ask another",
         "NOT_COORDINATOR: ask another",
     )
+    corrupt = pickle.loads(pickle.dumps(CorruptRecord("cut off")))
+    assert (corrupt.code, corrupt.message) == (ErrorCode.corrupt_message, "cut off")
 
 
 def test_retriable_is_as_java_says() -> None:
