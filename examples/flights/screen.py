@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
 
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -16,7 +17,9 @@ from examples.flights.watch import Watcher
 
 __all__ = ["Screen"]
 
-BAR_WIDTH: Final = 24
+OTHER_COLUMNS_WIDTH: Final = 72
+SHORTEST_BAR: Final = 8
+LONGEST_BAR: Final = 40
 PLAIN_INTERVAL_S: Final = 5.0
 MEMBER_STYLES: Final = {"member-1": "cyan", "member-2": "magenta", "member-3": "green"}
 
@@ -67,23 +70,29 @@ class Screen:
                 print(line, flush=True)
 
     def _lanes(self, title: str = "") -> Table:
-        table = Table(title=title or None, title_justify="left", title_style="bold", pad_edge=False, expand=False)
-        table.add_column("partition", justify="right")
-        table.add_column("records written: keys are carriers, so partitions differ")
-        table.add_column("written/s", justify="right")
-        table.add_column(f"{self._queue}: owner")
-        table.add_column("read/s", justify="right")
-        table.add_column("lag", justify="right")
-        table.add_column(f"{self._spark}: read/s", justify="right")
-        table.add_column("lag", justify="right")
+        table = Table(
+            title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for header, is_number in (
+            ("\nlane", True),
+            ("records written\n(by carrier: skewed)", False),
+            ("\nwritten/s", True),
+            ("queue\nowner", False),
+            ("queue\nread/s", True),
+            ("queue\nlag", True),
+            ("Spark\nread/s", True),
+            ("Spark\nlag", True),
+        ):
+            table.add_column(header, justify="right" if is_number else "left", no_wrap=True)
+        bar_width = min(max(self._console.width - OTHER_COLUMNS_WIDTH, SHORTEST_BAR), LONGEST_BAR)
         lanes = self._watcher.latest.lanes
         largest = max(1, *(lane.high_watermark for lane in lanes))
         for index, lane in enumerate(lanes):
-            bar = "━" * round(BAR_WIDTH * lane.high_watermark / largest)
+            bar = "━" * round(bar_width * lane.high_watermark / largest)
             style = MEMBER_STYLES.get(lane.owner or "", "red")
             table.add_row(
                 str(index),
-                Text.assemble((f"{bar:<{BAR_WIDTH}}", style), f" {lane.high_watermark:>8,}"),
+                Text.assemble((f"{bar:<{bar_width}}", style), f" {lane.high_watermark:>7,}"),
                 f"{self._watcher.rate(index, None):,.0f}",
                 Text(lane.owner or "nobody", style),
                 f"{self._watcher.rate(index, self._queue):,.0f}",
