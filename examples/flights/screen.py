@@ -17,7 +17,7 @@ from examples.flights.watch import Watcher
 
 __all__ = ["Screen"]
 
-OTHER_COLUMNS_WIDTH: Final = 72
+OTHER_COLUMNS_WIDTH: Final = 66
 SHORTEST_BAR: Final = 8
 LONGEST_BAR: Final = 40
 PLAIN_INTERVAL_S: Final = 5.0
@@ -75,8 +75,8 @@ class Screen:
         )
         for header, is_number in (
             ("\nlane", True),
-            ("records written\n(by carrier: skewed)", False),
-            ("\nwritten/s", True),
+            ("records\n(keys are carriers)", False),
+            ("\nin/s", True),
             ("queue\nowner", False),
             ("queue\nread/s", True),
             ("queue\nlag", True),
