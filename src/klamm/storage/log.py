@@ -521,9 +521,9 @@ class Log:
         Whether anything was cut. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
         """
         self._check_online()
-        if self._epochs.truncate_from_end(min(offset, self.log_end_offset)):
-            self._epochs_changed = True
         if offset >= self.log_end_offset:
+            # An epoch that was assigned and wrote nothing may be one that the leader does not know.
+            self._forget_epochs_from(self.log_end_offset)
             return False
         self._reader.forget_positions()
         try:
@@ -531,6 +531,7 @@ class Log:
                 self._services.before_truncation(self.topic_partition, offset)
             end = self._sync.forget_above(self._segments.cut_at(offset, now_ms))
             self.log_end_offset = end
+            self._forget_epochs_from(end)
             self.log_start_offset = min(self.log_start_offset, end)
             self.high_watermark = min(self.high_watermark, end)
             self._snapshot_offset = rebuild_producer_state(
@@ -540,6 +541,10 @@ class Log:
             self.mark_offline(f"it can't be cut to offset {offset}: {error}")
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from error
         return True
+
+    def _forget_epochs_from(self, offset: Offset) -> None:
+        if self._epochs.truncate_from_end(offset):
+            self._epochs_changed = True
 
     # -- end -----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,197 @@
+"""A data directory: one broker, its partitions, what is kept beside them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, batch, read_all
+
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.storage.log_directory import DataDirectoryInUse, InconsistentDataDirectory, LogDirectory
+
+OTHER_ID = TopicId(bytes(reversed(range(16))))
+
+
+def _now() -> Millis:
+    return NOW_MS
+
+
+def test_a_second_broker_is_kept_out(folder: LogFolder) -> None:
+    """Of the same process and of another; the error says what to do next."""
+    with pytest.raises(DataDirectoryInUse, match="stop that one first"):
+        LogDirectory(folder.path, clock=_now).lock()
+    script = (
+        "import sys; from pathlib import Path; from klamm.storage.file_lock import *\n"
+        "try: FileLock(Path(sys.argv[1]))\n"
+        "except DataDirectoryInUse: print('in use')"
+    )
+    command = [sys.executable, "-c", script, str(folder.path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "in use\n"
+    folder.directory.close()
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
+    folder.start()
+
+
+def test_a_folder_of_another_cluster_is_refused(folder: LogFolder) -> None:
+    """Before anything is written to it."""
+    assert folder.directory.cluster_id is None
+    folder.directory.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
+    folder.restart()
+    assert folder.directory.cluster_id == "c1"
+    with pytest.raises(InconsistentDataDirectory):
+        folder.directory.write_meta_properties(cluster_id="c2", node_id=1)
+
+
+def test_the_mark_of_a_clean_stop_has_the_broker_epoch(folder: LogFolder) -> None:
+    """KIP-966 reads it."""
+    folder.directory.write_meta_properties(cluster_id="c1", node_id=1, broker_epoch=7)
+    folder.directory.close()
+    assert (folder.path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":7}'
+    folder.start()
+
+
+def test_partitions_are_found_again(folder: LogFolder) -> None:
+    """With topic id, records and high watermark; whatever the topic's name."""
+    names = [TopicPartition(topic, PartitionIndex(3)) for topic in ("a", "a-1", "with.dots_and-dashes")]
+    for topic_partition in names:
+        append(folder.create(topic_partition), batch(2))
+    folder.restart()
+    assert set(folder.directory.logs) == set(names)
+    for topic_partition in names:
+        log = folder.log(topic_partition)
+        assert log.topic_id == TOPIC_ID
+        assert log.high_watermark == 2
+        assert len(read_all(log)) == 2
+
+
+def test_other_folders_and_files_are_left_alone(folder: LogFolder) -> None:
+    """Only names of partitions are partitions."""
+    for name in ("lost+found", "no_number-", "topic-x", "t-1.abc-stray"):
+        (folder.path / name).mkdir()
+    (folder.path / "file-0").write_text("")
+    folder.restart()
+    assert not folder.directory.logs
+    assert (folder.path / "file-0").exists()
+
+
+def test_checkpoints_are_written_in_kafkas_format(folder: LogFolder) -> None:
+    """Recovery points, log start offsets where they say more than the files, high watermarks."""
+    log = folder.create()
+    append(log, batch(5))
+    append(folder.create(TopicPartition("idle", PartitionIndex(0))))
+    log.delete_records_before(Offset(2))
+    log.flush()
+    folder.directory.checkpoint().result()
+    read = {path.name: path.read_text() for path in folder.path.glob("*-checkpoint")}
+    assert read == {
+        "recovery-point-offset-checkpoint": "0\n2\norders 0 5\nidle 0 0\n",
+        "log-start-offset-checkpoint": "0\n1\norders 0 2\n",
+        "replication-offset-checkpoint": "0\n2\norders 0 5\nidle 0 1\n",
+    }
+
+
+def test_a_malformed_checkpoint_only_costs_time(folder: LogFolder) -> None:
+    """Everything is read then."""
+    append(folder.create(), batch(5))
+    folder.kill()
+    (folder.path / "recovery-point-offset-checkpoint").write_text("nonsense")
+    folder.start()
+    assert len(read_all(folder.log())) == 5
+
+
+def test_a_deleted_partition_is_gone_at_once_and_its_files_later(folder: LogFolder) -> None:
+    """A topic of the same name may follow immediately."""
+    old = folder.create()
+    append(old, batch(9))
+    old.flush()
+    folder.directory.checkpoint().result()
+    folder.directory.delete(ORDERS)
+    assert folder.directory.get(ORDERS) is None
+    assert old.is_offline
+    retired = [path for path in folder.path.iterdir() if path.name.endswith("-delete")]
+    assert len(retired) == 1
+    assert retired[0].name.startswith("orders-0.")
+    append(folder.create())
+    folder.directory.housekeep(Millis(NOW_MS + 60_000))
+    folder.directory.wait_for_background()
+    assert not retired[0].exists()
+    folder.crash()
+    assert not folder.log().is_offline, "the recovery point of the topic that was deleted says nothing of this one"
+    assert len(read_all(folder.log())) == 1
+
+
+def test_a_restart_finishes_a_deletion(folder: LogFolder) -> None:
+    """The folder has its suffix already."""
+    append(folder.create())
+    folder.directory.delete(ORDERS)
+    folder.crash()
+    assert not folder.directory.logs
+    folder.directory.housekeep(NOW_MS)
+    folder.directory.wait_for_background()
+    assert not [path for path in folder.path.iterdir() if path.is_dir()]
+
+
+def test_a_name_that_is_too_long_is_cut(folder: LogFolder) -> None:
+    """A topic may have 249 characters."""
+    long = TopicPartition("t" * 249, PartitionIndex(9))
+    folder.create(long)
+    folder.directory.delete(long)
+    assert [len(path.name) for path in folder.path.iterdir() if path.is_dir()] == [255]
+
+
+def test_folders_of_topics_that_are_no_more_are_set_aside(folder: LogFolder) -> None:
+    """Their records are not those of a new topic of that name."""
+    gone = TopicPartition("gone", PartitionIndex(0))
+    for topic_partition in (ORDERS, gone):
+        append(folder.create(topic_partition))
+    folder.restart()
+    assert folder.directory.set_strays_aside({"orders": TOPIC_ID}) != []
+    assert set(folder.directory.logs) == {ORDERS}
+    assert len(folder.directory.set_strays_aside({"orders": OTHER_ID})) == 1
+    append(folder.create())
+    folder.restart()
+    assert set(folder.directory.logs) == {ORDERS}
+    assert len([path for path in folder.path.iterdir() if path.name.endswith("-stray")]) == 2
+
+
+def test_producers_are_forgotten_in_time(folder: LogFolder) -> None:
+    """producer.id.expiration.ms, a day by default."""
+    log = folder.create(retention_ms=-1)
+    append(log, batch(sequence=0, producer_id=1, epoch=0))
+    folder.directory.housekeep(Millis(NOW_MS + 86_399_999))
+    assert len(list(log.active_producers())) == 1
+    folder.directory.housekeep(Millis(NOW_MS + 86_400_000))
+    assert not list(log.active_producers())
+
+
+def test_a_new_configuration_holds_from_the_next_append_on(folder: LogFolder) -> None:
+    """Without a restart."""
+    log = folder.create()
+    append(log)
+    log.update_config(replace(log.config, segment_bytes=len(batch())))
+    append(log)
+    assert log.segment_count == 2
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    """Also when it never opened."""
+    folder = LogFolder(tmp_path / "data")
+    folder.close()
+    folder.close()
+    LogDirectory(tmp_path / "never", clock=_now).close()
+
+
+def test_many_partitions_are_closed_and_opened(tmp_path: Path) -> None:
+    """More than are closed at a time, with fewer descriptors than partitions."""
+    folder = LogFolder(tmp_path / "data", open_files=10)
+    names = [TopicPartition("many", PartitionIndex(index)) for index in range(150)]
+    for topic_partition in names:
+        append(folder.create(topic_partition))
+    folder.restart()
+    assert (folder.path / ".kafka_cleanshutdown").exists() is False
+    assert all(folder.log(topic_partition).recovery_point == 1 for topic_partition in names)
+    folder.close()

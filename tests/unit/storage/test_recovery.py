@@ -1,0 +1,325 @@
+"""What a crash may leave, and what is made of it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, read_all, read_bytes
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+
+CHECKPOINT = "recovery-point-offset-checkpoint"
+
+
+def _filled(path: Path, counts: list[int], *, segment_bytes: int = 700, leader_epochs: int = 3) -> LogFolder:
+    folder = LogFolder(path / "data")
+    log = folder.create(segment_bytes=segment_bytes, index_interval_bytes=100)
+    for number, count in enumerate(counts):
+        append(log, batch(count, value=b"%d" % number), leader_epoch=number * leader_epochs // len(counts))
+    folder.directory.wait_for_background()
+    return folder
+
+
+def _damage(path: Path, position: int, flip: int = 0x10) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ flip]))
+
+
+def _set_recovery_point(folder: LogFolder, offset: int) -> None:
+    (folder.path / CHECKPOINT).write_text(f"0\n1\n{ORDERS.topic} {ORDERS.partition} {offset}\n")
+
+
+@settings(max_examples=80, deadline=None)
+@given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=25), data=st.data())
+def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], data: st.DataObject
+) -> None:
+    """I8 and I1: the batches before the cut, all of them, with valid CRCs, and it can be written on."""
+    folder = _filled(tmp_path_factory.mktemp("cut"), counts)
+    before = read_bytes(folder.log())
+    folder.kill()
+    files = folder.log_files()
+    index = data.draw(st.integers(0, len(files) - 1))
+    size = files[index].stat().st_size
+    cut = data.draw(st.integers(0, size))
+    junk = data.draw(st.one_of(st.just(b""), st.binary(min_size=1, max_size=100)))
+    with files[index].open("r+b") as file:
+        file.truncate(cut)
+        file.seek(cut)
+        file.write(junk)
+    folder.start()
+    log = folder.log()
+    after = read_bytes(log)
+    assert not log.is_offline
+    kept = sum(path.stat().st_size for path in files[:index]) + cut
+    whole = max((position + header.size_bytes for position, header in iterate_batches(before[:kept])), default=0)
+    assert after == (before if cut == size and not junk else before[:whole])
+    end = log.log_end_offset
+    assert append(log).first_offset == end
+    folder.restart()
+    assert read_bytes(folder.log())[: len(after)] == after
+    assert folder.log().log_end_offset == end + 1
+    folder.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(counts=st.lists(st.integers(1, 5), min_size=2, max_size=20), data=st.data())
+def test_a_flipped_bit_is_cut_away_above_the_recovery_point_and_reported_below(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], data: st.DataObject
+) -> None:
+    """I8: what was synced is never dropped without a word."""
+    folder = _filled(tmp_path_factory.mktemp("flip"), counts, segment_bytes=10_000, leader_epochs=1)
+    before = read_bytes(folder.log())
+    folder.kill()
+    bounds = [(position, header) for position, header in iterate_batches(before)]
+    hit, header = data.draw(st.sampled_from(bounds))
+    # A leader epoch may be raised without harm to the batch, and no checksum covers it.
+    inside = data.draw(st.integers(0, header.size_bytes - 1).filter(lambda at: not 12 <= at < 16))
+    point = data.draw(st.sampled_from([0, *(batch_header.next_offset for _, batch_header in bounds)]))
+    _damage(folder.log_files()[0], hit + inside, 1 << data.draw(st.integers(0, 7)))
+    _set_recovery_point(folder, point)
+    folder.start()
+    log = folder.log()
+    if header.base_offset < point:
+        assert log.is_offline
+        assert folder.log_files()[0].read_bytes()[:hit] == before[:hit]
+        assert folder.log_files()[0].stat().st_size == len(before)
+    else:
+        assert not log.is_offline
+        assert read_bytes(log) == before[:hit]
+    folder.close()
+
+
+def test_damage_below_the_recovery_point_names_file_offset_and_position(tmp_path: Path) -> None:
+    """Every request is refused with KAFKA_STORAGE_ERROR, and the error says where to look and what to do."""
+    folder = _filled(tmp_path, [2, 2, 2], segment_bytes=10_000)
+    size = folder.log().size_bytes // 3
+    folder.kill()
+    _damage(folder.log_files()[0], size + 70)
+    _set_recovery_point(folder, 6)
+    folder.start()
+    log = folder.log()
+    assert log.offline_reason is not None
+    for part in (str(folder.log_files()[0]), "offset 2", f"position {size}", "CRC", "Bring the file back from a copy"):
+        assert part in log.offline_reason
+    for refused_call in (
+        lambda: append(log),
+        lambda: log.read(Offset(0), 100, upper_bound=Offset(6), minimum_one_batch=True),
+        lambda: log.delete_old_segments(NOW_MS),
+        log.offset_of_max_timestamp,
+        log.flush,
+    ):
+        with pytest.raises(KafkaError) as refused:
+            refused_call()
+        assert refused.value.code is ErrorCode.kafka_storage_error
+    folder.restart()
+    assert folder.log().is_offline, "a clean stop must not hide the damage"
+    folder.close()
+
+
+def test_a_partition_that_comes_back_from_a_copy_is_online_again(tmp_path: Path) -> None:
+    """Nothing was changed in the meantime."""
+    folder = _filled(tmp_path, [2, 2, 2], segment_bytes=10_000)
+    before = read_bytes(folder.log())
+    folder.kill()
+    path = folder.log_files()[0]
+    content = path.read_bytes()
+    path.write_bytes(content[:100])
+    _set_recovery_point(folder, 6)
+    folder.start()
+    assert folder.log().is_offline
+    folder.kill()
+    path.write_bytes(content)
+    folder.start()
+    assert read_bytes(folder.log()) == before
+    folder.close()
+
+
+def test_a_log_that_lacks_its_files_is_offline(tmp_path: Path) -> None:
+    """Also after a clean stop, which reads next to nothing."""
+    folder = _filled(tmp_path, [2, 2, 2])
+    folder.directory.close()
+    for path in (folder.path / "orders-0").glob("0*"):
+        path.unlink()
+    folder.start()
+    assert "no segment" in (folder.log().offline_reason or "")
+    folder.close()
+
+
+def test_a_log_cut_after_a_clean_stop_is_offline(tmp_path: Path) -> None:
+    """At a batch or within one: the recovery point tells."""
+    for cut in (0, 10):
+        folder = _filled(tmp_path / str(cut), [2, 2, 2], segment_bytes=10_000)
+        size = folder.log().size_bytes
+        folder.directory.close()
+        with folder.log_files()[0].open("r+b") as file:
+            file.truncate(size // 3 * 2 - cut)
+        folder.start()
+        assert folder.log().is_offline
+        folder.close()
+
+
+def test_a_partition_that_is_offline_leaves_the_others_alone(folder: LogFolder) -> None:
+    """One damaged file is one damaged partition."""
+    other = TopicPartition("other", PartitionIndex(3))
+    for topic_partition in (ORDERS, other):
+        append(folder.create(topic_partition), batch(5))
+    folder.directory.close()
+    _damage(folder.log_files()[0], 8)
+    folder.start()
+    assert folder.log().is_offline
+    assert len(read_all(folder.log(other))) == 5
+
+
+def test_segments_behind_a_cut_go_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A gap would break the order of offsets (I1). One line tells what was lost."""
+    folder = _filled(tmp_path, [2] * 20)
+    files = folder.log_files()
+    assert len(files) > 2
+    folder.kill()
+    _damage(files[1], 70)
+    _set_recovery_point(folder, 0)
+    with caplog.at_level(logging.INFO):
+        folder.start()
+    assert folder.log_files() == files[:2]
+    assert folder.log().log_end_offset == int(files[1].stem)
+    lines = [record.getMessage() for record in caplog.records if "recovered" in record.getMessage()]
+    assert len(lines) == 1
+    assert "cut away" in lines[0]
+    assert str(ORDERS) in lines[0]
+    folder.close()
+
+
+def test_a_segment_that_lost_its_tail_at_a_batch_is_noticed(tmp_path: Path) -> None:
+    """A power failure may take the end of one segment and leave the next."""
+    folder = _filled(tmp_path, [2] * 20)
+    files = folder.log_files()
+    before = read_bytes(folder.log())
+    folder.kill()
+    size = files[0].stat().st_size
+    last = list(iterate_batches(files[0].read_bytes()))[-1][0]
+    with files[0].open("r+b") as file:
+        file.truncate(last)
+    _set_recovery_point(folder, 0)
+    folder.start()
+    assert not folder.log().is_offline
+    assert read_bytes(folder.log()) == before[:last]
+    assert last < size
+    folder.close()
+
+
+def test_only_what_is_not_synced_is_read(tmp_path: Path) -> None:
+    """Damage in an old segment is found by who reads it, not by every start."""
+    folder = _filled(tmp_path, [2] * 20)
+    log = folder.log()
+    log.flush()
+    folder.directory.checkpoint().result()
+    files = folder.log_files()
+    folder.kill()
+    _damage(files[0], 70)
+    folder.start()
+    assert not folder.log().is_offline
+    assert folder.log().log_end_offset == 40
+    folder.close()
+
+
+def test_leader_epochs_are_read_from_the_batches(tmp_path: Path) -> None:
+    """The checkpoint may be older than the log."""
+    folder = _filled(tmp_path, [1] * 9, leader_epochs=3)
+    epochs = folder.log().leader_epochs
+    folder.kill()
+    (folder.path / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    folder.start()
+    assert folder.log().leader_epochs == epochs == ((0, 0), (1, 3), (2, 6))
+    folder.close()
+
+
+def test_an_unreadable_epoch_checkpoint_is_made_up_for(tmp_path: Path) -> None:
+    """From the batches of the whole log, after a clean stop too."""
+    folder = _filled(tmp_path, [1] * 9, leader_epochs=3)
+    epochs = folder.log().leader_epochs
+    folder.directory.close()
+    (folder.path / "orders-0" / "leader-epoch-checkpoint").write_text("0\n7\n0 0\n")
+    folder.start()
+    assert folder.log().leader_epochs == epochs
+    folder.close()
+
+
+def test_producers_are_read_from_snapshot_and_batches(folder: LogFolder) -> None:
+    """I10: all of the last five batches of what is read again are recognized."""
+    log = folder.create()
+    append(log, batch(sequence=0, producer_id=1, epoch=0))
+    append(log, batch(sequence=0, producer_id=2, epoch=3))
+    log.roll(NOW_MS)
+    retries = [batch(2, sequence=1 + 2 * number, producer_id=1, epoch=0) for number in range(4)]
+    for records in retries:
+        append(log, records)
+    folder.crash()
+    log = folder.log()
+    assert [append(log, records).first_offset for records in retries] == [2, 4, 6, 8]
+    with pytest.raises(KafkaError):
+        append(log, batch(sequence=1, producer_id=2, epoch=2))
+
+
+def test_a_damaged_snapshot_is_passed_over(folder: LogFolder) -> None:
+    """An earlier one will do, or the whole log."""
+    log = folder.create()
+    append(log, batch(3, sequence=0, producer_id=1, epoch=0))
+    log.roll(NOW_MS)
+    append(log, batch(sequence=3, producer_id=1, epoch=0))
+    folder.kill()
+    _damage(folder.path / "orders-0" / f"{3:020d}.snapshot", 12)
+    folder.start()
+    assert append(folder.log(), batch(3, sequence=0, producer_id=1, epoch=0)).first_offset == 0
+
+
+def test_a_restart_removes_what_an_earlier_run_meant_to(folder: LogFolder) -> None:
+    """Segments with a suffix, indexes without a log, temporary files, snapshots above the end."""
+    append(folder.create())
+    partition = folder.path / "orders-0"
+    names = {path.name for path in partition.iterdir()}
+    for name in (
+        "00000000000000000000.log.deleted",
+        "00000000000000000007.index",
+        "partition.metadata.tmp",
+        "00000000000000000099.snapshot",
+    ):
+        (partition / name).write_bytes(b"")
+    folder.crash()
+    assert {path.name for path in partition.iterdir()} - {f"{1:020d}.snapshot"} == names
+
+
+def test_a_clean_stop_is_believed_once(folder: LogFolder) -> None:
+    """The mark is gone when the broker runs."""
+    append(folder.create())
+    folder.directory.close()
+    mark = folder.path / ".kafka_cleanshutdown"
+    assert mark.read_text() == '{"version":0,"brokerEpoch":-1}'
+    folder.start()
+    assert not mark.exists()
+    assert folder.log().recovery_point == 1
+
+
+def test_recovered_indexes_are_those_that_were_built_on_the_way(tmp_path: Path) -> None:
+    """Recovery and append follow one rule."""
+    folder = _filled(tmp_path, [1, 3, 2, 5, 4, 1, 1, 6] * 3)
+    folder.restart()
+    folder.directory.close()
+    names = sorted(path for path in (folder.path / "orders-0").iterdir() if path.suffix in (".index", ".timeindex"))
+    before = {path.name: path.read_bytes() for path in names}
+    (folder.path / ".kafka_cleanshutdown").unlink()
+    _set_recovery_point(folder, 0)
+    for path in names:
+        path.write_bytes(b"")
+    folder.start()
+    folder.directory.close()
+    assert {path.name: path.read_bytes() for path in names} == before
