@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
 
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
