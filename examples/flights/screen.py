@@ -69,9 +69,7 @@ class Screen:
                 print(line, flush=True)
 
     def _lanes(self, title: str = "") -> Table:
-        table = Table(
-            title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-        )
+        table = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
         for header, is_number in (
             ("\nlane", True),
             ("records\n(keys are carriers)", False),
