@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +19,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.interop.broker_process import BrokerProcess, ExternalBroker
+from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import JavaClient, compile_client
 
-# Sessions of three seconds instead of Kafka's least of six: the tests wait for them to run out.
+pytest.register_assert_rewrite("tests.interop.record_scenarios", "tests.interop.group_scenarios")
+
+# Sessions of two or three seconds instead of Kafka's least of six: the tests wait for them to run out.
 BROKER_CONFIG = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 
 
@@ -79,6 +83,63 @@ def group() -> str:
     return f"group-{uuid.uuid4().hex[:12]}"
 
 
+@pytest.fixture
+def new_python_client(bootstrap: str, tmp_path: Path) -> Callable[[str], ClientProcess]:
+    """Starts a process that drives a Python client, by the name of its driver (tests/interop/drivers)."""
+
+    def start(name: str) -> ClientProcess:
+        command = [sys.executable, "-m", f"tests.interop.drivers.drive_{name}", bootstrap]
+        errors = tmp_path / f"{uuid.uuid4().hex}.log"
+        return ClientProcess(command, folder=Path(__file__).parents[2], errors=errors)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """The folder with kafkajs, installed once for each version of node/package.json; skips where there is no npm."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        toolchain_is_missing("node", "no node or no npm on PATH: install Node.js 18 or later")
+    source = Path(__file__).parent / "node" / "package.json"
+    modules = source.with_name("node_modules")
+    installed = modules / "package.json"
+    if not installed.is_file() or installed.read_bytes() != source.read_bytes():
+        command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+        completed = subprocess.run(command, cwd=source.parent, capture_output=True, text=True, check=False)
+        if completed.returncode != 0:
+            toolchain_is_missing("node", f"npm could not install kafkajs: {completed.stderr[-500:]}")
+        shutil.copyfile(source, installed)
+    return modules
+
+
+@pytest.fixture
+def new_node_client(node_modules: Path, bootstrap: str, tmp_path: Path) -> Callable[[], ClientProcess]:
+    """Starts a process that drives kafkajs."""
+    command = ["node", str(Path(__file__).parent / "node" / "client.js"), bootstrap]
+    environment = os.environ | {"NODE_PATH": str(node_modules)}
+    return lambda: ClientProcess(command, environment=environment, errors=tmp_path / f"{uuid.uuid4().hex}.log")
+
+
+@pytest.fixture
+def start_client(new_client: Callable[[], ClientProcess]) -> Iterator[Callable[[], ClientProcess]]:
+    """Starts processes of the suite's client (its fixture `new_client`); all are gone after the test."""
+    clients: list[ClientProcess] = []
+
+    def start() -> ClientProcess:
+        clients.append(new_client())
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(start_client: Callable[[], ClientProcess]) -> ClientProcess:
+    """A process of the suite's client."""
+    return start_client()
+
+
 @pytest.fixture(scope="session")
 def kafka_classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Apache Kafka's broker, clients and tools, joined by colons; skips when there is no JDK or no way to the jars."""
@@ -105,20 +166,8 @@ def java_client_classpath(kafka_classpath: str, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture
-def start_java(java_client_classpath: str, bootstrap: str) -> Iterator[Callable[[], JavaClient]]:
-    """Starts JVMs with Java clients, for tests that kill or pause them; all are gone after the test."""
-    clients: list[JavaClient] = []
-
-    def start() -> JavaClient:
-        clients.append(JavaClient(java_client_classpath, bootstrap))
-        return clients[-1]
-
-    yield start
-    for client in clients:
-        client.close()
-
-
-@pytest.fixture
-def java(start_java: Callable[[], JavaClient]) -> JavaClient:
+def java(java_client_classpath: str, bootstrap: str) -> Iterator[JavaClient]:
     """A JVM with Java clients."""
-    return start_java()
+    client = JavaClient(java_client_classpath, bootstrap)
+    yield client
+    client.close()

@@ -8,7 +8,8 @@ import uuid
 from typing import Any
 
 import pytest
-from tests.interop.java_client import JavaClient, JavaError
+from tests.interop.client_process import ClientError
+from tests.interop.java_client import JavaClient
 
 # Recent enough for retention, and known in advance.
 MINUTES_AGO = int(time.time() - 600) * 1_000
@@ -26,7 +27,7 @@ def _fill(java: JavaClient, topic: str, count: int) -> None:
 
 
 def _error(java: JavaClient, operation: str, /, **arguments: Any) -> str:
-    with pytest.raises(JavaError) as caught:
+    with pytest.raises(ClientError) as caught:
         java.call(operation, **arguments)
     return caught.value.name
 

@@ -1,0 +1,130 @@
+"""Drives kafka-python: python -m tests.interop.drivers.drive_kafka_python BOOTSTRAP"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from tests.interop.drivers.lines import Command, as_bytes, as_text, perform
+from tests.interop.drivers.member_thread import Members, MemberThread
+
+_TIMEOUT_S = 30
+
+
+def _settings(config: dict[str, str]) -> dict[str, Any]:
+    """Kafka's names and texts as kafka-python takes them."""
+    settings: dict[str, Any] = {"bootstrap_servers": sys.argv[-1]}
+    for name, text in config.items():
+        if name == "compression.type" and text == "none":
+            continue
+        value: Any = int(text) if text.lstrip("-").isdecimal() else {"true": True, "false": False}.get(text, text)
+        settings[name.replace(".", "_")] = value
+    return settings
+
+
+def _as_map(record: Any) -> dict[str, Any]:
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": as_text(record.key),
+        "value": as_text(record.value),
+        "headers": [[name, as_text(value)] for name, value in record.headers],
+    }
+
+
+def _produce(command: Command) -> list[list[int]]:
+    producer = KafkaProducer(**_settings(command.get("config", {})))
+    try:
+        sent = [
+            producer.send(
+                command["topic"],
+                key=as_bytes(record.get("key")),
+                value=as_bytes(record.get("value")),
+                headers=[(name, as_bytes(value)) for name, value in record.get("headers", [])],
+                partition=record.get("partition"),
+                timestamp_ms=record.get("timestamp"),
+            )
+            for record in command["records"]
+        ]
+        producer.flush(_TIMEOUT_S)
+        metadata = [future.get(_TIMEOUT_S) for future in sent]
+    finally:
+        producer.close()
+    return [[record.partition, record.offset, record.timestamp] for record in metadata]
+
+
+def _read(command: Command) -> list[dict[str, Any]]:
+    """Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end."""
+    topic = command["topic"]
+    consumer = KafkaConsumer(**_settings({"enable.auto.commit": "false"} | command.get("config", {})))
+    try:
+        partitions = [TopicPartition(topic, index) for index in sorted(consumer.partitions_for_topic(topic))]
+        consumer.assign(partitions)
+        if "offset" in command:
+            for partition in partitions:
+                consumer.seek(partition, command["offset"])
+        elif "timestamp" in command:
+            consumer.seek_to_end(*partitions)
+            found = consumer.offsets_for_times(dict.fromkeys(partitions, command["timestamp"]))
+            for partition, place in found.items():
+                if place is not None:
+                    consumer.seek(partition, place.offset)
+        elif command["from"] == "latest":
+            consumer.seek_to_end(*partitions)
+        else:
+            consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        arrived: list[dict[str, Any]] = []
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
+            for records in consumer.poll(timeout_ms=200).values():
+                arrived += map(_as_map, records)
+        return arrived
+    finally:
+        consumer.close()
+
+
+class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
+    def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
+        super().__init__(name)
+        self._consumer = KafkaConsumer(**_settings(config))
+        self._consumer.subscribe([topic], listener=self)
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.tell("assigned", partitions=sorted(place.partition for place in self._consumer.assignment()))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.tell("revoked", partitions=sorted(place.partition for place in revoked))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        self.tell("lost", partitions=sorted(place.partition for place in lost))
+
+    def poll(self) -> Iterable[dict[str, Any]]:
+        for records in self._consumer.poll(timeout_ms=100).values():
+            yield from map(_as_map, records)
+
+    def rewind(self) -> None:
+        self._consumer.seek_to_beginning()
+
+    def commit_position(self) -> None:
+        self._consumer.commit()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    members = Members(_Member)
+    operations = {
+        "produce": _produce,
+        "read": _read,
+        "join": members.join,
+        "leave": members.leave,
+        "rewind": members.rewind,
+        "commit": members.commit,
+    }
+    perform(operations, sys.stdin)

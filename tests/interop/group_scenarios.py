@@ -1,0 +1,187 @@
+"""What every client must find true of klamm's consumer groups, whoever of their members is killed, paused or restarted.
+
+A suite inherits these tests and defines the fixture `new_client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.client_process import ClientProcess
+from tests.interop.record_scenarios import PARTITIONS, places, spread
+
+__all__ = ["GroupScenarios", "committed_offsets"]
+
+StartClient = Callable[[], ClientProcess]
+
+SESSION = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "300"}
+
+
+def committed_offsets(bootstrap: str, group: str) -> set[int]:
+    """What a group has committed, as a client other than the one under test sees it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+    return {place.offset for place in answer.topic_partitions or []}
+
+
+class GroupScenarios:
+    """Groups: what each sees, who owns what, who takes over, where they go on."""
+
+    joining: ClassVar[dict[str, str]] = {}
+    """Settings that this client's members need."""
+
+    def test_a_member_rewinds_and_replays(self, client: ClientProcess, topic: str, group: str) -> None:
+        """A member that seeks to the beginning sees all its records again, in the same order."""
+        client.call("produce", topic=topic, records=spread(5))
+        member = client.join("reader", group, topic, **self.joining)
+        member.wait_until(lambda m: len(m.records) == 30, "reads everything")
+        member.rewind()
+        member.wait_until(lambda m: len(m.records) == 60, "reads everything again")
+        for partition in range(PARTITIONS):
+            offsets = [record["offset"] for record in member.records if record["partition"] == partition]
+            assert offsets == [*range(5), *range(5)]
+
+    def test_two_groups_see_everything(self, client: ClientProcess, topic: str, group: str) -> None:
+        """Groups don't share records: each sees all of them, once."""
+        readers = [client.join(f"reader-{number}", f"{group}-{number}", topic, **self.joining) for number in range(2)]
+        client.call("produce", topic=topic, records=spread(20))
+        for reader in readers:
+            reader.wait_until(lambda m: len(m.records) == 120, "reads everything")
+            assert reader.places == places(20)
+
+    def test_two_members_split_a_topic(self, client: ClientProcess, topic: str, group: str) -> None:
+        """Two members of a group share the partitions between them, and each record reaches one of them."""
+        first = client.join("first", group, topic, **self.joining)
+        second = client.join("second", group, topic, **self.joining)
+        first.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        second.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        assert sorted([*(first.assignment or []), *(second.assignment or [])]) == list(range(PARTITIONS))
+        client.call("produce", topic=topic, records=spread(20))
+        client.wait_until(lambda: len(first.records) + len(second.records) == 120, lambda: "not everything arrived")
+        assert first.places | second.places == places(20)
+        assert not first.places & second.places
+
+    def test_members_that_leave_hand_over_where_they_stopped(
+        self, client: ClientProcess, topic: str, group: str
+    ) -> None:
+        """What a member has read and committed on leaving is not read again by the one that follows it."""
+        client.call("produce", topic=topic, records=spread(5))
+        first = client.join("first", group, topic, **self.joining)
+        first.wait_until(lambda m: len(m.records) == 30, "reads everything")
+        first.leave()
+        client.call("produce", topic=topic, records=spread(5))
+        second = client.join("second", group, topic, **self.joining)
+        second.wait_until(lambda m: len(m.records) >= 30, "reads the rest")
+        assert second.places == places(10) - first.places
+
+    def test_partitions_of_a_killed_member_are_taken_over(
+        self, client: ClientProcess, start_client: StartClient, topic: str, group: str
+    ) -> None:
+        """A member that dies without a word loses its partitions after its session, and no record is lost with it."""
+        other = start_client()
+        survivor = client.join("survivor", group, topic, **SESSION, **self.joining)
+        victim = other.join("victim", group, topic, **SESSION, **self.joining)
+        survivor.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        victim.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        client.call("produce", topic=topic, records=spread(10))
+        victim.wait_until(lambda m: len(m.records) >= 30, "reads its half")
+        other.kill()
+        client.call("produce", topic=topic, records=spread(10))
+        survivor.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "takes over")
+        client.wait_until(lambda: survivor.places | victim.places == places(20), lambda: "records were lost")
+
+    def test_a_paused_member_is_fenced(
+        self, client: ClientProcess, start_client: StartClient, bootstrap: str, topic: str, group: str
+    ) -> None:
+        """A member paused past its session can't commit over its successor; it loses its partitions and comes back."""
+        other = start_client()
+        settings = SESSION | self.joining | {"enable_auto_commit": "false"}
+        paused = other.join("paused", group, topic, **settings)
+        paused.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
+        client.call("produce", topic=topic, records=spread(10))
+        paused.wait_until(lambda m: len(m.records) == 60, "reads everything")
+        other.pause()
+        successor = client.join("successor", group, topic, **settings)
+        successor.wait_until(lambda m: len(m.records) == 60, "reads everything again, as nothing was committed")
+        client.call("produce", topic=topic, records=spread(10))
+        successor.wait_until(lambda m: len(m.records) == 120, "reads on")
+        successor.commit()
+        successor.wait_until(lambda m: "committed" in m.names(), "commits")
+        before = len(paused.events)
+        other.go_on()
+        paused.commit()
+        paused.wait_until(lambda m: len(m.assignment or []) == 3 and len(m.events) > before, "joins again")
+        successor.wait_until(lambda m: len(m.assignment or []) == 3, "shares again")
+        paused.wait_until(lambda m: {"refused", "committed"} & {*m.names()} != set(), "is told how its commit went")
+        # Its position before the pause was 10: had that been taken, the group would have gone back.
+        assert committed_offsets(bootstrap, group) == {20}
+
+    def test_the_seventh_member_idles_and_takes_over(
+        self, client: ClientProcess, start_client: StartClient, topic: str, group: str
+    ) -> None:
+        """Of seven members on six partitions one owns nothing, until another dies."""
+        other = start_client()
+        settings = SESSION | self.joining
+        # Assignors go by the members' ids, which begin with their names: the first one is not the one that idles.
+        victim = other.join("member-0", group, topic, **settings)
+        members = [client.join(f"member-{number}", group, topic, **settings) for number in range(1, PARTITIONS + 1)]
+
+        def sizes() -> list[int]:
+            return sorted(len(member.assignment) for member in members if member.assignment is not None)
+
+        def story() -> str:
+            return f"{victim.assignment} {[member.assignment for member in members]}"
+
+        client.wait_until(lambda: sizes() == [0, *[1] * (PARTITIONS - 1)] and len(victim.assignment or []) == 1, story)
+        idle = next(member for member in members if not member.assignment)
+        other.kill()
+        idle.wait_until(lambda m: len(m.assignment or []) == 1, "takes over")
+        client.wait_until(lambda: sizes() == [1] * PARTITIONS, story)
+        client.call("produce", topic=topic, records=spread(3))
+        client.wait_until(
+            lambda: {place for member in members for place in member.places} == places(3),
+            lambda: "records are missing",
+        )
+
+    def test_a_group_resumes_after_a_restart_of_the_broker(
+        self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str, group: str
+    ) -> None:
+        """Committed offsets outlive the broker's process: the group goes on with the first record not committed."""
+        client.call("produce", topic=topic, records=spread(10))
+        first = client.join("first", group, topic, **self.joining)
+        first.wait_until(lambda m: len(m.records) == 60, "reads everything")
+        first.leave()
+        restartable_broker.restart()
+        client.call("produce", topic=topic, records=spread(5))
+        second = client.join("second", group, topic, **self.joining)
+        second.wait_until(lambda m: len(m.records) >= 30, "reads the rest")
+        assert second.places == places(15) - places(10)
+
+    def test_members_live_through_a_restart_of_the_broker(
+        self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str, group: str
+    ) -> None:
+        """A member that was there before a restart is there after it, and misses no record."""
+        member = client.join("reader", group, topic, **self.joining)
+        member.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
+        client.call("produce", topic=topic, records=spread(5))
+        member.wait_until(lambda m: len(m.records) == 30, "reads the first part")
+        restartable_broker.restart()
+        client.call("produce", topic=topic, records=spread(5))
+        member.wait_until(lambda m: m.places == places(10), "reads the second part")
+
+    def test_acknowledged_records_outlive_a_kill_of_the_broker(
+        self, client: ClientProcess, restartable_broker: BrokerProcess, topic: str
+    ) -> None:
+        """What was acknowledged before SIGKILL is there after it, and an offset is never given twice."""
+        before = client.call("produce", topic=topic, records=spread(20))
+        restartable_broker.kill()
+        restartable_broker.start()
+        after = client.call("produce", topic=topic, records=spread(20))
+        written = [(partition, offset) for partition, offset, _ in [*before, *after]]
+        assert len(set(written)) == 240
+        arrived = client.call("read", topic=topic, **{"from": "earliest"})
+        assert sorted((record["partition"], record["offset"]) for record in arrived) == sorted(written)

@@ -1,0 +1,24 @@
+"""aiokafka takes klamm for Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.interop.client_process import ClientProcess
+from tests.interop.group_scenarios import GroupScenarios
+from tests.interop.record_scenarios import RecordScenarios
+
+
+@pytest.fixture
+def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
+    """Starts a process that drives it."""
+    return lambda: new_python_client("aiokafka")
+
+
+class TestAiokafkaRecords(RecordScenarios):
+    """Writing and reading."""
+
+
+class TestAiokafkaGroups(GroupScenarios):
+    """Consumer groups."""

@@ -1,0 +1,67 @@
+"""confluent-kafka, which is librdkafka, takes klamm for Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.interop.client_process import ClientProcess
+from tests.interop.group_scenarios import GroupScenarios
+from tests.interop.record_scenarios import PARTITIONS, RecordScenarios, places, spread
+
+
+@pytest.fixture
+def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
+    """Starts a process that drives it."""
+    return lambda: new_python_client("confluent_kafka")
+
+
+class TestConfluentRecords(RecordScenarios):
+    """Writing and reading."""
+
+
+class TestConfluentGroups(GroupScenarios):
+    """Consumer groups."""
+
+    def test_cooperative_members_keep_what_they_keep(self, client: ClientProcess, topic: str, group: str) -> None:
+        """With the cooperative assignor (KIP-429) a newcomer gets half; the other half is not interrupted (I19)."""
+        cooperative = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": "300"}
+        first = client.join("first", group, topic, **cooperative)
+        first.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
+        second = client.join("second", group, topic, **cooperative)
+        second.wait_until(lambda m: len(m.assignment or []) == 3, "gets half")
+        first.wait_until(lambda m: len(m.assignment or []) == 3, "keeps half")
+        revoked = [event["partitions"] for event in first.events if event["event"] == "revoked"]
+        assert revoked == [second.assignment]
+        client.call("produce", topic=topic, records=spread(5))
+        client.wait_until(lambda: first.places | second.places == places(5), lambda: "records are missing")
+
+    def test_a_static_member_that_comes_back_causes_no_rebalance(
+        self, client: ClientProcess, start_client: Callable[[], ClientProcess], topic: str, group: str
+    ) -> None:
+        """A member with an instance id (KIP-345) that is killed and started again finds its partitions, unnoticed."""
+        static = {"session_timeout_ms": "20000", "heartbeat_interval_ms": "300"}
+        other = start_client()
+        stays = client.join("stays", group, topic, group_instance_id="stays", **static)
+        returns = other.join("returns", group, topic, group_instance_id="returns", **static)
+        stays.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        returns.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        before, owned = len(stays.events), returns.assignment
+        other.kill()
+        again = start_client().join("again", group, topic, group_instance_id="returns", **static)
+        again.wait_until(lambda m: m.assignment is not None, "is back")
+        client.call("produce", topic=topic, records=spread(5))
+        client.wait_until(lambda: stays.places | again.places == places(5), lambda: "records are missing")
+        assert again.assignment == owned
+        assert {event["event"] for event in stays.events[before:]} == {"record"}
+
+    def test_a_member_that_stops_polling_is_replaced(self, client: ClientProcess, topic: str, group: str) -> None:
+        """A member that is alive but does not poll within max.poll.interval.ms gives up its partitions (KIP-62)."""
+        settings = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "300", "max_poll_interval_ms": "3000"}
+        stuck = client.join("stuck", group, topic, **settings)
+        stuck.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
+        other = client.join("other", group, topic, **settings)
+        other.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+        client.call("stall", name="stuck", seconds=6)
+        other.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "takes over")
+        stuck.wait_until(lambda m: "lost" in m.names() and len(m.assignment or []) == 3, "comes back")

@@ -1,0 +1,33 @@
+"""kafka-python takes klamm for Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import pytest
+from tests.interop.client_process import ClientProcess
+from tests.interop.group_scenarios import GroupScenarios
+from tests.interop.record_scenarios import RecordScenarios
+
+
+@pytest.fixture
+def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
+    """Starts a process that drives it."""
+    return lambda: new_python_client("kafka_python")
+
+
+class TestKafkaPythonRecords(RecordScenarios):
+    """Writing and reading."""
+
+    keeps_null_headers = False
+    # kafka-python has each codec from a package of its own: kafka-python[lz4,snappy,zstd].
+    lacks_codecs = frozenset(
+        codec
+        for codec, module in {"lz4": "lz4", "snappy": "snappy", "zstd": "zstandard"}.items()
+        if find_spec(module) is None
+    )
+
+
+class TestKafkaPythonGroups(GroupScenarios):
+    """Consumer groups."""

@@ -1,0 +1,28 @@
+"""kafkajs takes klamm for Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.interop.client_process import ClientProcess
+from tests.interop.group_scenarios import GroupScenarios
+from tests.interop.record_scenarios import RecordScenarios
+
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture
+def new_client(new_node_client: Callable[[], ClientProcess]) -> Callable[[], ClientProcess]:
+    """Starts a process that drives it."""
+    return new_node_client
+
+
+class TestKafkajsRecords(RecordScenarios):
+    """Writing and reading."""
+
+    keeps_null_headers = False
+
+
+class TestKafkajsGroups(GroupScenarios):
+    """Consumer groups."""
