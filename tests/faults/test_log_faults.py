@@ -1,0 +1,110 @@
+"""A process that writes a log and is killed, or whose disk is full: in processes of their own, with the real system."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.log_folder import ORDERS, LogFolder, append, read_all, read_bytes
+
+from klamm.protocol.record_batch import batch_crc_is_valid, iterate_batches
+
+_ROOT = Path(__file__).parents[2]
+
+# Writes numbered records of several sizes and tells each that was acknowledged.
+_WRITER = """
+import os, sys
+from pathlib import Path
+from klamm.protocol.errors import KafkaError
+from tests.support.log_folder import LogFolder, append, batch
+folder = LogFolder(Path(sys.argv[1]))
+log = folder.create(segment_bytes=200_000, flush_messages=50)
+number = 0
+while True:
+    append(log, batch(value=b"%d " % number + bytes(number * 37 % 3000), sequence=number, producer_id=1, epoch=0))
+    os.write(1, b"%d\\n" % number)
+    number += 1
+"""
+
+# Fills a disk that takes 50,000 bytes a file, then gets room; tells what was acknowledged and when writing resumed.
+_FULL = """
+import resource, sys
+from pathlib import Path
+from klamm.protocol.errors import ErrorCode, KafkaError
+from tests.support.log_folder import LogFolder, append, batch, read_all
+folder = LogFolder(Path(sys.argv[1]))
+log = folder.create()
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+acknowledged = refused = 0
+while refused < 3:
+    try:
+        append(log, batch(value=b"%d" % acknowledged + bytes(777)))
+        acknowledged += 1
+    except KafkaError as error:
+        assert error.code is ErrorCode.kafka_storage_error, error
+        refused += 1
+        assert len(read_all(log)) == acknowledged
+        assert folder.log_files()[0].stat().st_size == log.size_bytes
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+append(log, batch(value=b"%d" % acknowledged))
+folder.close()
+print(acknowledged + 1)
+"""
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(_ROOT)}
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(after_ms=st.integers(0, 400))
+def test_a_killed_writer_leaves_all_that_it_acknowledged(
+    tmp_path_factory: pytest.TempPathFactory, after_ms: int
+) -> None:
+    """I8 under kill -9 in the middle of writing: what was written into the page cache is all there, in order."""
+    path = tmp_path_factory.mktemp("killed") / "data"
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, env=_environment(), cwd=_ROOT
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"0\n"
+        time.sleep(after_ms / 1000)
+        writer.send_signal(signal.SIGKILL)
+        lines = writer.stdout.read().split(b"\n")
+    acknowledged = int(lines[-2]) + 1 if len(lines) > 1 else 1
+    folder = LogFolder(path)
+    log = folder.log(ORDERS)
+    assert not log.is_offline
+    content = read_bytes(log)
+    assert all(batch_crc_is_valid(content, position, header) for position, header in iterate_batches(content))
+    numbers = [int((record.value or b"").split()[0]) for record in read_all(log)]
+    assert numbers == list(range(len(numbers)))
+    assert acknowledged <= len(numbers) <= acknowledged + 1
+    folder.close()
+
+
+def test_a_full_disk_loses_nothing_and_heals_without_a_restart(tmp_path: Path) -> None:
+    """Writes fail with KAFKA_STORAGE_ERROR, torn bytes are gone, reads go on; with room again writes do."""
+    path = tmp_path / "data"
+    ran = subprocess.run(
+        [sys.executable, "-c", _FULL, str(path)],
+        capture_output=True,
+        text=True,
+        env=_environment(),
+        cwd=_ROOT,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    folder = LogFolder(path)
+    records = read_all(folder.log())
+    assert [record.offset for record in records] == list(range(int(ran.stdout)))
+    assert append(folder.log()).first_offset == len(records)
+    folder.close()

@@ -1,0 +1,116 @@
+"""Apache Kafka's kafka-dump-log finds nothing wrong with files that klamm wrote, and reads the same from them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
+
+from klamm.protocol.compression import Compression
+from klamm.protocol.types import Offset
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
+
+_COMPLAINTS = re.compile(
+    r"mismatch|Found|corrupt|Exception|not valid|invalid|Non-consecutive|isvalid: false", re.IGNORECASE
+)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Iterator[LogFolder]:
+    """A log with every codec, several leader epochs, idempotent producers, late timestamps, rolls and a restart."""
+    folder = LogFolder(tmp_path / "data")
+    folder.create(segment_bytes=3000, index_interval_bytes=300)
+    sequence = 0
+    for number in range(90):
+        count = 1 + number % 4
+        is_idempotent = number % 3 == 0
+        late = 500 if number % 7 == 3 else 0
+        records = batch(
+            count,
+            value=b"value %d" % number * 5,
+            timestamp_ms=NOW_MS + 10 * number - late,
+            compression=list(Compression)[number % 5],
+            sequence=sequence if is_idempotent else -1,
+            producer_id=7 if is_idempotent else -1,
+            epoch=0 if is_idempotent else -1,
+        )
+        append(folder.log(), records, leader_epoch=number // 20)
+        sequence += count if is_idempotent else 0
+        if number == 40:
+            folder.restart()
+        if number == 60:
+            folder.crash()
+    yield folder
+    folder.close()
+
+
+def _dump(classpath: str, *arguments: str) -> str:
+    command = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        classpath,
+        "org.apache.kafka.tools.DumpLogSegments",
+        *arguments,
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def _files(folder: LogFolder, *suffixes: str) -> str:
+    partition = folder.path / "orders-0"
+    return ",".join(str(path) for path in sorted(partition.iterdir()) if path.suffix in suffixes)
+
+
+def test_kafka_reads_the_same_records(partition: LogFolder, kafka_classpath: str) -> None:
+    """Every batch is valid, and every record has the offset, time and content that klamm reads."""
+    expected = read_all(partition.log())
+    partition.directory.close()
+    output = _dump(kafka_classpath, "--deep-iteration", "--print-data-log", "--files", _files(partition, ".log"))
+    assert not _COMPLAINTS.search(output), output
+    records = re.findall(r"\| offset: (\d+) CreateTime: (\d+) .* payload: (.*)", output)
+    assert [(int(offset), int(timestamp), payload.encode()) for offset, timestamp, payload in records] == [
+        (record.offset, record.timestamp_ms, record.value) for record in expected
+    ]
+
+
+def test_kafka_finds_the_indexes_in_order(partition: LogFolder, kafka_classpath: str) -> None:
+    """Every entry of both indexes points to a batch that is there, and time entries name the largest timestamp."""
+    partition.directory.close()
+    files = _files(partition, ".index", ".timeindex")
+    assert files.count(".timeindex") > 3
+    for options in ((), ("--index-sanity-check",), ("--verify-index-only",)):
+        output = _dump(kafka_classpath, *options, "--files", files)
+        assert not _COMPLAINTS.search(output), output
+
+
+def test_kafka_reads_the_producer_snapshots(partition: LogFolder, kafka_classpath: str) -> None:
+    """With the producer's last sequence and offset."""
+    log = partition.log()
+    last = max(
+        (entry.batches[-1].last_sequence, entry.batches[-1].last_offset)
+        for producer_id, entry in log.active_producers()
+        if producer_id == 7
+    )
+    end = log.log_end_offset
+    partition.directory.close()
+    output = _dump(kafka_classpath, "--files", str(partition.path / "orders-0" / f"{end:020d}.snapshot"))
+    assert "producerId: 7 producerEpoch: 0" in output
+    assert f"lastSequence={last[0]}" in output.replace("lastSequence: ", "lastSequence=")
+    assert str(last[1]) in output
+
+
+def test_kafka_agrees_after_records_were_deleted_and_cut(partition: LogFolder, kafka_classpath: str) -> None:
+    """Truncation leaves indexes that fit what is left."""
+    log = partition.log()
+    log.truncate_to(Offset(log.log_end_offset // 2 + 1), NOW_MS)
+    append(log, batch(3), leader_epoch=50)
+    partition.directory.close()
+    output = _dump(kafka_classpath, "--files", _files(partition, ".log", ".index", ".timeindex"))
+    assert not _COMPLAINTS.search(output), output
