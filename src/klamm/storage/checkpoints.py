@@ -102,12 +102,12 @@ def read_leader_epochs(path: Path) -> list[EpochEntry]:
 
 
 def write_topic_id(directory: Path, topic_id: TopicId) -> None:
-    """Notes in a partition's folder which topic it is of. Raises OSError.
+    """Notes in a partition's new folder which topic it is of. Raises OSError.
 
     Not synced: the metadata store knows the id too.
     """
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    write_atomically(directory / PARTITION_METADATA_FILE, f"version: {_VERSION}\ntopic_id: {text}".encode(), sync=False)
+    (directory / PARTITION_METADATA_FILE).write_text(f"version: {_VERSION}\ntopic_id: {text}", encoding="ascii")
 
 
 def read_topic_id(directory: Path) -> TopicId:

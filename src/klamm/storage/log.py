@@ -562,11 +562,11 @@ class Log:
             logger.error("%s was not closed in order: %s", self, error)
             return None
         self._take_snapshot()
+        # An epoch that was only assigned is no reason: until a record is written under it, it need not last.
         if (
             self.log_end_offset <= self._sync.recovery_point
             and not active.has_unwritten_entries
             and not self._sync.has_new_names
-            and not self._epochs_changed
         ):
             return None
         return self._prepare_flush(is_last=True)

@@ -296,8 +296,9 @@ class LogDirectory:
         """Takes a log out of use at once; its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition, None)
         if log is not None:
-            due_ms = Millis(self._clock() + log.config.file_delete_delay_ms)
-            self._removals.append((due_ms, self._retire(log, DELETED_DIRECTORY_SUFFIX)))
+            folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
+            if folder is not None:
+                self._removals.append((Millis(self._clock() + log.config.file_delete_delay_ms), folder))
 
     def set_strays_aside(self, topic_ids: Mapping[str, TopicId]) -> list[Path]:
         """Renames the folders of topics that are not among `topic_ids` or have another id there, to `….-stray`.
@@ -311,13 +312,23 @@ class LogDirectory:
             if topic_id is None or log.topic_id not in (topic_id, ZERO_TOPIC_ID):
                 del self.logs[topic_partition]
                 folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
-                logger.warning("%s is of a topic that is no more: it was renamed to %s", topic_partition, folder)
-                aside.append(folder)
+                if folder is not None:
+                    logger.warning("%s is of a topic that is no more: it was renamed to %s", topic_partition, folder)
+                    aside.append(folder)
         return aside
 
-    def _retire(self, log: Log, suffix: str) -> Path:
+    def _retire(self, log: Log, suffix: str) -> Path | None:
+        """Renames a log's folder and takes it out of use; where it is now.
+
+        None if it can't be renamed: it is still out of use, and the next start finds it again.
+        """
         target = self.path / retired_directory_name(log.topic_partition, suffix)
-        log.directory.rename(target)
+        try:
+            log.directory.rename(target)
+        except OSError as error:
+            logger.error("the folder of %s can't be renamed: %s", log, error)
+            log.leave(log.directory, "is deleted")
+            return None
         log.leave(target, "is deleted")
         return target
 

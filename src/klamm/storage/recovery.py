@@ -372,8 +372,8 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs) -> Bad
 
 
 def _cut(segment: Segment, position: int) -> None:
+    os.truncate(segment.path, position)
     segment.size_bytes = position
-    segment.cut_back()
     segment.seal()
     segment.write_indexes()
     segment.close()
