@@ -23,7 +23,7 @@ class BrokerProcess:
     can_restart = True
 
     def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
-        self._data = folder / "data"
+        self.data_directory = folder / "data"
         self._log = folder / "broker.log"
         self._config = folder / "server.properties"
         self._config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
@@ -46,7 +46,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Starts it and waits until it says that it is ready. Raises RuntimeError with its log when it doesn't."""
         command = [str(Path(sys.executable).with_name("klamm")), "serve", "--listen", self.bootstrap_servers]
-        command += ["--data-dir", str(self._data), "--config", str(self._config)]
+        command += ["--data-dir", str(self.data_directory), "--config", str(self._config)]
         with self._log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None

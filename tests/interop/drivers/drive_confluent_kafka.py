@@ -120,7 +120,7 @@ class _Member(MemberThread):
             error = message.error()
             if error is None:
                 yield _as_map(message)
-            elif error.fatal():
+            elif error.fatal() or error.code() in (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET):
                 raise KafkaException(error)
 
     def rewind(self) -> None:

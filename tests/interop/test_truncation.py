@@ -1,0 +1,112 @@
+"""A consumer notices that a power loss took records that it had read (KIP-320), and doesn't read on as if nothing were.
+
+Each start of the broker raises the leader epochs; a consumer that learns of a new one asks where the epoch of what it
+read last has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.client_process import ClientProcess, Member
+from tests.interop.conftest import BROKER_CONFIG
+from tests.interop.java_client import JavaClient
+
+from klamm.protocol.record_batch import iterate_batches
+
+WRITTEN, LOST, WRITTEN_AFTERWARDS = 10, 4, 8
+SURVIVED = WRITTEN - LOST
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of this test's own, whose files are damaged."""
+    process = BrokerProcess(tmp_path, BROKER_CONFIG)
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    """A topic with one partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(30)
+    return "readings"
+
+
+@pytest.fixture(
+    params=["confluent_kafka", "kafka_python", pytest.param("java", marks=[pytest.mark.java])],
+)
+def new_client(request: pytest.FixtureRequest, bootstrap: str) -> Callable[[], ClientProcess]:
+    """Starts one of the clients that can notice a truncation."""
+    if request.param == "java":
+        classpath: str = request.getfixturevalue("java_client_classpath")
+        return lambda: JavaClient(classpath, bootstrap)
+    new_python_client: Callable[[str], ClientProcess] = request.getfixturevalue("new_python_client")
+    return lambda: new_python_client(request.param)
+
+
+def _write(client: ClientProcess, topic: str, prefix: str, count: int) -> None:
+    for number in range(count):
+        client.call("produce", topic=topic, records=[{"partition": 0, "value": f"{prefix}-{number}"}])
+
+
+def _lose_power(broker: BrokerProcess, topic: str) -> None:
+    """Kills the broker and takes away the last batches of partition 0, as if they had never reached the disk."""
+    broker.kill()
+    data = broker.data_directory
+    log = data / f"{topic}-0" / f"{0:020}.log"
+    content = log.read_bytes()
+    positions = [position for position, _ in iterate_batches(content)]
+    assert len(positions) == WRITTEN
+    log.write_bytes(content[: positions[SURVIVED]])
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    broker.start()
+
+
+def _read_and_lose(client: ClientProcess, broker: BrokerProcess, topic: str, *, group: str, reset: str) -> Member:
+    """A member that had read everything when the power went, and has not polled since more was written."""
+    _write(client, topic, "before", WRITTEN)
+    # Where there is no reset policy, a group must have committed something before it can begin.
+    request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.alter_consumer_group_offsets([request])[group].result(30)
+    member = client.join("reader", group, topic, auto_offset_reset=reset, enable_auto_commit="false")
+    member.wait_until(lambda m: len(m.records) == WRITTEN, "reads everything")
+    # A Java client that finds no broker at all forgets what it knew of the cluster (KIP-899) and joins again; it goes
+    # on from the commit then, which tells the leader epoch too.
+    member.commit()
+    member.wait_until(lambda m: "committed" in m.names(), "commits")
+    _lose_power(broker, topic)
+    _write(client, topic, "after", WRITTEN_AFTERWARDS)
+    return member
+
+
+def test_a_consumer_without_reset_policy_is_told(
+    client: ClientProcess, broker: BrokerProcess, topic: str, group: str, request: pytest.FixtureRequest
+) -> None:
+    """It gets an error of its own (LogTruncationException in Java), and sees no record that it would misplace."""
+    is_librdkafka = "confluent_kafka" in request.node.name
+    member = _read_and_lose(client, broker, topic, group=group, reset="error" if is_librdkafka else "none")
+    member.wait_until(lambda m: "failed" in m.names(), "fails")
+    (failure,) = (event for event in member.events if event["event"] == "failed")
+    assert "truncat" in (failure["error"] + failure["message"]).lower()
+    assert len(member.records) == WRITTEN
+
+
+def test_a_consumer_with_reset_policy_goes_back_to_where_the_logs_part(
+    client: ClientProcess, broker: BrokerProcess, topic: str, group: str
+) -> None:
+    """It reads all that was written in place of what was lost, though its position was past the beginning of that."""
+    member = _read_and_lose(client, broker, topic, group=group, reset="earliest")
+    expected = [f"after-{number}" for number in range(WRITTEN_AFTERWARDS)]
+    member.wait_until(lambda m: m.records[-1]["value"] == expected[-1], "reads what was written afterwards")
+    assert [record["value"] for record in member.records][-WRITTEN_AFTERWARDS:] == expected
+    assert [record["offset"] for record in member.records][-WRITTEN_AFTERWARDS:] == [
+        *range(SURVIVED, SURVIVED + WRITTEN_AFTERWARDS)
+    ]
