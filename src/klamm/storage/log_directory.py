@@ -22,22 +22,17 @@ from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import ZERO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
-from klamm.storage.atomic_file import sync_directory, write_atomically
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import (
-    LOG_START_OFFSET_FILE,
-    RECOVERY_POINT_FILE,
-    REPLICATION_OFFSET_FILE,
-    MalformedCheckpoint,
-    encode_offsets,
-    read_offsets,
     read_topic_id,
     take_clean_shutdown_mark,
     write_clean_shutdown_mark,
     write_topic_id,
 )
+from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
-from klamm.storage.log import Log, segment_settings
+from klamm.storage.log import Log
 from klamm.storage.log_files import (
     DELETED_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
@@ -46,6 +41,7 @@ from klamm.storage.log_files import (
 )
 from klamm.storage.log_services import LogServices
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
+from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
 from klamm.storage.recovery import LoadedLog, LoadRequest, load_log
 from klamm.storage.segment import Segment
 
@@ -87,8 +83,7 @@ class LogDirectory:
         self._lock: FileLock | None = None
         self._meta: MetaProperties | None = None
         self._broker_epoch = _NO_BROKER_EPOCH
-        self._checkpointed: dict[str, bytes] = {}
-        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._checkpoints = OffsetCheckpoints(path)
         self._removals: list[tuple[Millis, Path]] = []
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
         self._services = LogServices(
@@ -151,8 +146,7 @@ class LogDirectory:
         started = time.perf_counter()
         had_clean_shutdown = take_clean_shutdown_mark(self.path)
         now_ms = self._clock()
-        checkpoints = {name: self._read_checkpoint(name) for name in _CHECKPOINTS}
-        recovery_points = self._recovery_points = checkpoints[RECOVERY_POINT_FILE]
+        noted = self._checkpoints.read()
         configs: dict[str, TopicConfig] = {}
         requests = []
         for folder in sorted(self.path.iterdir()):
@@ -170,8 +164,8 @@ class LogDirectory:
                     folder,
                     topic_partition,
                     segment_settings(configs[topic], self._services),
-                    recovery_points.get(topic_partition, Offset(0)),
-                    checkpoints[LOG_START_OFFSET_FILE].get(topic_partition, Offset(0)),
+                    noted.recovery_points.get(topic_partition, Offset(0)),
+                    noted.log_start_offsets.get(topic_partition, Offset(0)),
                     had_clean_shutdown,
                     configs[topic].compact,
                     self._services.producer_id_expiration_ms,
@@ -188,7 +182,7 @@ class LogDirectory:
                 loaded,
                 now_ms=now_ms,
             )
-            log.advance_high_watermark(checkpoints[REPLICATION_OFFSET_FILE].get(topic_partition, Offset(0)))
+            log.advance_high_watermark(noted.high_watermarks.get(topic_partition, Offset(0)))
             self.logs[topic_partition] = log
         logger.info(
             "opened %d partitions in %s after a %s stop in %.3f s",
@@ -205,14 +199,6 @@ class LogDirectory:
         with ThreadPoolExecutor(self._recovery_threads, thread_name_prefix="klamm-recovery") as threads:
             return list(threads.map(_load_or_offline, requests))
 
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, Offset]:
-        try:
-            return read_offsets(self.path / name)
-        except MalformedCheckpoint as error:
-            # Recovery reads more of the log without it, and finds the same.
-            logger.warning("%s; it is taken for empty", error)
-            return {}
-
     def close(self, clean: bool = True) -> None:
         """Closes every log, writes the checkpoints and, if all went well, the mark of a clean stop; lets the lock go.
 
@@ -225,7 +211,7 @@ class LogDirectory:
         try:
             if clean:
                 is_clean = self._close_logs()
-                self._write_checkpoints(self._encode_checkpoints())
+                self._checkpoints.write(self._checkpoints.gather(self.logs))
                 if is_clean:
                     write_clean_shutdown_mark(self.path, self._broker_epoch)
                     sync_directory(self.path)
@@ -266,9 +252,9 @@ class LogDirectory:
         now_ms = self._clock()
         folder = self.path / str(topic_partition)
         try:
-            if self._recovery_points.get(topic_partition, 0):
+            if self._checkpoints.has_recovery_point(topic_partition):
                 # The name was another topic's before. After a crash its recovery point would be this one's.
-                self._write_checkpoints(self._encode_checkpoints())
+                self._checkpoints.write(self._checkpoints.gather(self.logs))
             folder.mkdir()
             if topic_id != ZERO_TOPIC_ID:
                 write_topic_id(folder, topic_id)
@@ -356,49 +342,20 @@ class LogDirectory:
 
         A checkpoint that can't be written stays as it was, which makes the next recovery longer.
         """
-        return self._background.submit(self._write_checkpoints_or_log, self._encode_checkpoints())
+        return self._background.submit(self._write_checkpoints_or_log, self._checkpoints.gather(self.logs))
 
     def wait_for_background(self) -> None:
         """Returns when all that was given to the directory's own thread is done."""
         wait([self._background.submit(bool)])
 
-    def _encode_checkpoints(self) -> dict[str, bytes]:
-        recovery_points = self._recovery_points = {
-            topic_partition: log.recovery_point for topic_partition, log in self.logs.items()
-        }
-        starts = {
-            topic_partition: offset
-            for topic_partition, log in self.logs.items()
-            if (offset := log.log_start_offset_to_checkpoint) is not None
-        }
-        high_watermarks = {topic_partition: log.high_watermark for topic_partition, log in self.logs.items()}
-        return {
-            RECOVERY_POINT_FILE: encode_offsets(recovery_points),
-            LOG_START_OFFSET_FILE: encode_offsets(starts),
-            REPLICATION_OFFSET_FILE: encode_offsets(high_watermarks),
-        }
-
-    def _write_checkpoints(self, contents: Mapping[str, bytes]) -> None:
-        with self._services.checkpoint_lock:
-            for name, content in contents.items():
-                if self._checkpointed.get(name) != content:
-                    write_atomically(self.path / name, content)
-                    self._checkpointed[name] = content
-
-    def _write_checkpoints_or_log(self, contents: Mapping[str, bytes]) -> None:
+    def _write_checkpoints_or_log(self, contents: CheckpointContents) -> None:
         try:
-            self._write_checkpoints(contents)
+            self._checkpoints.write(contents)
         except OSError as error:
             logger.error("the checkpoints of %s can't be written: %s", self.path, error)
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        contents = self._encode_checkpoints()
-        self._recovery_points[topic_partition] = offset
-        contents[RECOVERY_POINT_FILE] = encode_offsets(self._recovery_points)
-        self._write_checkpoints(contents)
-
-
-_CHECKPOINTS: Final = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
+        self._checkpoints.write(self._checkpoints.gather(self.logs, {topic_partition: offset}))
 
 
 def _load_or_offline(request: LoadRequest) -> LoadedLog:

@@ -14,14 +14,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, TopicPartition
-from klamm.storage.batch_scan import BadBatch, ScannedBatch, check_batches, scan_headers
+from klamm.storage.batch_scan import BadBatch, check_batches
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import (
@@ -32,14 +31,13 @@ from klamm.storage.log_files import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    file_name,
     parse_offset,
 )
-from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
+from klamm.storage.producer_recovery import rebuild_producer_state, segment_headers, usable_snapshots
 from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segment_search import read_next_offset
 
-__all__ = ["LoadRequest", "LoadedLog", "load_log", "rebuild_indexes", "rebuild_producer_state"]
+__all__ = ["LoadRequest", "LoadedLog", "load_log", "rebuild_indexes"]
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +124,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     snapshot_offset = rebuild_producer_state(
         producers,
         segments,
-        _usable_snapshots(request.directory, files.snapshots, segments, log_end_offset),
+        usable_snapshots(request.directory, files.snapshots, segments, log_end_offset),
         log_start_offset,
         log_end_offset,
         request.now_ms,
@@ -195,7 +193,7 @@ def _load_leader_epochs(request: LoadRequest, segments: list[Segment]) -> Leader
     epochs = LeaderEpochs()
     for segment in segments:
         try:
-            for _, header in _headers(segment):
+            for _, header in segment_headers(segment):
                 _note_epoch(epochs, header.partition_leader_epoch, header.base_offset)
         except BadBatch:
             break  # what comes of it, recovery decides
@@ -377,75 +375,3 @@ def _cut(segment: Segment, position: int) -> None:
     segment.seal()
     segment.write_indexes()
     segment.close()
-
-
-# -- producers ---------------------------------------------------------------------------------------------------------
-
-
-def _usable_snapshots(
-    directory: Path, snapshots: list[Offset], segments: list[Segment], log_end_offset: Offset
-) -> list[Path]:
-    """The snapshot files worth keeping, oldest first; the others are removed.
-
-    A snapshot is kept where a segment begins, so that recovery can begin there, and the newest is.
-    """
-    keep = {segment.base_offset for segment in segments}
-    usable = [offset for offset in snapshots if offset <= log_end_offset]
-    kept = []
-    for offset in snapshots:
-        path = directory / file_name(offset, SNAPSHOT_SUFFIX)
-        if offset <= log_end_offset and (offset in keep or offset == usable[-1]):
-            kept.append(path)
-        else:
-            path.unlink(missing_ok=True)
-    return kept
-
-
-def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
-    producers: ProducerState,
-    segments: list[Segment],
-    snapshots: list[Path],
-    log_start_offset: Offset,
-    log_end_offset: Offset,
-    now_ms: Millis,
-    *,
-    may_skip: bool = False,
-) -> Offset:
-    """Makes `producers` what the log says up to its end: the newest good snapshot, and the batches after it.
-
-    `may_skip`: a log that was closed in order has a snapshot if it ever had a producer, so without one nothing is read.
-    Returns where the snapshot was taken, the log start offset if there was none. Raises OSError.
-    """
-    producers.clear(log_start_offset)
-    if not snapshots and may_skip:
-        producers.end_offset = log_end_offset
-    for path in reversed(snapshots):
-        try:
-            entries = read_snapshot(path)
-        except CorruptSnapshot as error:
-            logger.warning("%s can't be used: %s", path, error)
-            path.unlink(missing_ok=True)
-            continue
-        producers.load(entries, parse_offset(path.name) or Offset(0), now_ms)
-        break
-    snapshot_offset = producers.end_offset
-    for index, segment in enumerate(segments):
-        is_known = index + 1 < len(segments) and segments[index + 1].base_offset <= snapshot_offset
-        if is_known or snapshot_offset >= log_end_offset:
-            continue
-        try:
-            for _, header in _headers(segment):
-                if header.has_producer_id and header.base_offset >= snapshot_offset:
-                    producers.record(header, header.base_offset)
-        except BadBatch as error:
-            logger.error("%s is damaged at position %d: %s", segment.path, error.position, error)
-    producers.end_offset = log_end_offset
-    return snapshot_offset
-
-
-def _headers(segment: Segment) -> Iterator[ScannedBatch]:
-    descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield from scan_headers(descriptor, 0, segment.size_bytes)
-    finally:
-        os.close(descriptor)
