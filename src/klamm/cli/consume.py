@@ -23,6 +23,7 @@ from klamm.cli.connection import (
     add_cluster_options,
     client_config,
     cluster_error,
+    partitions_of,
     translate,
 )
 from klamm.cli.output import add_output_option
@@ -49,7 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="start",
         default=None,
         metavar="WHERE",
-        help="earliest (default), latest, an offset, -N for the last N of each partition, or a time such as 2026-01-31T12:00:00",
+        help="earliest (default), latest, an offset, -N for the last N of each partition, or a time such as "
+        "2026-01-31T12:00:00",
     )
     parser.add_argument("-n", "--max-records", type=int, help="stop after so many records")
     parser.add_argument("-e", "--exit-at-end", action="store_true", help="stop when every partition is read to its end")
@@ -151,14 +153,11 @@ def _commit_stored(consumer: Consumer) -> None:
 def _starting_points(arguments: argparse.Namespace, consumer: Consumer) -> list[TopicPartition]:
     points: list[TopicPartition] = []
     for topic in arguments.topics:
-        metadata = translate(arguments, lambda topic=topic: consumer.list_topics(topic, timeout=TIMEOUT_S)).topics[
-            topic
+        points += [
+            _starting_point(arguments, consumer, topic, partition)
+            for partition in partitions_of(arguments, consumer, topic)
+            if not arguments.partition or partition in arguments.partition
         ]
-        if metadata.error is not None:
-            raise ClusterError(f"topic {topic}: {metadata.error.str()}")
-        for partition in sorted(metadata.partitions):
-            if not arguments.partition or partition in arguments.partition:
-                points.append(_starting_point(arguments, consumer, topic, partition))
     if not points:
         raise ClusterError("the topic has none of the partitions asked for")
     return points

@@ -108,10 +108,8 @@ def _describe(arguments: argparse.Namespace) -> int:
             }
             for member in description.members
         ]
-        say(
-            arguments,
-            f"group {arguments.group}: {_state(description.state)}, assignor {description.partition_assignor or 'none'}",
-        )
+        assignor = description.partition_assignor or "none"
+        say(arguments, f"group {arguments.group}: {_state(description.state)}, assignor {assignor}")
         show_rows(arguments, ("member", "instance", "client_id", "host", "partitions"), rows)
         return 0
     owners = {
