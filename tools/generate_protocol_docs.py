@@ -107,7 +107,7 @@ def render() -> str:
     without: dict[str, list[str]] = {}
     for spec in missing:
         without.setdefault(why[spec.key.name], []).append(spec.class_name)
-    parts += [f"- {reason} {', '.join(names)}\n" for reason, names in without.items()]
+    parts += [f"- **{reason}** {', '.join(names)}\n" for reason, names in without.items()]
     return "".join(parts)
 
 
