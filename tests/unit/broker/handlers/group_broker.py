@@ -1,0 +1,119 @@
+"""A broker that has a group coordinator, and topics in its metadata, and nothing else.
+
+What the handlers answer is put through the codec in the request's version, so that an answer that cannot travel is
+found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+from tests.unit.runtime.coordinator_world import CoordinatorWorld
+from tests.unit.runtime.fake_ports import Pledge
+
+from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from klamm.protocol.api import API_SPECS, ApiKey
+from klamm.protocol.codec import decode, encode
+from klamm.protocol.message import Message
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, PartitionIndex, TopicId
+
+__all__ = ["AUDIT_ID", "EVENTS_ID", "UNKNOWN_ID", "GroupBroker", "versions_of"]
+
+EVENTS_ID, AUDIT_ID, UNKNOWN_ID = TopicId(b"e" * 16), TopicId(b"a" * 16), TopicId(b"?" * 16)
+BROKER = BrokerId(1)
+NOT_THERE = cast(Any, None)
+
+M = TypeVar("M", bound=Message)
+
+
+def versions_of(key: ApiKey) -> range:
+    """All versions of an API that the broker serves."""
+    spec = API_SPECS[key]
+    return range(spec.min_version, spec.max_version + 1)
+
+
+def topic(name: str, topic_id: TopicId, partitions: int, leader: BrokerId = BROKER) -> TopicImage:
+    """A topic that this broker leads."""
+    return TopicImage(
+        name,
+        topic_id,
+        tuple(
+            PartitionImage(PartitionIndex(index), leader, LeaderEpoch(0), (leader,), (leader,))
+            for index in range(partitions)
+        ),
+    )
+
+
+class GroupBroker:
+    """Topics `events` with two partitions and `audit` with one;
+
+    `__consumer_offsets` unless it is to be created first.
+    """
+
+    def __init__(self, *, has_offsets_topic: bool = True, partitions: int = 3) -> None:
+        self.world = CoordinatorWorld(partitions=partitions)
+        self._offsets_topic = topic("__consumer_offsets", TopicId(b"o" * 16), partitions)
+        self.created: list[str] = []
+        self.metadata = SimpleNamespace(image=MetadataImage())
+        self.show(topic("events", EVENTS_ID, 2), topic("audit", AUDIT_ID, 1))
+        if has_offsets_topic:
+            self.show(self._offsets_topic)
+        self._context = BrokerContext(
+            config=NOT_THERE,
+            node_id=BROKER,
+            clock=lambda: Millis(0),
+            metadata=cast(Any, self.metadata),
+            log_directory=NOT_THERE,
+            partitions=NOT_THERE,
+            fetch_sessions=NOT_THERE,
+            groups=self.world.coordinator,
+            ensure_internal_topic=self._ensure_internal_topic,
+        )
+
+    async def _ensure_internal_topic(self, name: str) -> None:
+        self.created.append(name)
+        self.show(self._offsets_topic)
+
+    def show(self, *topics: TopicImage) -> None:
+        """Metadata with more topics."""
+        image = cast(MetadataImage, self.metadata.image)
+        by_name: Mapping[str, TopicImage] = {**image.topics, **{each.name: each for each in topics}}
+        self.metadata.image = MetadataImage(
+            topics=by_name,
+            topics_by_id={each.topic_id: each for each in by_name.values()},
+            brokers={BROKER: BrokerImage(BROKER, "registered", 9092, None, 1)},
+        )
+
+    def request(self, key: ApiKey, version: int) -> RequestContext:
+        """The surroundings of a request from a client that reaches this broker as reached:1234."""
+        connection = ConnectionInfo("10.0.0.1", "10.0.0.1:50000", "reached", 1234)
+        return RequestContext(self._context, connection, key, version, "app")
+
+    def ask(self, module: Any, request: Message, version: int) -> Any:
+        """The answer as a client reads it, or None if it is still to come. Time passes a little."""
+        key = ApiKey(cast(int, request.API_KEY))
+        arrived, _ = decode(type(request), version, encode(request, version))
+        answer = module.handle(self.request(key, version), arrived)
+        self.world.timers.advance(1)
+        if hasattr(answer, "__await__"):
+            answer = self._result_of(answer)
+        return None if answer is None else travelled(answer, version)
+
+    def _result_of(self, answer: Awaitable[M]) -> M | None:
+        if isinstance(answer, Pledge):
+            return cast("M | None", answer.result)
+        waiting = answer.__await__()
+        try:
+            next(waiting)
+        except StopIteration as finished:
+            return cast(M, finished.value)
+        return None
+
+
+def travelled(message: M, version: int) -> M:
+    """The message as it arrives."""
+    arrived, _ = decode(type(message), version, encode(message, version))
+    return arrived

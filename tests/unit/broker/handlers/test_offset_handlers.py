@@ -1,0 +1,247 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, in every version that clients send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.broker.handlers.group_broker import (
+    AUDIT_ID,
+    EVENTS_ID,
+    UNKNOWN_ID,
+    GroupBroker,
+    travelled,
+    versions_of,
+)
+
+from klamm.broker.handlers import offset_commit, offset_delete, offset_fetch
+from klamm.protocol.api import ApiKey
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import ZERO_UUID
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from klamm.protocol.schema.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+GROUP = "orders"
+UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID = ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id
+
+
+def commit(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int]], offset: int = 5) -> Any:
+    """OffsetCommit by name or id, as the version has it; each partition gets `offset` plus its index."""
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=offset + index)
+                    for index in indexes
+                ],
+            )
+            for name, topic_id, indexes in topics
+        ],
+    )
+    return broker.ask(offset_commit, request, version)
+
+
+def codes(response: Any) -> dict[tuple[str | bytes, int], ErrorCode]:
+    """Error codes by topic (its name, or its id where it has none) and partition."""
+    return {
+        (topic.name or getattr(topic, "topic_id", b""), partition.partition_index): ErrorCode(partition.error_code)
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_COMMIT))
+def test_commit_in_every_version(version: int) -> None:
+    """By name up to version 9, by topic id from 10 on; the record has the id in any case."""
+    broker = GroupBroker()
+    response = commit(broker, version, ("events", EVENTS_ID, [0, 1]))
+    events = EVENTS_ID if version >= 10 else "events"
+    assert codes(response) == {(events, 0): ErrorCode.none, (events, 1): ErrorCode.none}
+    shard = broker.world.shard(broker.world.coordinator.partition_for(GROUP))
+    committed = shard.store.offsets_of(GROUP)["events"]
+    assert [(each.offset, each.topic_id) for each in committed.values()] == [(5, EVENTS_ID), (6, EVENTS_ID)]
+
+
+def test_commit_for_what_does_not_exist() -> None:
+    """Topics and partitions are told apart; what exists is committed, and the answer has each topic once."""
+    broker = GroupBroker()
+    response = commit(
+        broker, 9, ("events", ZERO_UUID, [0, 7, -1]), ("ghost", ZERO_UUID, [0]), ("audit", ZERO_UUID, [0])
+    )
+    assert codes(response) == {
+        ("events", 7): UNKNOWN_PARTITION,
+        ("events", -1): UNKNOWN_PARTITION,
+        ("events", 0): ErrorCode.none,
+        ("ghost", 0): UNKNOWN_PARTITION,
+        ("audit", 0): ErrorCode.none,
+    }
+    assert sorted(topic.name for topic in response.topics) == ["audit", "events", "ghost"]
+
+
+def test_commit_by_an_id_that_does_not_exist() -> None:
+    """UNKNOWN_TOPIC_ID, which the client answers with a new look at the metadata."""
+    response = commit(GroupBroker(), 10, ("", UNKNOWN_ID, [0]), ("", AUDIT_ID, [0, 3]))
+    assert codes(response) == {
+        (UNKNOWN_ID, 0): UNKNOWN_TOPIC_ID,
+        (AUDIT_ID, 3): UNKNOWN_PARTITION,
+        (AUDIT_ID, 0): ErrorCode.none,
+    }
+
+
+def test_commit_of_nothing_that_exists_does_not_ask_the_coordinator() -> None:
+    """No group comes into being."""
+    broker = GroupBroker()
+    assert codes(commit(broker, 9, ("ghost", ZERO_UUID, [0]))) == {("ghost", 0): UNKNOWN_PARTITION}
+    assert broker.world.shard(broker.world.coordinator.partition_for(GROUP)).store.groups == {}
+
+
+def fetch(broker: GroupBroker, version: int, *topics: tuple[str, bytes, list[int]], everything: bool = False) -> Any:
+    """OffsetFetch of one group; the answer for it, in whichever place the version has it."""
+    if version >= 8:
+        asked = [
+            OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=indexes)
+            for name, topic_id, indexes in topics
+        ]
+        group = OffsetFetchRequestGroup(group_id=GROUP, topics=None if everything else asked)
+        (answer,) = broker.ask(offset_fetch, OffsetFetchRequest(groups=[group]), version).groups
+        assert answer.group_id == GROUP
+        return answer
+    older = [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, _, indexes in topics]
+    request = OffsetFetchRequest(group_id=GROUP, topics=None if everything else older)
+    return broker.ask(offset_fetch, request, version)
+
+
+def offsets(response: Any) -> dict[tuple[str | bytes, int], int]:
+    """Offsets by topic and partition."""
+    return {
+        (topic.name or topic.topic_id, partition.partition_index): partition.committed_offset
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_FETCH))
+def test_fetch_in_every_version(version: int) -> None:
+    """One group at the top up to version 7, a list of groups from 8 on, topic ids from 10 on."""
+    broker = GroupBroker()
+    commit(broker, 9, ("events", ZERO_UUID, [0]))
+    response = fetch(broker, version, ("events", EVENTS_ID, [0, 1]), ("audit", AUDIT_ID, [0]))
+    events, audit = (EVENTS_ID, AUDIT_ID) if version >= 10 else ("events", "audit")
+    assert offsets(response) == {(events, 0): 5, (events, 1): -1, (audit, 0): -1}
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_fetch_of_everything(version: int) -> None:
+    """From version 2 on; a topic that is gone has no id, so from version 10 on it can't be told of."""
+    broker = GroupBroker()
+    commit(broker, 9, ("events", ZERO_UUID, [0, 1]))
+    broker.world.commit(3, group_id=GROUP, topic="gone")
+    found = offsets(fetch(broker, version, everything=True))
+    if version >= 10:
+        assert found == {(EVENTS_ID, 0): 5, (EVENTS_ID, 1): 6}
+    else:
+        assert found == {("events", 0): 5, ("events", 1): 6, ("gone", 0): 3}
+
+
+def test_fetch_by_an_id_that_does_not_exist() -> None:
+    """An error at its partitions; the other topics are answered."""
+    broker = GroupBroker()
+    commit(broker, 9, ("events", ZERO_UUID, [0]))
+    response = fetch(broker, 10, ("", UNKNOWN_ID, [0]), ("", EVENTS_ID, [0]))
+    assert offsets(response) == {(EVENTS_ID, 0): 5, (UNKNOWN_ID, 0): -1}
+    assert codes(response)[UNKNOWN_ID, 0] == UNKNOWN_TOPIC_ID
+
+
+def test_fetch_of_several_groups() -> None:
+    """Each has an answer of its own, on whichever partition it lies."""
+    broker = GroupBroker()
+    names = [f"group-{index}" for index in range(6)]
+    for index, name in enumerate(names):
+        broker.world.commit(index, group_id=name)
+    topics = [OffsetFetchRequestTopics(name="events", partition_indexes=[0])]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=topics) for name in names])
+    response = broker.ask(offset_fetch, request, 9)
+    assert [group.group_id for group in response.groups] == names
+    assert [group.topics[0].partitions[0].committed_offset for group in response.groups] == list(range(6))
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_FETCH))
+def test_fetch_without_a_coordinator(version: int) -> None:
+    """Version 1 has room for the error at the partitions only."""
+    broker = GroupBroker()
+    broker.world.coordinator.on_resignation(broker.world.coordinator.partition_for(GROUP))
+    response = fetch(broker, version, ("events", EVENTS_ID, [0]))
+    if version == 1:
+        assert codes(response) == {("events", 0): ErrorCode.not_coordinator}
+    else:
+        assert response.error_code == ErrorCode.not_coordinator
+
+
+def delete(broker: GroupBroker, *topics: tuple[str, list[int]]) -> Any:
+    """OffsetDelete."""
+    request = OffsetDeleteRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+            )
+            for name, indexes in topics
+        ],
+    )
+    return broker.ask(offset_delete, request, 0)
+
+
+def test_delete_of_offsets() -> None:
+    """What exists is deleted, the rest refused; each topic is in the answer once."""
+    broker = GroupBroker()
+    commit(broker, 9, ("events", ZERO_UUID, [0, 1]))
+    response = delete(broker, ("events", [0, 5]), ("ghost", [0]))
+    assert codes(response) == {
+        ("events", 5): UNKNOWN_PARTITION,
+        ("events", 0): ErrorCode.none,
+        ("ghost", 0): UNKNOWN_PARTITION,
+    }
+    assert offsets(fetch(broker, 8, everything=True)) == {("events", 1): 6}
+
+
+def test_delete_in_an_unknown_group() -> None:
+    """The error of the whole stands alone."""
+    response = delete(GroupBroker(), ("events", [0]), ("ghost", [0]))
+    assert (response.error_code, response.topics) == (ErrorCode.group_id_not_found, [])
+
+
+def test_errors_travel_in_every_version() -> None:
+    """Whatever fails before the coordinator is asked gets an answer, at each partition if there is no other place."""
+    partition = OffsetCommitRequestPartition(partition_index=3)
+    committing = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])])
+    for version in versions_of(ApiKey.OFFSET_COMMIT):
+        committed = offset_commit.error_response(committing, version, ErrorCode.request_timed_out)
+        assert list(codes(travelled(committed, version)).values()) == [ErrorCode.coordinator_not_available]
+    fetching = OffsetFetchRequest(
+        group_id=GROUP,
+        topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[3])],
+        groups=[OffsetFetchRequestGroup(group_id=GROUP)],
+    )
+    for version in versions_of(ApiKey.OFFSET_FETCH):
+        fetched = travelled(offset_fetch.error_response(fetching, version, ErrorCode.request_timed_out), version)
+        found = {fetched.error_code, *codes(fetched).values(), *(group.error_code for group in fetched.groups)}
+        assert found - {0} == {ErrorCode.not_coordinator}
+    deleted = offset_delete.error_response(OffsetDeleteRequest(), 0, ErrorCode.kafka_storage_error)
+    assert travelled(deleted, 0).error_code == ErrorCode.not_coordinator
