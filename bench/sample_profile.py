@@ -1,9 +1,9 @@
 """Runs `klamm ARGUMENTS` under a sampling profiler: python bench/sample_profile.py TARGET serve …
 
-A timer that counts the process's own processor time interrupts it every millisecond, and the interrupted Python stack
-is counted. So idle time isn't seen, work inside C is charged to the Python line that called it, and the broker runs at
-nearly its own speed. Writes TARGET.folded (one stack per line with its count, as flame graph tools read it) and
-TARGET.txt (the functions, by their own time and with what they called).
+A timer that counts the process's own processor time interrupts it at every tick of the kernel (some milliseconds), and
+the interrupted Python stack is counted. So idle time isn't seen, work inside C is charged to the Python line that
+called it, and the broker runs at nearly its own speed. Writes TARGET.folded (one stack per line with its count, as
+flame graph tools read it) and TARGET.txt (the functions, by their own time and with what they called).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _write(target: Path, samples: Counter[tuple[CodeType, ...]]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     folded = "".join(f"{';'.join(stack)} {count}\n" for stack, count in stacks.most_common())
     target.with_name(target.name + ".folded").write_text(folded, encoding="utf-8")
-    lines = [f"{total} samples, one per millisecond of processor time", "", "  own%  total%  function"]
+    lines = [f"{total} samples, evenly spread over the processor time", "", "  own%  total%  function"]
     for function, count in own.most_common(_SHOWN):
         lines.append(f"{100 * count / total:6.1f} {100 * cumulative[function] / total:7.1f}  {function}")
     target.with_name(target.name + ".txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,6 +41,8 @@ _STOCK = {
     "log.retention.check.interval.ms": "300000",
 }
 
+_CLUSTER_ID = "klammbenchAAAAAAAAAAAA"
+
 # What kafka-server-start.sh and kafka-run-class.sh give the JVM.
 _JVM = [
     "-Xms1G",
@@ -75,15 +75,16 @@ class ApacheKafka(Peer):
         values = {"port": port, "controller_port": controller_port, "folder": folder / "data"}
         stock = {key: value.format_map(values) for key, value in _STOCK.items()}
         settings.write_text("".join(f"{key}={value}\n" for key, value in {**stock, **config}.items()), encoding="utf-8")
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         java = ["java", "-cp", self._classpath]
         formatted = subprocess.run(
-            [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(settings)],
+            [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", _CLUSTER_ID, "-c", str(settings)],
             capture_output=True,
             text=True,
             check=False,
         )
         if formatted.returncode != 0:
-            raise PeerUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-500:]}")
+            raise PeerUnavailable(
+                f"Apache Kafka's storage could not be formatted: {formatted.stdout[-200:]} {formatted.stderr[-500:]}"
+            )
         process, spawned_at = self.spawn(["java", *_JVM, "-cp", self._classpath, "kafka.Kafka", str(settings)], folder)
         return RunningPeer(process, port, spawned_at)
