@@ -33,13 +33,13 @@ def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticke
     listed = []
     if not types or _CLASSIC in types:
         for group_id in groups.store.groups:
-            group = groups.peek(group_id)
-            if not states or group.state.value.lower() in states:
+            state, protocol_type = groups.summary(group_id)
+            if not states or state.value.lower() in states:
                 listed.append(
                     ListedGroup(
                         group_id=group_id,
-                        protocol_type=group.protocol_type or "",
-                        group_state=group.state.value,
+                        protocol_type=protocol_type or "",
+                        group_state=state.value,
                         group_type=_CLASSIC,
                     )
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
 
 __all__ = ["GroupRegistry"]
@@ -33,6 +34,14 @@ class GroupRegistry:
     def peek(self, group_id: str) -> ClassicGroup:
         """The group, which exists, for a look only: nothing is kept of a round that nobody has asked for before."""
         return self._rounds.get(group_id) or self._from_store(group_id)
+
+    def summary(self, group_id: str) -> tuple[GroupState, str | None]:
+        """State and protocol type of a group, which exists. Cheap, for lists of very many groups."""
+        group = self._rounds.get(group_id)
+        if group is not None:
+            return group.state, group.protocol_type
+        metadata = self.store.groups[group_id]
+        return GroupState.STABLE if metadata.members else GroupState.EMPTY, metadata.protocol_type
 
     def install(self, group: ClassicGroup) -> None:
         """Keep the round of a group that has just come into being."""
