@@ -1,10 +1,11 @@
 """Runs `klamm ARGUMENTS` under a sampling profiler: python bench/sample_profile.py TARGET serve …
 
-A timer that counts the process's own processor time interrupts it at every tick of the kernel (some milliseconds), and
-the interrupted Python stack is counted. So idle time isn't seen, work inside C is charged to the Python line that
-called it, and the broker runs at nearly its own speed. The event loop's own C code (epoll, recv) has no Python line: it
-is charged to the callback that it enters next, `get_buffer` or `buffer_updated`. Writes TARGET.folded (one stack per line with its count, as
-flame graph tools read it) and TARGET.txt (the functions, by their own time and with what they called).
+A timer that counts the process's own processor time interrupts it at every tick of the kernel (some milliseconds),
+and the interrupted Python stack is counted. So idle time isn't seen, work inside C is charged to the Python line that
+called it, and the broker runs at nearly its own speed. The event loop's own C code (epoll, recv) has no Python line:
+it is charged to the callback that it enters next, `get_buffer` or `buffer_updated`. Writes TARGET.folded (one stack
+per line with its count, as flame graph tools read it) and TARGET.txt (the functions, by their own time and with what
+they called).
 """
 
 from __future__ import annotations
