@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -11,8 +12,12 @@ import signal
 import sys
 from pathlib import Path
 
+from klamm.broker.allocator import keep_freed_buffers
 from klamm.broker.server import BrokerServer
+from klamm.cli.arguments import key_value, listen_address
+from klamm.cli.errors import UsageError
 from klamm.config.broker import BrokerConfig
+from klamm.config.errors import ConfigurationError
 from klamm.errors import KlammError
 
 __all__ = ["configure", "run"]
@@ -25,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", metavar="DIR", help="where everything is stored (log.dirs; default ./klamm-data)")
     parser.add_argument(
         "--listen",
+        type=listen_address,
         metavar="HOST:PORT",
         help="where to listen; port 0 picks a free one (listeners; default 127.0.0.1:9092)",
     )
@@ -39,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-X",
         metavar="KEY=VALUE",
         action="append",
+        type=key_value,
         default=[],
         dest="overrides",
         help="one configuration key; may be repeated",
@@ -49,29 +56,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serves until a signal comes.
 
-    Returns 0 after a clean stop, 1 when the broker can't start, 2 for wrong use.
+    Returns 0 after a clean stop, 1 when the broker can't start. Raises UsageError for a configuration that it can't be
+    started with.
     """
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    flags: dict[str, str] = {}
-    for override in arguments.overrides:
-        key, separator, value = override.partition("=")
-        if not separator:
-            print(f"klamm serve: -X takes KEY=VALUE, not {override!r}", file=sys.stderr)
-            return 2
-        flags[key] = value
+    flags: dict[str, str] = dict(arguments.overrides)
     if arguments.data_dir is not None:
         flags["log.dirs"] = arguments.data_dir
     if arguments.listen is not None:
-        host, separator, port = arguments.listen.rpartition(":")
-        if not separator or not port.isdecimal():
-            print(f"klamm serve: --listen takes HOST:PORT, not {arguments.listen!r}", file=sys.stderr)
-            return 2
-        flags["listeners"] = f"PLAINTEXT://{host}:{port}"
-    config = BrokerConfig.load(flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile)
+        flags["listeners"] = f"PLAINTEXT://{arguments.listen}"
+    try:
+        config = BrokerConfig.load(flags=flags, environ=os.environ, file=arguments.config, profile=arguments.profile)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
+    keep_freed_buffers()
     new_event_loop = _fast_event_loop()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(config))
@@ -96,7 +98,8 @@ async def _serve(config: BrokerConfig) -> int:
         addresses = await server.start()
     except (KlammError, OSError) as error:
         await server.stop()
-        print(f"klamm serve: {error}", file=sys.stderr)
+        advice = "; --listen HOST:PORT picks another, port 0 a free one" if _is_taken(error) else ""
+        print(f"klamm serve: {error}{advice}", file=sys.stderr)
         return 1
     # What was loaded to get here stays; collecting it again and again would only make pauses.
     gc.freeze()
@@ -106,3 +109,7 @@ async def _serve(config: BrokerConfig) -> int:
     logger.info("stopping")
     await server.stop()
     return 0
+
+
+def _is_taken(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
