@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.core.log.validation import InvalidRecords
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.produce import (
@@ -118,6 +119,10 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
         if acks == ALL:
             partition.check_in_sync_replicas()
         info = partition.append(records, now_ms)
+    except InvalidRecords as error:
+        return ProducePartitionResponse(
+            index, error.code, record_errors=error.record_errors, error_message=error.message
+        )
     except KafkaError as error:
         return ProducePartitionResponse(index, error.code, error_message=error.message)
     except Exception:
