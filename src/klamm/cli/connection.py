@@ -7,38 +7,44 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from klamm.errors import KlammError
+from klamm.cli.arguments import key_value
+from klamm.cli.errors import ClusterError, UsageError
 
 __all__ = [
-    "ClusterError",
+    "TIMEOUT_S",
     "add_cluster_options",
     "admin_client",
-    "client_config",
+    "cluster_error",
+    "connect",
     "partitions_of",
     "result_of",
     "translate",
 ]
 
 T = TypeVar("T")
+C = TypeVar("C", AdminClient, Consumer, Producer)
 
 DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "KLAMM_BOOTSTRAP_SERVER"
 TIMEOUT_S: Final = 10.0
+# How long to wait each time before looking at what went wrong meanwhile: in all, TIMEOUT_S.
+WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
+# All brokers may look down for a moment: a name with two addresses is tried at one after the other.
+PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
 
 UNREACHABLE: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 )
-
-
-class ClusterError(KlammError):
-    """The cluster refused, or could not be reached."""
+HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
 
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +59,7 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-X",
         action="append",
+        type=key_value,
         default=[],
         dest="properties",
         metavar="KEY=VALUE",
@@ -60,32 +67,55 @@ def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def client_config(arguments: argparse.Namespace, **settings: Any) -> dict[str, Any]:
-    """Librdkafka's configuration for a command: its settings, then what the user gave with -X.
+def connect(arguments: argparse.Namespace, new_client: Callable[[dict[str, Any]], C], **settings: Any) -> C:
+    """A client of librdkafka's that has heard from the cluster: `settings`, then what the user gave with -X.
 
-    Raises KlammError.
+    Raises ClusterError where no broker answers, UsageError for properties that librdkafka doesn't take.
     """
+    errors: list[KafkaError] = []
     config: dict[str, Any] = {
         "bootstrap.servers": arguments.bootstrap_server,
         "client.id": "klamm",
         "log_level": 2,  # what goes wrong is said once, by the command itself
         "socket.timeout.ms": int(TIMEOUT_S * 1000),
+        "error_cb": errors.append,
         **settings,
+        **dict(arguments.properties),
     }
-    for item in arguments.properties:
-        key, separator, value = item.partition("=")
-        if not separator:
-            raise KlammError(f"-X takes KEY=VALUE, not {item!r}")
-        config[key] = value
-    return config
+    try:
+        client = new_client(config)
+    except KafkaException as error:
+        if error.args[0].code() in NOT_UNDERSTOOD:
+            raise UsageError(f"-X: {error.args[0].str()}") from None
+        raise cluster_error(arguments, error.args[0]) from None
+    _wait_for_an_answer(arguments, client, errors)
+    return client
 
 
 def admin_client(arguments: argparse.Namespace) -> AdminClient:
-    """A client for the cluster's administration.
+    """A client for the cluster's administration. Raises as `connect` does."""
+    return connect(arguments, AdminClient)
 
-    Raises KlammError for a property that librdkafka doesn't know.
-    """
-    return translate(arguments, lambda: AdminClient(client_config(arguments)))
+
+def _wait_for_an_answer(
+    arguments: argparse.Namespace, client: AdminClient | Consumer | Producer, errors: list[KafkaError]
+) -> None:
+    """Returns when a broker has answered; gives up early when each one refuses."""
+    began_s = time.monotonic()
+    for wait_s in WAITS_S:
+        try:
+            client.list_topics(timeout=wait_s)
+            return
+        except KafkaException as exception:
+            error = exception.args[0]
+        client.poll(0)  # brings the errors
+        for known in errors:
+            if known.code() in HOPELESS:
+                raise cluster_error(arguments, known)
+        are_down = any(known.code() == KafkaError._ALL_BROKERS_DOWN for known in errors)
+        if are_down and time.monotonic() - began_s >= PATIENCE_WITH_DEAD_BROKERS_S:
+            break
+    raise cluster_error(arguments, error)
 
 
 def translate(arguments: argparse.Namespace, call: Callable[[], T]) -> T:
@@ -101,15 +131,22 @@ def result_of(arguments: argparse.Namespace, future: Future[T]) -> T:
 
     Raises ClusterError.
     """
-    return translate(arguments, lambda: future.result(TIMEOUT_S + 5))
+    try:
+        return translate(arguments, lambda: future.result(TIMEOUT_S + 5))
+    except TimeoutError:
+        raise cluster_error(arguments, KafkaError(KafkaError._TIMED_OUT)) from None
 
 
 def partitions_of(arguments: argparse.Namespace, client: AdminClient | Consumer, topic: str) -> list[int]:
     """The indexes of a topic's partitions. Raises ClusterError where there is no such topic."""
-    metadata = translate(arguments, lambda: client.list_topics(topic, timeout=TIMEOUT_S)).topics[topic]
-    if metadata.error is not None:
-        raise ClusterError(f"topic {topic}: {metadata.error.str()}")
-    return sorted(metadata.partitions)
+    # Asking for one topic by its name may create it; asking for all of them doesn't.
+    topics = translate(arguments, lambda: client.list_topics(timeout=TIMEOUT_S)).topics
+    if topic not in topics:
+        raise ClusterError(f"there is no topic {topic}; `klamm topic list --all` shows those there are")
+    error = topics[topic].error
+    if error is not None:
+        raise ClusterError(f"topic {topic}: {error.str()}")
+    return sorted(topics[topic].partitions)
 
 
 def cluster_error(arguments: argparse.Namespace, error: KafkaError) -> ClusterError:

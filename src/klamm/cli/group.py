@@ -7,12 +7,13 @@ import sys
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
 
-from klamm.cli.connection import ClusterError, add_cluster_options, admin_client, result_of
+from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
+from klamm.cli.connection import add_cluster_options, admin_client, result_of
+from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import ResetPlan, end_offsets, lag, plan_reset
 from klamm.cli.output import add_output_option, say, show_rows
-from klamm.errors import KlammError
 
 __all__ = ["configure", "run"]
 
@@ -27,6 +28,7 @@ OFFSET_COLUMNS = (
     "host",
     "client_id",
 )
+MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "partitions")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-t",
         "--topic",
         action="append",
+        type=topic_partitions,
         default=[],
         metavar="TOPIC[:PARTITION,...]",
         help="default: every topic it has committed for",
@@ -53,11 +56,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--to-earliest", action="store_true", help="to the first record there is")
     where.add_argument("--to-latest", action="store_true", help="past the last record there is")
     where.add_argument(
-        "--to-datetime", metavar="TIME", help="to the first record from that time on, e.g. 2026-01-31T12:00:00"
+        "--to-datetime",
+        type=timestamp_ms,
+        metavar="TIME",
+        help="to the first record from that time on, e.g. 2026-01-31T12:00:00",
     )
     where.add_argument("--to-offset", type=int, metavar="OFFSET", help="to that offset, or the nearest there is")
     where.add_argument(
-        "--by-duration", metavar="DURATION", help="to the first record of the last 90s, 15m, 36h, 7d or PT36H"
+        "--by-duration",
+        type=duration,
+        metavar="DURATION",
+        help="to the first record of the last 90s, 15m, 36h, 7d or PT36H",
     )
     reset.add_argument("--execute", action="store_true", help="do it")
 
@@ -82,7 +91,7 @@ def _list(arguments: argparse.Namespace) -> int:
     admin = admin_client(arguments)
     listing = result_of(arguments, admin.list_consumer_groups())
     for error in listing.errors:
-        print(f"klamm: {error}", file=sys.stderr)
+        print(f"klamm group: {error}", file=sys.stderr)
     rows = [
         {"group": group.group_id, "state": _state(group.state), "type": group.type.name.lower() if group.type else None}
         for group in sorted(listing.valid, key=lambda group: group.group_id)
@@ -94,24 +103,38 @@ def _list(arguments: argparse.Namespace) -> int:
 def _describe(arguments: argparse.Namespace) -> int:
     admin = admin_client(arguments)
     description = _description(arguments, admin)
+    if description is None:
+        raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
     if arguments.members:
-        rows = [
-            {
-                "member": member.member_id,
-                "instance": member.group_instance_id,
-                "client_id": member.client_id,
-                "host": member.host,
-                "partitions": ", ".join(
-                    f"{partition.topic}-{partition.partition}"
-                    for partition in sorted(member.assignment.topic_partitions, key=lambda p: (p.topic, p.partition))
-                ),
-            }
-            for member in description.members
-        ]
         assignor = description.partition_assignor or "none"
         say(arguments, f"group {arguments.group}: {_state(description.state)}, assignor {assignor}")
-        show_rows(arguments, ("member", "instance", "client_id", "host", "partitions"), rows)
+        show_rows(arguments, MEMBER_COLUMNS, _member_rows(description))
         return 0
+    standbys = len(_standbys(description))
+    members = _count(len(description.members), "member") + (f", {standbys} standing by" if standbys else "")
+    rows = _offset_rows(arguments, admin, description)
+    say(arguments, f"group {arguments.group}: {_state(description.state)}, {members}")
+    show_rows(arguments, OFFSET_COLUMNS, rows)
+    return 0
+
+
+def _member_rows(description: ConsumerGroupDescription) -> list[dict[str, Any]]:
+    return [
+        {
+            "member": member.member_id,
+            "instance": member.group_instance_id,
+            "client_id": member.client_id,
+            "host": member.host,
+            "partitions": ", ".join(_partition_names(member)) or None,
+        }
+        for member in sorted(description.members, key=lambda member: str(member.member_id))
+    ]
+
+
+def _offset_rows(
+    arguments: argparse.Namespace, admin: AdminClient, description: ConsumerGroupDescription
+) -> list[dict[str, Any]]:
+    """A row for each partition that has an owner or a commit, then one for each member that owns nothing."""
     owners = {
         (partition.topic, partition.partition): member
         for member in description.members
@@ -120,47 +143,49 @@ def _describe(arguments: argparse.Namespace) -> int:
     committed = _committed(arguments, admin)
     known = sorted(committed.keys() | owners.keys())
     ends = end_offsets(arguments, admin, known)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for key in known:
-        owner = owners.get(key)
         start, high_watermark = ends.get(key, (None, None))
-        rows.append(
-            {
-                "topic": key[0],
-                "partition": key[1],
-                "committed": committed.get(key),
-                "log_start": start,
-                "high_watermark": high_watermark,
-                "lag": lag(committed.get(key), start, high_watermark),
-                "member": owner.member_id if owner else None,
-                "host": owner.host if owner else None,
-                "client_id": owner.client_id if owner else None,
-            }
-        )
-    standbys = sum(1 for member in description.members if not member.assignment.topic_partitions)
-    members = f"{len(description.members)} members, {standbys} of them standing by"
-    say(arguments, f"group {arguments.group}: {_state(description.state)}, {members}")
-    show_rows(arguments, OFFSET_COLUMNS, rows)
-    return 0
+        offsets = {
+            "topic": key[0],
+            "partition": key[1],
+            "committed": committed.get(key),
+            "log_start": start,
+            "high_watermark": high_watermark,
+            "lag": lag(committed.get(key), start, high_watermark),
+        }
+        rows.append(offsets | _owner(owners.get(key)))
+    return rows + [_owner(member) for member in _standbys(description)]
+
+
+def _owner(member: MemberDescription | None) -> dict[str, Any]:
+    if member is None:
+        return {}
+    return {"member": member.member_id, "host": member.host, "client_id": member.client_id}
+
+
+def _standbys(description: ConsumerGroupDescription) -> list[MemberDescription]:
+    idle = [member for member in description.members if not member.assignment.topic_partitions]
+    return sorted(idle, key=lambda member: str(member.member_id))
 
 
 def _reset(arguments: argparse.Namespace) -> int:
     admin = admin_client(arguments)
-    description = _description(arguments, admin, may_be_unknown=True)
+    description = _description(arguments, admin)
     if description is not None and description.members:
         raise ClusterError(
-            f"group {arguments.group} has {len(description.members)} live members: stop them first, "
+            f"group {arguments.group} has {_count(len(description.members), 'live member')}: stop them first, "
             "for they would overwrite the offsets"
         )
     plan = plan_reset(arguments, admin, _committed(arguments, admin))
     if not plan.changes:
-        raise KlammError(f"group {arguments.group} has committed nothing: name the topics to reset with --topic")
+        raise ClusterError(f"group {arguments.group} has committed nothing: name the topics to reset with --topic")
     show_rows(arguments, ("topic", "partition", "from", "to"), plan.rows())
     if not arguments.execute:
         say(arguments, "nothing was changed: this is what --execute would do")
         return 0
     _execute(arguments, admin, plan)
-    say(arguments, f"group {arguments.group}: {len(plan.changes)} offsets were set")
+    say(arguments, f"group {arguments.group}: {_count(len(plan.changes), 'offset')} set")
     return 0
 
 
@@ -174,32 +199,27 @@ def _execute(arguments: argparse.Namespace, admin: AdminClient, plan: ResetPlan)
 
 def _delete(arguments: argparse.Namespace) -> int:
     status = 0
-    for group, future in admin_client(arguments).delete_consumer_groups(arguments.groups).items():
+    admin = admin_client(arguments)
+    for group, future in admin.delete_consumer_groups(arguments.groups).items():
         try:
             result_of(arguments, future)
         except ClusterError as error:
-            print(f"klamm: group {group}: {error}", file=sys.stderr)
+            print(f"klamm group: {group}: {error}", file=sys.stderr)
             status = 1
         else:
             say(arguments, f"deleted group {group}")
     return status
 
 
-def _description(
-    arguments: argparse.Namespace, admin: AdminClient, *, may_be_unknown: bool = False
-) -> ConsumerGroupDescription | Any:
-    future = admin.describe_consumer_groups([arguments.group])[arguments.group]
+def _description(arguments: argparse.Namespace, admin: AdminClient) -> ConsumerGroupDescription | None:
+    """The group as its coordinator knows it; None where there is no such group."""
     try:
-        description = result_of(arguments, future)
+        description = result_of(arguments, admin.describe_consumer_groups([arguments.group])[arguments.group])
     except ClusterError as error:
-        if may_be_unknown and "GROUP_ID_NOT_FOUND" in str(error):
+        if "GROUP_ID_NOT_FOUND" in str(error):
             return None
         raise
-    if description.state == ConsumerGroupState.DEAD:
-        if may_be_unknown:
-            return None
-        raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
-    return description
+    return None if description.state == ConsumerGroupState.DEAD else description
 
 
 def _committed(arguments: argparse.Namespace, admin: AdminClient) -> dict[tuple[str, int], int]:
@@ -215,3 +235,12 @@ def _committed(arguments: argparse.Namespace, admin: AdminClient) -> dict[tuple[
 
 def _state(state: Any) -> str:
     return state.name.lower().replace("_", "-") if state is not None else "unknown"
+
+
+def _partition_names(member: MemberDescription) -> list[str]:
+    places = sorted((place.topic, place.partition) for place in member.assignment.topic_partitions)
+    return [f"{topic}-{partition}" for topic, partition in places]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from klamm.cli.connection import ClusterError, partitions_of, result_of
-from klamm.cli.times import duration, timestamp_ms
-from klamm.errors import KlammError
+from klamm.cli.connection import partitions_of, result_of
+from klamm.cli.errors import ClusterError
 
 __all__ = ["ResetPlan", "end_offsets", "lag", "plan_reset"]
 
@@ -89,9 +89,9 @@ def plan_reset(arguments: argparse.Namespace, admin: AdminClient, committed: Map
         wanted = {key: min(max(start, arguments.to_offset), end) for key, (start, end) in ends.items()}
     else:
         moment_ms = (
-            timestamp_ms(arguments.to_datetime)
+            arguments.to_datetime
             if arguments.to_datetime is not None
-            else int((datetime.now() - duration(arguments.by_duration)).timestamp() * 1000)
+            else max(0, time.time_ns() // 1_000_000 - arguments.by_duration // timedelta(milliseconds=1))
         )
         found = list_offsets(arguments, admin, partitions, OffsetSpec.for_timestamp(moment_ms))
         # No record is that young: the group goes to the end, as Kafka's tool does.
@@ -105,13 +105,6 @@ def _scope(
     if not arguments.topic:
         return sorted(committed)
     scope: list[PartitionKey] = []
-    for item in arguments.topic:
-        topic, _, indexes = item.partition(":")
-        if indexes:
-            try:
-                scope += [(topic, int(index)) for index in indexes.split(",")]
-            except ValueError:
-                raise KlammError(f"--topic takes TOPIC or TOPIC:PARTITION,..., not {item!r}") from None
-            continue
-        scope += [(topic, index) for index in partitions_of(arguments, admin, topic)]
+    for topic, indexes in arguments.topic:
+        scope += [(topic, index) for index in indexes or partitions_of(arguments, admin, topic)]
     return sorted(set(scope))

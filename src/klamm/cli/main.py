@@ -1,18 +1,20 @@
 """The `klamm` command: finds the noun's module, and turns errors into one line and an exit status.
 
-Exit status: 0 done, 1 failed, 2 wrong use. A noun's module is imported only when it is asked for, so that `klamm
-serve` starts without a Kafka client and `klamm --version` without anything.
+Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted. A noun's module is imported only when it is asked for, so
+that `klamm serve` starts without a Kafka client and `klamm --version` without anything.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from klamm._version import __version__
+from klamm.cli.errors import UsageError
 from klamm.errors import KlammError
 
 __all__ = ["main"]
@@ -25,6 +27,8 @@ COMMANDS: Final = {
     "group": ("klamm.cli.group", "list, describe, reset and delete consumer groups"),
 }
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,14 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(words)
     if parsed.command is None:
         parser.print_help(sys.stderr)
-        return 2
+        return WRONG_USE
     try:
-        return int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
+        status = int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
+        sys.stdout.flush()
     except KlammError as error:
-        print(f"klamm: {error}", file=sys.stderr)
-        return 1
+        print(f"klamm {parsed.command}: {error}", file=sys.stderr)
+        return WRONG_USE if isinstance(error, UsageError) else FAILED
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        # Whoever read our output has enough; the interpreter must not find out again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    return status

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["add_output_option", "say", "show_rows"]
+__all__ = ["add_output_option", "say", "show_rows", "tsv_cell"]
 
 WIDEST_WITHOUT_TERMINAL: Final = 10_000
+TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def add_output_option(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +32,14 @@ def show_rows(arguments: argparse.Namespace, columns: Sequence[str], rows: Seque
     elif arguments.output == "tsv":
         print("\t".join(columns))
         for row in rows:
-            print("\t".join("" if row.get(column) is None else str(row[column]) for column in columns))
+            print("\t".join(tsv_cell(row.get(column), "") for column in columns))
     else:
         _show_table(columns, rows)
+
+
+def tsv_cell(value: Any, null: str) -> str:
+    r"""One cell of a tab-separated line, with tab, line ends and backslash as \t, \n, \r and \\."""
+    return null if value is None else str(value).translate(TSV_ESCAPES)
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:

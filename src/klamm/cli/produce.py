@@ -13,26 +13,37 @@ from typing import BinaryIO, Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from klamm.cli.connection import add_cluster_options, client_config, cluster_error, translate
+from klamm.cli.arguments import delimiter, key_value, partition_index
+from klamm.cli.connection import add_cluster_options, cluster_error, connect
+from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.output import add_output_option, show_rows
-from klamm.errors import KlammError
 
 __all__ = ["configure", "run"]
 
 FLUSH_TIMEOUT_S: Final = 300.0
 QUEUE_FULL_WAIT_S: Final = 0.1
+ANY_PARTITION: Final = -1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The options of `klamm produce`."""
     parser.add_argument("topic")
     parser.add_argument("file", nargs="?", type=Path, help="where to read (default: standard input)")
-    parser.add_argument("-k", "--key", help="the key of every record")
-    parser.add_argument(
-        "-K", "--key-delimiter", metavar="DELIMITER", help="what stands between key and value on a line"
+    keys = parser.add_mutually_exclusive_group()
+    keys.add_argument("-k", "--key", help="the key of every record")
+    keys.add_argument(
+        "-K",
+        "--key-delimiter",
+        type=delimiter,
+        metavar="DELIMITER",
+        help=r"what stands between key and value on a line, such as : or \t",
     )
-    parser.add_argument("-p", "--partition", type=int, default=-1, help="the partition (default: by the key)")
-    parser.add_argument("-H", "--header", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
+    parser.add_argument(
+        "-p", "--partition", type=partition_index, default=ANY_PARTITION, help="the partition (default: by the key)"
+    )
+    parser.add_argument(
+        "-H", "--header", action="append", type=key_value, default=[], metavar="NAME=VALUE", help="may be repeated"
+    )
     parser.add_argument(
         "-Z", "--null", action="store_true", help="an empty value is null, a tombstone where keys are compacted"
     )
@@ -51,86 +62,96 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sends every line and waits for its acknowledgement.
+    """Sends every line, waits for the acknowledgements and shows where the records went.
 
-    Returns 1 when one was not acknowledged.
+    Raises KlammError when one was not acknowledged or a line can't be sent; what was written is shown all the same.
     """
-    headers = _headers(arguments.header)
-    config = client_config(
-        arguments,
-        **{
-            "partitioner": "murmur2_random",
-            "acks": arguments.acks,
-            "compression.type": arguments.compression,
-            "linger.ms": 5,
-        },
-    )
-    producer = translate(arguments, lambda: Producer(config))
-    written: dict[int, list[int]] = {}
-    failed: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            failed.append(error)
-            return
-        entry = written.setdefault(message.partition() or 0, [0, message.offset() or 0, 0])
-        entry[0] += 1
-        entry[2] = message.offset() or 0
-
-    def send(stream: BinaryIO) -> None:
-        for line in stream:
-            key, value = _split(line.rstrip(b"\r\n"), arguments)
-            while True:
-                try:
-                    producer.produce(
-                        arguments.topic,
-                        value=None if arguments.null and not value else value,
-                        key=key,
-                        partition=arguments.partition,
-                        headers=headers,
-                        on_delivery=delivered,
-                    )
-                    break
-                except BufferError:
-                    producer.poll(QUEUE_FULL_WAIT_S)
-            producer.poll(0)
-            if failed:
-                return
-
-    try:
-        if arguments.file is None:
-            send(sys.stdin.buffer)
-        else:
-            with arguments.file.open("rb") as stream:
-                send(stream)
-    except OSError as error:
-        raise KlammError(f"can't read {arguments.file}: {error.strerror}") from None
-    left = producer.flush(FLUSH_TIMEOUT_S)
+    stream = _open(arguments.file)
+    settings = {
+        "partitioner": "murmur2_random",
+        "acks": arguments.acks,
+        "compression.type": arguments.compression,
+        "linger.ms": 5,
+    }
+    sender = _Sender(connect(arguments, Producer, **settings), arguments)
+    with stream:
+        complaint = sender.send_lines(stream)
+    unsent = sender.producer.flush(FLUSH_TIMEOUT_S)
     rows = [
         {"partition": partition, "records": count, "first_offset": first, "last_offset": last}
-        for partition, (count, first, last) in sorted(written.items())
+        for partition, (count, first, last) in sorted(sender.written.items())
     ]
-    if rows or not failed:
+    if rows or not (sender.failed or complaint):
         show_rows(arguments, ("partition", "records", "first_offset", "last_offset"), rows)
-    if failed:
-        raise cluster_error(arguments, failed[0])
-    return 1 if left else 0
+    if sender.failed:
+        raise cluster_error(arguments, sender.failed[0])
+    if unsent:
+        raise ClusterError(f"{unsent} records were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+    if complaint:
+        raise UsageError(complaint)
+    return 0
 
 
-def _headers(items: list[str]) -> list[tuple[str, str | bytes | None]]:
-    headers: list[tuple[str, str | bytes | None]] = []
-    for item in items:
-        name, separator, value = item.partition("=")
-        if not separator:
-            raise KlammError(f"-H takes NAME=VALUE, not {item!r}")
-        headers.append((name, value.encode()))
-    return headers
+def _open(file: Path | None) -> BinaryIO:
+    if file is None:
+        return sys.stdin.buffer
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise UsageError(f"can't read {file}: {error.strerror}") from None
 
 
-def _split(line: bytes, arguments: argparse.Namespace) -> tuple[bytes | None, bytes]:
-    if arguments.key_delimiter is not None:
-        key, separator, value = line.partition(arguments.key_delimiter.encode())
-        if not separator:
-            raise KlammError(f"a line has no {arguments.key_delimiter!r} between key and value: {line[:60]!r}")
-        return key, value
-    return (arguments.key.encode() if arguments.key is not None else None), line
+class _Sender:
+    """Sends lines and keeps count of what became of them."""
+
+    def __init__(self, producer: Producer, arguments: argparse.Namespace) -> None:
+        self.producer = producer
+        self.written: dict[int, tuple[int, int | None, int | None]] = {}
+        """For each partition the number of records, and the first and the last offset where they are known."""
+        self.failed: list[KafkaError] = []
+        self._arguments = arguments
+        self._headers: list[tuple[str, str | bytes | None]] = [
+            (name, value.encode(errors="surrogateescape")) for name, value in arguments.header
+        ]
+        self._key = arguments.key.encode(errors="surrogateescape") if arguments.key is not None else None
+
+    def send_lines(self, stream: BinaryIO) -> str | None:
+        """Sends the lines up to the first failure; returns what is wrong with the line at which it had to stop."""
+        for number, line in enumerate(stream, start=1):
+            value = line.removesuffix(b"\n").removesuffix(b"\r")
+            key = self._key
+            if self._arguments.key_delimiter is not None:
+                key, separator, value = value.partition(self._arguments.key_delimiter)
+                if not separator:
+                    shown = self._arguments.key_delimiter.decode()
+                    return f"line {number} has no {shown!r} between key and value; those before it were sent"
+            self._send(key, None if self._arguments.null and not value else value)
+            if self.failed:
+                break
+        return None
+
+    def _send(self, key: bytes | None, value: bytes | None) -> None:
+        while True:
+            try:
+                self.producer.produce(
+                    self._arguments.topic,
+                    value=value,
+                    key=key,
+                    partition=self._arguments.partition,
+                    headers=self._headers,
+                    on_delivery=self._delivered,
+                )
+                break
+            except BufferError:
+                self.producer.poll(QUEUE_FULL_WAIT_S)
+        self.producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(error)
+            return
+        # Nobody tells the offset of a record that nobody acknowledges.
+        told = message.offset()
+        offset = told if told is not None and told >= 0 else None
+        count, first, _ = self.written.get(message.partition() or 0, (0, offset, None))
+        self.written[message.partition() or 0] = (count + 1, first, offset)

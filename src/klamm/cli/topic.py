@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -16,9 +16,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from klamm.cli.connection import TIMEOUT_S, ClusterError, add_cluster_options, admin_client, result_of, translate
+from klamm.cli.arguments import key_value, natural_number
+from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, partitions_of, result_of, translate
+from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.output import add_output_option, say, show_rows
-from klamm.errors import KlammError
 
 __all__ = ["configure", "run"]
 
@@ -30,15 +31,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create = verbs.add_parser("create", help="create a topic")
     create.add_argument("topic")
     create.add_argument(
-        "-p", "--partitions", type=int, default=-1, help="how many (default: the broker's num.partitions)"
+        "-p", "--partitions", type=natural_number, default=-1, help="how many (default: the broker's num.partitions)"
     )
     create.add_argument(
-        "-r", "--replication-factor", type=int, default=-1, help="how many copies (default: the broker's)"
+        "-r", "--replication-factor", type=natural_number, default=-1, help="how many copies (default: the broker's)"
     )
     create.add_argument(
         "-c",
         "--config",
         action="append",
+        type=key_value,
         default=[],
         metavar="KEY=VALUE",
         help="a topic configuration; may be repeated",
@@ -55,9 +57,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     alter = verbs.add_parser("alter", help="change a topic's configuration or add partitions")
     alter.add_argument("topic")
-    alter.add_argument("-p", "--partitions", type=int, help="how many there are to be in all; they never become fewer")
-    alter.add_argument("-c", "--config", action="append", default=[], metavar="KEY=VALUE", help="set; may be repeated")
-    alter.add_argument("-d", "--delete-config", action="append", default=[], metavar="KEY", help="back to the default")
+    alter.add_argument(
+        "-p", "--partitions", type=natural_number, help="how many there are to be in all; they never become fewer"
+    )
+    alter.add_argument(
+        "-c",
+        "--config",
+        action="append",
+        type=key_value,
+        default=[],
+        metavar="KEY=VALUE",
+        help="set; may be repeated",
+    )
+    alter.add_argument(
+        "-d", "--delete-config", action="append", default=[], metavar="KEY", help="back to the default; may be repeated"
+    )
 
     delete = verbs.add_parser("delete", help="delete topics and all that is in them")
     delete.add_argument("topics", nargs="+", metavar="topic")
@@ -76,24 +90,15 @@ def run(arguments: argparse.Namespace) -> int:
     return verbs[arguments.verb](arguments)
 
 
-def _pairs(items: Sequence[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for item in items:
-        key, separator, value = item.partition("=")
-        if not separator:
-            raise KlammError(f"{option} takes KEY=VALUE, not {item!r}")
-        pairs[key] = value
-    return pairs
-
-
 def _create(arguments: argparse.Namespace) -> int:
     new = NewTopic(
         arguments.topic,
         num_partitions=arguments.partitions,
         replication_factor=arguments.replication_factor,
-        config=_pairs(arguments.config, "-c"),
+        config=dict(arguments.config),
     )
-    result_of(arguments, admin_client(arguments).create_topics([new])[arguments.topic])
+    admin = admin_client(arguments)
+    result_of(arguments, admin.create_topics([new])[arguments.topic])
     say(arguments, f"created topic {arguments.topic}")
     return 0
 
@@ -125,35 +130,32 @@ def _describe(arguments: argparse.Namespace) -> int:
         ]
         show_rows(arguments, ("key", "value", "source"), rows)
         return 0
-    topic = translate(arguments, lambda: admin.list_topics(topic=arguments.topic, timeout=TIMEOUT_S)).topics[
-        arguments.topic
-    ]
-    if topic.error is not None:
-        raise ClusterError(f"topic {arguments.topic}: {topic.error.str()}")
+    partitions_of(arguments, admin, arguments.topic)  # says what to do where there is no such topic
+    topic = result_of(arguments, admin.describe_topics(TopicCollection([arguments.topic]))[arguments.topic])
     rows = [
         {
-            "partition": index,
-            "leader": partition.leader,
-            "replicas": ",".join(map(str, partition.replicas)),
-            "isr": ",".join(map(str, partition.isrs)),
+            "partition": partition.id,
+            "leader": partition.leader.id if partition.leader is not None else None,
+            "replicas": ",".join(str(node.id) for node in partition.replicas),
+            "isr": ",".join(str(node.id) for node in partition.isr),
         }
-        for index, partition in sorted(topic.partitions.items())
+        for partition in topic.partitions
     ]
     show_rows(arguments, ("partition", "leader", "replicas", "isr"), rows)
     return 0
 
 
 def _alter(arguments: argparse.Namespace) -> int:
+    if not arguments.config and not arguments.delete_config and arguments.partitions is None:
+        raise UsageError("nothing to alter: give -p, -c or -d")
     admin = admin_client(arguments)
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in _pairs(arguments.config, "-c").items()
+        for key, value in dict(arguments.config).items()
     ]
     entries += [
         ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in arguments.delete_config
     ]
-    if not entries and arguments.partitions is None:
-        raise KlammError("nothing to alter: give -p, -c or -d")
     if entries:
         resource = ConfigResource(ResourceType.TOPIC, arguments.topic, incremental_configs=entries)
         result_of(arguments, admin.incremental_alter_configs([resource])[resource])
@@ -166,11 +168,12 @@ def _alter(arguments: argparse.Namespace) -> int:
 
 def _delete(arguments: argparse.Namespace) -> int:
     status = 0
-    for topic, future in admin_client(arguments).delete_topics(arguments.topics).items():
+    admin = admin_client(arguments)
+    for topic, future in admin.delete_topics(arguments.topics).items():
         try:
             result_of(arguments, future)
         except ClusterError as error:
-            print(f"klamm: topic {topic}: {error}", file=sys.stderr)
+            print(f"klamm topic: {topic}: {error}", file=sys.stderr)
             status = 1
         else:
             say(arguments, f"deleted topic {topic}")

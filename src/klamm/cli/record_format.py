@@ -1,0 +1,111 @@
+"""How `klamm consume` prints a record: kcat's format language, JSON lines, or columns. Bytes go out as they came."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from klamm.cli.output import tsv_cell
+
+__all__ = ["Printer", "column_header", "column_printer", "compile_format", "json_printer"]
+
+Printer: TypeAlias = Callable[[Message], bytes]
+
+COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
+ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+TOKEN: Final = re.compile(r"%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
+
+
+def compile_format(text: str) -> Printer:
+    """A function that prints one record as kcat's format language says.
+
+    Raises ArgumentTypeError for an unknown token.
+    """
+    parts: list[Printer] = []
+    for match in TOKEN.finditer(text):
+        token, escape, literal = match.groups()
+        if token in TOKENS:
+            parts.append(TOKENS[token])
+        elif token is not None and token != "%":
+            known = ", ".join(f"%{name}" for name in TOKENS)
+            raise ArgumentTypeError(f"%{token} means nothing in a format; there are {known} and %%")
+        elif token is not None:
+            parts.append(_constant(b"%"))
+        elif escape is not None:
+            parts.append(_constant(ESCAPES.get(escape, b"\\" + escape.encode())))
+        else:
+            parts.append(_constant(literal.encode()))
+    return lambda message: b"".join([part(message) for part in parts])
+
+
+def _constant(data: bytes) -> Printer:
+    return lambda message: data
+
+
+def _bytes(data: bytes | str | None) -> bytes:
+    return data.encode() if isinstance(data, str) else data or b""
+
+
+def _size(data: bytes | str | None) -> bytes:
+    return b"-1" if data is None else b"%d" % len(_bytes(data))
+
+
+def _header_list(message: Message) -> bytes:
+    return b",".join(name.encode() + b"=" + _bytes(value) for name, value in _headers(message))
+
+
+TOKENS: Final[dict[str, Printer]] = {
+    "t": lambda message: _bytes(message.topic()),
+    "p": lambda message: b"%d" % (message.partition() or 0),
+    "o": lambda message: b"%d" % (message.offset() or 0),
+    "k": lambda message: _bytes(message.key()),
+    "s": lambda message: _bytes(message.value()),
+    "K": lambda message: _size(message.key()),
+    "S": lambda message: _size(message.value()),
+    "T": lambda message: b"%d" % message.timestamp()[1],
+    "h": _header_list,
+}
+"""What stands for what, as in kcat; sizes of null are -1."""
+
+
+def json_printer(message: Message) -> bytes:
+    """One JSON object a line; what is no UTF-8 shows as the replacement character."""
+    row: dict[str, Any] = dict(zip(COLUMNS, _cells(message), strict=True))
+    row["headers"] = [[name, _text(value)] for name, value in _headers(message)]
+    return json.dumps(row).encode() + b"\n"
+
+
+def column_printer(null: str) -> Printer:
+    """The columns, separated by tabs; a stream has no widths to align to. `null` stands for what isn't there."""
+    return lambda message: _line(tsv_cell(cell, null) for cell in _cells(message))
+
+
+def column_header(names: Callable[[str], str] = str) -> bytes:
+    """The line above the columns."""
+    return _line(map(names, COLUMNS))
+
+
+def _line(cells: Iterable[str]) -> bytes:
+    return "\t".join(cells).encode() + b"\n"
+
+
+def _cells(message: Message) -> tuple[Any, ...]:
+    kind, milliseconds = message.timestamp()
+    when = datetime.fromtimestamp(milliseconds / 1000).astimezone() if kind != TIMESTAMP_NOT_AVAILABLE else None
+    shown = when.isoformat(timespec="milliseconds") if when is not None else None
+    return message.topic(), message.partition(), message.offset(), shown, _text(message.key()), _text(message.value())
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | str | None]]:
+    headers = message.headers()
+    return headers if isinstance(headers, list) else []
+
+
+def _text(data: bytes | str | None) -> str | None:
+    return data.decode(errors="replace") if isinstance(data, bytes) else data
