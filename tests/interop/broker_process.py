@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,7 +49,8 @@ class BrokerProcess:
         command = [str(Path(sys.executable).with_name("klamm")), "serve", "--listen", self.bootstrap_servers]
         command += ["--data-dir", str(self.data_directory), "--config", str(self._config)]
         with self._log.open("a", encoding="utf-8") as log:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         assert process.stdout is not None
         # A broker that hangs would leave readline() waiting for good.
         watchdog = threading.Timer(_READY_SECONDS, process.kill)

@@ -85,7 +85,10 @@ class Topic:
 def create_topic(
     admin: AdminClient, bootstrap_servers: str, name: str, partitions: int, config: Mapping[str, str]
 ) -> Topic:
-    """Makes a topic; an underscore in a configuration key stands for a dot."""
-    settings = {key.replace("_", "."): value for key, value in config.items()}
+    """Makes a topic; an underscore in a configuration key stands for a dot.
+
+    Records of these tests have timestamps of long ago, so there is no retention by time unless a test asks for it.
+    """
+    settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
     return Topic(name, bootstrap_servers, admin)

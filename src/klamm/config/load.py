@@ -31,6 +31,8 @@ __all__ = ["ENVIRONMENT_PREFIX", "PROFILES", "environment_variable", "load_field
 _log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX: Final = "KLAMM_"
+CLIENT_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER"})
+"""What the client commands read in the same environment; no key of the broker's."""
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     "default": {},
@@ -47,6 +49,8 @@ _ALTERNATIVES: Final = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
+# What klamm's commands read that is no configuration of a broker.
+_OTHER_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER"})
 _ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
 # An address that was given out for other listeners leads nowhere.
 _HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}
@@ -74,7 +78,11 @@ def load_fields(
 
     Warns once of the keys that nobody knows and once of those that have no effect. Raises ConfigurationError.
     """
-    variables = {name: text for name, text in environ.items() if name.startswith(ENVIRONMENT_PREFIX)}
+    variables = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in CLIENT_VARIABLES
+    }
     layers = [
         {key: Setting(text, f"profile {profile}") for key, text in PROFILES[profile].items()},
         _from_file(file) if file is not None else {},
@@ -112,12 +120,13 @@ def _from_file(path: Path) -> dict[str, Setting]:
 
 
 def _from_environment(variables: Mapping[str, str]) -> dict[str, Setting]:
+    """What variables set. One that stands for no key sets nothing: it may be somebody else's."""
     keys = {environment_variable(key): key for key in broker_keys()}
+    unknown = sorted(variables.keys() - keys.keys() - _OTHER_VARIABLES)
+    if unknown:
+        _log.warning("no configuration key has these environment variables; they are ignored: %s", ", ".join(unknown))
     return {
-        keys.get(name, name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")): Setting(
-            text, f"environment variable {name}"
-        )
-        for name, text in variables.items()
+        keys[name]: Setting(text, f"environment variable {name}") for name, text in variables.items() if name in keys
     }
 
 
