@@ -303,6 +303,12 @@ def test_klamms_own_keys_do_not_repeat_the_name_in_the_environment() -> None:
     assert BrokerConfig.load(environ={"KLAMM_CLUSTER_ID": "abc"}).cluster_id == "abc"
 
 
+def test_what_clients_read_in_the_environment_is_no_key(caplog: pytest.LogCaptureFixture) -> None:
+    """KLAMM_BOOTSTRAP_SERVER tells the other commands where the broker is; the broker has nothing to say about it."""
+    assert BrokerConfig.load(environ={"KLAMM_BOOTSTRAP_SERVER": "127.0.0.1:1"}) == BrokerConfig()
+    assert not caplog.records
+
+
 def test_a_start_without_settings_does_not_read_the_table() -> None:
     """The table of four hundred keys would cost a part of the start that nobody needs."""
     program = (
