@@ -20,7 +20,6 @@ from klamm.broker.fetch_sessions import FetchSessionCache
 from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
 from klamm.broker.listener import Listener
 from klamm.broker.partitions import Partition, Partitions
-from klamm.config.layers import apply_dynamic
 from klamm.config.topic import TopicConfig
 from klamm.metadata.image import ResourceType
 from klamm.metadata.service import MetadataService
@@ -178,11 +177,14 @@ class BrokerServer:
 
     def _use_dynamic_config(self, image: MetadataImage) -> BrokerConfig:
         """Lays what was set on the running broker over what it was started with."""
-        self.config = apply_dynamic(
-            self._static_config,
-            image.config_overrides(ResourceType.broker, ""),
-            image.config_overrides(ResourceType.broker, str(self._static_config.node_id)),
-        )
+        for_all = image.config_overrides(ResourceType.broker, "")
+        for_this = image.config_overrides(ResourceType.broker, str(self._static_config.node_id))
+        if not for_all and not for_this:
+            self.config = self._static_config
+        else:
+            from klamm.config.layers import apply_dynamic  # brings the table of all keys, which few brokers need
+
+            self.config = apply_dynamic(self._static_config, for_all, for_this)
         return self.config
 
     def _apply_dynamic_config(self, old: MetadataImage, new: MetadataImage) -> None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from crc32c import crc32c
-
-from klamm.protocol.compression import Compression
+from klamm.protocol.checksum import crc32c
+from klamm.protocol.compression import COMPRESSION_BY_ID, Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import (
+    COMPRESSION_MASK,
     CONTROL_MASK,
     HEADER_SIZE_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -31,7 +31,7 @@ from klamm.protocol.record_batch import (
     pack_header,
     read_batch_header,
 )
-from klamm.protocol.records import decode_batch, recompress
+from klamm.protocol.records import Record, iterate_records, recompress
 from klamm.protocol.types import NO_TIMESTAMP, Millis
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["InvalidRecords", "LOG_APPEND_TIME", "check_batch", "needs_rewrite", "read_single_batch", "rewrite"]
 
 LOG_APPEND_TIME: Final = "LogAppendTime"
+MAXIMUM_RECORD_ERRORS: Final = 1000
+"""So many records of a batch are found fault with; Kafka goes on to the last."""
 
 _CRC_START: Final = 21
 _CODECS: Final = {
@@ -59,8 +61,8 @@ class InvalidRecords(KafkaError):
 
     __slots__ = ("record_errors",)
 
-    def __init__(self, message: str, record_errors: tuple[tuple[int, str], ...]) -> None:
-        super().__init__(ErrorCode.invalid_record, message)
+    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...]) -> None:
+        super().__init__(code, message)
         self.record_errors = record_errors
 
 
@@ -122,8 +124,12 @@ def check_batch(
             f"the record batch size is {size} bytes, which exceeds the maximum configured value of "
             f"{config.max_message_bytes} (max.message.bytes)",
         )
-    if crc32c(memoryview(records)[_CRC_START:size]) != header.crc:
+    if crc32c(memoryview(records)[_CRC_START:size], 0) != header.crc:
         raise CorruptRecord(f"record is corrupt (stored crc = {header.crc})")
+    if attributes & COMPRESSION_MASK not in COMPRESSION_BY_ID:
+        # Kafka stumbles over it, and so that is what clients get to see.
+        reason = f"unknown compression codec {attributes & COMPRESSION_MASK}"
+        raise KafkaError(ErrorCode.unknown_server_error, reason)
     if from_client:
         count = header.records_count
         if count <= 0 or count != header.last_offset_delta + 1:
@@ -142,49 +148,71 @@ def check_batch(
                 f"{header.producer_id}",
             )
         if config.compact:
-            _check_keys(records)
-    _check_timestamps(header, config, now_ms)
+            _check_records(records, header, config, now_ms, wants_keys=True)
+            return
+    if _may_break_time_limits(header, config, now_ms):
+        _check_records(records, header, config, now_ms, wants_keys=False)
 
 
-def _check_keys(records: memoryview | bytes) -> None:
-    errors = tuple(
-        (index, "Compacted topic cannot accept message without key")
-        for index, record in enumerate(decode_batch(records))
-        if record.key is None
-    )
-    if errors:
-        raise InvalidRecords(
-            f"One or more records have been rejected due to {len(errors)} record errors in total: a topic with "
-            f"cleanup.policy=compact needs a key on every record",
-            errors,
-        )
-
-
-def _check_timestamps(header: BatchHeader, config: TopicConfig, now_ms: Millis) -> None:
-    if config.message_timestamp_type == LOG_APPEND_TIME:
-        if header.attributes & TIMESTAMP_TYPE_MASK:
-            raise KafkaError(
-                ErrorCode.invalid_timestamp, "a producer should not set the timestamp type to LogAppendTime"
-            )
-        return
+def _may_break_time_limits(header: BatchHeader, config: TopicConfig, now_ms: Millis) -> bool:
+    """Whether the records' timestamps must be looked at one by one, by what the header says of them."""
     newest = header.max_timestamp
-    if newest == NO_TIMESTAMP:
-        if header.attributes & TIMESTAMP_TYPE_MASK:
-            raise KafkaError(
-                ErrorCode.invalid_timestamp, "a producer should not set the timestamp type to LogAppendTime"
-            )
-        return
+    if config.message_timestamp_type == LOG_APPEND_TIME or newest == NO_TIMESTAMP:
+        return bool(header.attributes & TIMESTAMP_TYPE_MASK)
     oldest = header.base_timestamp if header.base_timestamp != NO_TIMESTAMP else newest
-    if (
+    return (
         newest - now_ms > config.message_timestamp_after_max_ms
         or now_ms - oldest > config.message_timestamp_before_max_ms
         or now_ms - newest > config.message_timestamp_before_max_ms
-    ):
-        raise KafkaError(
-            ErrorCode.invalid_timestamp,
-            f"timestamps {oldest} to {newest} are out of range: they should be within "
-            f"[{now_ms - config.message_timestamp_before_max_ms}, {now_ms + config.message_timestamp_after_max_ms}]",
+    )
+
+
+def _check_records(
+    records: memoryview | bytes, header: BatchHeader, config: TopicConfig, now_ms: Millis, *, wants_keys: bool
+) -> None:
+    """Opens the batch and raises `InvalidRecords` with what is wrong with each record, up to a limit."""
+    errors: list[tuple[int, str]] = []
+    has_bad_time = False
+    for index, record in enumerate(iterate_records(records)):
+        if wants_keys and record.key is None:
+            errors.append((index, "Compacted topic cannot accept message without key"))
+        elif reason := _what_is_wrong_with_time(index, record, header, config, now_ms):
+            errors.append((index, reason))
+            has_bad_time = True
+        if len(errors) == MAXIMUM_RECORD_ERRORS:
+            break
+    if has_bad_time:
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise InvalidRecords(ErrorCode.invalid_timestamp, message, tuple(errors))
+    if errors:
+        shown = ", ".join(f"RecordError(batchIndex={index}, message='{reason}')" for index, reason in errors[:3])
+        message = (
+            f"One or more records have been rejected due to {len(errors)} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
         )
+        raise InvalidRecords(ErrorCode.invalid_record, message, tuple(errors))
+
+
+def _what_is_wrong_with_time(
+    index: int, record: Record, header: BatchHeader, config: TopicConfig, now_ms: Millis
+) -> str | None:
+    timestamp = record.timestamp_ms
+    if config.message_timestamp_type != LOG_APPEND_TIME and timestamp != NO_TIMESTAMP:
+        oldest = now_ms - config.message_timestamp_before_max_ms
+        newest = now_ms + config.message_timestamp_after_max_ms
+        if oldest <= timestamp <= newest:
+            return None
+        return (
+            f"Timestamp {timestamp} of message with offset {index} is out of range. "
+            f"The timestamp should be within [{oldest}, {newest}]"
+        )
+    if header.attributes & TIMESTAMP_TYPE_MASK:
+        return (
+            f"Invalid timestamp type in message DefaultRecord(offset={index}, timestamp={timestamp}, "
+            f"key={len(record.key or b'')} bytes, value={len(record.value or b'')} bytes). "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
+    return None
 
 
 def needs_rewrite(header: BatchHeader, config: TopicConfig) -> bool:
