@@ -35,7 +35,7 @@ class CorruptSnapshot(Exception):
 def encode_snapshot(entries: list[ProducerSnapshotEntry]) -> bytes:
     """The content of a snapshot file."""
     body = _COUNT.pack(len(entries)) + b"".join(_ENTRY.pack(*entry) for entry in entries)
-    return _HEADER.pack(_VERSION, crc32c(body)) + body
+    return _HEADER.pack(_VERSION, crc32c(body, 0)) + body
 
 
 def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
@@ -47,7 +47,7 @@ def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
         raise CorruptSnapshot(f"{len(content)} bytes are too few") from error
     if version != _VERSION:
         raise CorruptSnapshot(f"unknown version {version}")
-    if crc != crc32c(memoryview(content)[_HEADER.size :]):
+    if crc != crc32c(memoryview(content)[_HEADER.size :], 0):
         raise CorruptSnapshot("the CRC does not match")
     body = content[_HEADER.size + _COUNT.size :]
     if len(body) != count * _ENTRY.size:
