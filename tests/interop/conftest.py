@@ -21,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.interop.broker_process import BrokerProcess, ExternalBroker
 from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import JavaClient, compile_client
+from tests.support import kafka_broker
 
 pytest.register_assert_rewrite("tests.interop.record_scenarios", "tests.interop.group_scenarios")
 
@@ -141,22 +142,12 @@ def client(start_client: Callable[[], ClientProcess]) -> ClientProcess:
 
 
 @pytest.fixture(scope="session")
-def kafka_classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
+def kafka_classpath() -> str:
     """Apache Kafka's broker, clients and tools, joined by colons; skips when there is no JDK or no way to the jars."""
-    if shutil.which("javac") is None:
-        toolchain_is_missing("java", "no javac on PATH: install a JDK 17 or later")
-    if given := os.environ.get("KLAMM_KAFKA_CLASSPATH"):
-        return given
-    if shutil.which("mvn") is None:
-        toolchain_is_missing("java", "no mvn on PATH: install Maven, or set KLAMM_KAFKA_CLASSPATH")
-    pom = Path(__file__).parent / "java" / "pom.xml"
-    output = tmp_path_factory.mktemp("maven") / "classpath.txt"
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
-    for attempt in ([*command, "-o"], command):
-        completed = subprocess.run(attempt, capture_output=True, text=True, check=False)
-        if completed.returncode == 0:
-            return output.read_text(encoding="utf-8").strip()
-    toolchain_is_missing("java", f"Maven could not find Apache Kafka's jars: {completed.stdout[-500:]}")
+    try:
+        return kafka_broker.kafka_classpath()
+    except kafka_broker.KafkaUnavailable as error:
+        toolchain_is_missing("java", str(error))
 
 
 @pytest.fixture(scope="session")

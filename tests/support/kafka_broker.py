@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -24,38 +25,30 @@ __all__ = ["ApacheKafka", "KafkaUnavailable", "kafka_classpath"]
 
 KAFKA_VERSION = "4.3.0"
 _SET_PARENT_DEATH_SIGNAL = 1
-_POM = f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>klamm.test</groupId><artifactId>kafka-classpath</artifactId><version>1</version>
-  <dependencies><dependency>
-    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
-  </dependency></dependencies>
-</project>
-"""
+_POM = Path(__file__).parents[1] / "interop" / "java" / "pom.xml"
 
 
 class KafkaUnavailable(KlammError):
     """Apache Kafka cannot be run on this machine; the text says what is missing."""
 
 
+@cache
 def kafka_classpath() -> str:
-    """The jars of Apache Kafka's broker and tools, joined by colons.
+    """The jars of Apache Kafka's broker, clients and tools, joined by colons.
 
-    Raises `KafkaUnavailable` when there is no Java, no Maven, or the jars cannot be had.
+    Raises `KafkaUnavailable` when there is no JDK, no Maven, or the jars cannot be had.
     """
-    if shutil.which("java") is None:
-        raise KafkaUnavailable("no java on PATH: install a JDK 17 or later to test against Apache Kafka")
+    if shutil.which("javac") is None:
+        raise KafkaUnavailable("no javac on PATH: install a JDK 17 or later to test against Apache Kafka")
     if given := os.environ.get("KLAMM_KAFKA_CLASSPATH"):
         return given
     if shutil.which("mvn") is None:
         raise KafkaUnavailable("no mvn on PATH: install Maven, or set KLAMM_KAFKA_CLASSPATH to Apache Kafka's jars")
-    with tempfile.TemporaryDirectory(prefix="klamm-kafka-pom-") as folder:
-        (Path(folder) / "pom.xml").write_text(_POM, encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="klamm-kafka-classpath-") as folder:
         output = Path(folder) / "classpath.txt"
-        command = ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+        command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
         for attempt in ([*command, "-o"], command):
-            completed = subprocess.run(attempt, cwd=folder, capture_output=True, text=True, check=False)
+            completed = subprocess.run(attempt, capture_output=True, text=True, check=False)
             if completed.returncode == 0:
                 return output.read_text(encoding="utf-8").strip()
     raise KafkaUnavailable(f"Maven could not find Apache Kafka {KAFKA_VERSION}: {completed.stdout[-500:]}")

@@ -9,6 +9,7 @@ In memory an index is one bytearray in the file's own format, read when first ne
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 from struct import Struct
 from typing import ClassVar
@@ -24,7 +25,7 @@ class CorruptIndex(Exception):
         self.base_offset = base_offset
 
 
-class IndexFile:
+class IndexFile(ABC):
     """The entries of one index file.
 
     `base_offset` is that of the segment, `max_bytes` the topic's `segment.index.bytes`.
@@ -100,9 +101,9 @@ class IndexFile:
         finally:
             os.close(descriptor)
 
+    @abstractmethod
     def check(self, data: bytearray) -> None:
         """Raises `CorruptIndex` if the entries can't be those of the segment."""
-        raise NotImplementedError
 
     def reset(self) -> None:
         """Starts anew without entries; the file follows with `write`."""
