@@ -91,7 +91,7 @@ class Log(DurableLog):
             segment = self._check_online()
         config = self.config
         header = read_single_batch(records)
-        check_batch(records, header, config, now_ms, from_client)
+        check_batch(records, header, config, now_ms, from_client, self.topic_partition)
         if needs_rewrite(header, config):
             records = rewrite(records, header, config, now_ms)
             header = read_batch_header(records)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from klamm.core.log.validation import InvalidRecords
+from klamm.core.log.validation import InvalidRecords, read_single_batch
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.produce import (
@@ -23,19 +23,36 @@ from klamm.protocol.produce import (
     decode_produce_request,
     encode_produce_response,
 )
-from klamm.protocol.record_batch import MAGIC, read_batch_header
+from klamm.protocol.record_batch import COMPRESSION_MASK, TRANSACTIONAL_MASK
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partitions import LedTopic
-    from klamm.protocol.types import Millis
+    from klamm.broker.partitions import LedTopic, Partition
+    from klamm.protocol.types import Millis, TopicId
 
 __all__ = ["handle_frame"]
 
 logger = logging.getLogger(__name__)
 
 ALL: Final = -1
+KNOWN_ACKS: Final = (ALL, 0, 1)
+NO_OFFSET: Final = -1
+ATTRIBUTES: Final = 22
+"""Where the byte of a batch's attributes stands that says its codec, and whether it is of a transaction."""
+
+CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.corrupt_message,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.unsupported_compression_type,
+        ErrorCode.invalid_required_acks,
+    }
+)
 FIRST_VERSION_WITH_ZSTD: Final = 7
 INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 """Kafka lets only this client id write to internal topics (`AdminUtils`)."""
@@ -45,14 +62,16 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     """Appends every batch of the request and answers, except for acks=0, which has no answer."""
     version = context.api_version
     request = decode_produce_request(version, view, position)
-    now_ms = context.broker.clock()
-    if request.transactional_id is not None:
-        # Transactional producers are refused when they ask for their id, so no honest client gets here.
-        answers = _refuse_all(request.topics, ErrorCode.transactional_id_authorization_failed)
-    elif request.acks not in (-1, 0, 1):
-        answers = _refuse_all(request.topics, ErrorCode.invalid_required_acks)
+    topics = request.topics
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        topics = _each_partition_once(topics)
+    if _has_transactional_records(topics):
+        # Transactional producers are refused when they ask for their id, so no honest client gets here. Kafka says the
+        # same to whoever sends such batches without a transactional id, and looks for them before it appends any.
+        answers = _refuse_all(topics, ErrorCode.transactional_id_authorization_failed)
     else:
-        answers = [_append_topic(context, topic, request.acks, now_ms) for topic in request.topics]
+        now_ms = context.broker.clock()
+        answers = [_append_topic(context, topic, request.acks, now_ms) for topic in topics]
     if request.acks == 0:
         # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does): the client then
         # refreshes its metadata.
@@ -64,6 +83,23 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     return [encode_produce_response(version, answers)]
 
 
+def _each_partition_once(topics: list[ProduceTopic]) -> list[ProduceTopic]:
+    """The same topics unless one is named twice, a partition of it is, or it has none.
+
+    As in Kafka, what is said last of a partition holds, and each topic is answered once.
+    """
+    is_sound = len({topic.topic_id or topic.name for topic in topics}) == len(topics) and all(
+        topic.partitions and len({index for index, _ in topic.partitions}) == len(topic.partitions) for topic in topics
+    )
+    if is_sound:
+        return topics
+    wanted: dict[tuple[str | None, TopicId | None], dict[int, memoryview | None]] = {}
+    for topic in topics:
+        if topic.partitions:
+            wanted.setdefault((topic.name, topic.topic_id), {}).update(topic.partitions)
+    return [ProduceTopic(name, topic_id, list(batches.items())) for (name, topic_id), batches in wanted.items()]
+
+
 def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePartitionResponse) -> None:
     """Ends the connection of a producer that asked for no answers and needs one."""
     name = ErrorCode(partition.error_code).name.upper()
@@ -72,11 +108,16 @@ def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePart
     )
 
 
-def refuse_zstd(records: memoryview) -> None:
-    """Raises UNSUPPORTED_COMPRESSION_TYPE for a codec that the client's version can't know (KIP-110)."""
-    header = read_batch_header(records)
-    if header.magic == MAGIC and header.compression == Compression.ZSTD:
-        raise KafkaError(ErrorCode.unsupported_compression_type, "Produce 7 is the first version that takes zstd")
+def _has_transactional_records(topics: list[ProduceTopic]) -> bool:
+    return any(
+        records is not None and len(records) > ATTRIBUTES and records[ATTRIBUTES] & TRANSACTIONAL_MASK
+        for topic in topics
+        for _, records in topic.partitions
+    )
+
+
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) > ATTRIBUTES and records[ATTRIBUTES] & COMPRESSION_MASK == Compression.ZSTD
 
 
 def _refuse_all(topics: list[ProduceTopic], code: ErrorCode) -> list[ProduceTopicResponse]:
@@ -110,21 +151,21 @@ def _append_topic(context: RequestContext, topic: ProduceTopic, acks: int, now_m
 def _append(  # noqa: PLR0917 - called once for each batch of each request: keywords would cost
     context: RequestContext, led: LedTopic, index: int, records: memoryview | None, acks: int, now_ms: Millis
 ) -> ProducePartitionResponse:
+    partition = None
     try:
         partition = led.get(index)
-        if records is None or not records:
+        if not records:
             raise KafkaError(ErrorCode.invalid_record, f"the request holds no record batch for {partition}")
-        if context.api_version < FIRST_VERSION_WITH_ZSTD:
-            refuse_zstd(records)
+        if context.api_version < FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
+            raise KafkaError(ErrorCode.unsupported_compression_type, "Produce 7 is the first version that takes zstd")
         if acks == ALL:
             partition.check_in_sync_replicas()
+        elif acks not in KNOWN_ACKS:
+            raise KafkaError(ErrorCode.invalid_required_acks, f"acks={acks}")
         info = partition.append(records, now_ms)
-    except InvalidRecords as error:
-        return ProducePartitionResponse(
-            index, error.code, record_errors=error.record_errors, error_message=error.message
-        )
     except KafkaError as error:
-        return ProducePartitionResponse(index, error.code, error_message=error.message)
+        logger.info("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
+        return _refuse(partition, index, records, error)
     except Exception:
         logger.exception("an append of %s to %s-%d failed", context.connection.peer, led.name, index)
         return ProducePartitionResponse(index, ErrorCode.unknown_server_error)
@@ -135,3 +176,32 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
         log_append_time_ms=info.log_append_time_ms,
         log_start_offset=info.log_start_offset,
     )
+
+
+def _refuse(
+    partition: Partition | None, index: int, records: memoryview | None, error: KafkaError
+) -> ProducePartitionResponse:
+    """The answer of Kafka's `ReplicaManager.appendToLocalLog`: where the log was asked, it says where it starts; only
+    single records are refused with a message."""
+    knows_start = partition is not None and error.code not in CODES_WITHOUT_LOG_START_OFFSET
+    if error.code == ErrorCode.invalid_record and not isinstance(error, InvalidRecords):
+        knows_start = knows_start and _holds_one_batch(records)
+    start = partition.log.log_start_offset if partition is not None and knows_start else NO_OFFSET
+    if isinstance(error, InvalidRecords):
+        return ProducePartitionResponse(
+            index,
+            error.code,
+            log_start_offset=start,
+            record_errors=error.record_errors,
+            error_message=error.message,
+        )
+    return ProducePartitionResponse(index, error.code, log_start_offset=start)
+
+
+def _holds_one_batch(records: memoryview | None) -> bool:
+    """Whether the shape was right, so that it was the log that refused (`ProduceRequest.validateRecords`)."""
+    try:
+        read_single_batch(records or b"")
+    except KafkaError:
+        return False
+    return True

@@ -32,7 +32,7 @@ from klamm.protocol.record_batch import (
     read_batch_header,
 )
 from klamm.protocol.records import Record, iterate_records, recompress
-from klamm.protocol.types import NO_TIMESTAMP, Millis
+from klamm.protocol.types import NO_TIMESTAMP, Millis, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
@@ -103,8 +103,13 @@ def _refuse_short(records: memoryview | bytes) -> None:
     raise KafkaError(ErrorCode.invalid_record, "there must be at least one whole record batch per partition")
 
 
-def check_batch(
-    records: memoryview | bytes, header: BatchHeader, config: TopicConfig, now_ms: Millis, from_client: bool
+def check_batch(  # noqa: PLR0917 - called once for each batch: keywords would cost
+    records: memoryview | bytes,
+    header: BatchHeader,
+    config: TopicConfig,
+    now_ms: Millis,
+    from_client: bool,
+    topic_partition: TopicPartition,
 ) -> None:
     """Refuses a batch that must not get offsets. Sequences are the producer state's to check.
 
@@ -148,10 +153,10 @@ def check_batch(
                 f"{header.producer_id}",
             )
         if config.compact:
-            _check_records(records, header, config, now_ms, wants_keys=True)
+            _check_records(records, header, config, now_ms, topic_partition, wants_keys=True)
             return
     if _may_break_time_limits(header, config, now_ms):
-        _check_records(records, header, config, now_ms, wants_keys=False)
+        _check_records(records, header, config, now_ms, topic_partition, wants_keys=False)
 
 
 def _may_break_time_limits(header: BatchHeader, config: TopicConfig, now_ms: Millis) -> bool:
@@ -168,14 +173,21 @@ def _may_break_time_limits(header: BatchHeader, config: TopicConfig, now_ms: Mil
 
 
 def _check_records(
-    records: memoryview | bytes, header: BatchHeader, config: TopicConfig, now_ms: Millis, *, wants_keys: bool
+    records: memoryview | bytes,
+    header: BatchHeader,
+    config: TopicConfig,
+    now_ms: Millis,
+    topic_partition: TopicPartition,
+    *,
+    wants_keys: bool,
 ) -> None:
     """Opens the batch and raises `InvalidRecords` with what is wrong with each record, up to a limit."""
     errors: list[tuple[int, str]] = []
     has_bad_time = False
     for index, record in enumerate(iterate_records(records)):
         if wants_keys and record.key is None:
-            errors.append((index, "Compacted topic cannot accept message without key"))
+            no_key = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+            errors.append((index, no_key))
         elif reason := _what_is_wrong_with_time(index, record, header, config, now_ms):
             errors.append((index, reason))
             has_bad_time = True

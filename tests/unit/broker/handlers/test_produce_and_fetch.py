@@ -136,7 +136,7 @@ def test_unknown_topics_and_partitions(wire: Wire, new_topic: NewTopic) -> None:
         (batch(b"a") + batch(b"b"), ErrorCode.invalid_record),
         (batch(b"abc")[:-1] + b"\x7f", ErrorCode.corrupt_message),
         (batch(b"a")[:16] + b"\1" + batch(b"a")[17:], ErrorCode.invalid_record),
-        (batch(b"a", is_control=True, is_transactional=True), ErrorCode.invalid_record),
+        (batch(b"a", is_control=True), ErrorCode.invalid_record),
     ],
     ids=["null", "empty", "two batches", "bad checksum", "magic 1", "control batch"],
 )
@@ -146,6 +146,50 @@ def test_bad_batches_are_refused(wire: Wire, new_topic: NewTopic, records: bytes
     response = wire.produce(9, produce_request(9, name, topic_id, records))
     assert response.topics[0].partitions[0].error_code == code
     assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.none, 0)
+
+
+def test_a_refusal_says_where_the_log_starts_and_explains_only_single_records(wire: Wire, new_topic: NewTopic) -> None:
+    """As Kafka's answers: the log start offset where the log refused, a message only beside errors of records."""
+    name, topic_id = new_topic(max_message_bytes="1000", cleanup_policy="compact")
+    sent = [
+        (batch(b"a", base_offset=7), ErrorCode.invalid_record, 0),
+        (batch(b"a") + batch(b"b"), ErrorCode.invalid_record, -1),
+        (batch(b"a" * 1000), ErrorCode.message_too_large, -1),
+        (batch(b"a", producer_id=1, producer_epoch=0, base_sequence=-1), ErrorCode.invalid_record, 0),
+    ]
+    for records, code, start in sent:
+        (refused,) = wire.produce(9, produce_request(9, name, topic_id, records)).topics[0].partitions
+        assert (refused.error_code, refused.log_start_offset, refused.error_message) == (code, start, None)
+    (refused,) = wire.produce(9, produce_request(9, name, topic_id, batch(b"a", b"b"))).topics[0].partitions
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.invalid_record, 0)
+    assert [index for index, _ in refused.record_errors] == [0, 1]
+    assert refused.error_message is not None
+
+
+def test_a_partition_that_is_named_twice_is_written_once(wire: Wire, new_topic: NewTopic) -> None:
+    """As in Kafka what came last holds; a topic is answered once, and not at all when nothing was sent for it."""
+    name, topic_id = new_topic(2)
+    first, last, other = (memoryview(batch(value)) for value in (b"first", b"last", b"other"))
+    topics = [
+        ProduceTopic(name, None, [(0, first)]),
+        ProduceTopic(name, None, [(1, other), (0, last)]),
+        ProduceTopic("empty", None, []),
+    ]
+    (answer,) = wire.produce(9, ProduceRequest(None, -1, 10_000, topics)).topics
+    assert [(each.index, each.base_offset) for each in answer.partitions] == [(0, 0), (1, 0)]
+    assert values(wire.fetch(12, fetch_request(12, name, topic_id, 0))) == [b"last"]
+
+
+def test_transactional_batches_refuse_the_request_before_anything_is_written(wire: Wire, new_topic: NewTopic) -> None:
+    """Kafka looks for them first; a transactional id alone is passed over."""
+    name, topic_id = new_topic(2)
+    plain, transactional = memoryview(batch(b"a")), memoryview(batch(b"b", is_transactional=True))
+    topics = [ProduceTopic(name, None, [(0, plain), (1, transactional)])]
+    (answer,) = wire.produce(9, ProduceRequest(None, -1, 10_000, topics)).topics
+    assert {each.error_code for each in answer.partitions} == {ErrorCode.transactional_id_authorization_failed}
+    assert only_partition(wire.fetch(12, fetch_request(12, name, topic_id, 0)))[:2] == (ErrorCode.none, 0)
+    (answer,) = wire.produce(9, ProduceRequest("t", -1, 10_000, [ProduceTopic(name, None, [(0, plain)])])).topics
+    assert answer.partitions[0].error_code == ErrorCode.none
 
 
 def test_too_large_a_batch_is_refused(wire: Wire, new_topic: NewTopic) -> None:

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Any
 
 import pytest
-from tests.support.log_folder import NOW_MS, batch
+from tests.support.log_folder import NOW_MS, ORDERS, batch
 
 from klamm.config.topic import TopicConfig
 from klamm.core.log.validation import InvalidRecords, check_batch, needs_rewrite, read_single_batch, rewrite
@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 
 def _check(records: bytes, *, from_client: bool = True, **config: Any) -> None:
-    check_batch(records, read_single_batch(records), TopicConfig(**config), NOW_MS, from_client)
+    check_batch(records, read_single_batch(records), TopicConfig(**config), NOW_MS, from_client, ORDERS)
 
 
 def _refusal(records: bytes, *, from_client: bool = True, **config: Any) -> ErrorCode:
@@ -127,7 +127,48 @@ def test_a_compacted_topic_needs_keys() -> None:
     with pytest.raises(InvalidRecords) as refused:
         _check(records, cleanup_policy=frozenset({"compact", "delete"}))
     assert refused.value.code is ErrorCode.invalid_record
-    assert [index for index, _ in refused.value.record_errors] == [1, 2]
+    reason = "Compacted topic cannot accept message without key in topic partition orders-0"
+    assert refused.value.record_errors == ((1, reason), (2, reason))
+    assert str(refused.value).endswith(
+        "rejected due to 2 record errors in total, and only showing the first three errors at most: "
+        f"[RecordError(batchIndex=1, message='{reason}'), RecordError(batchIndex=2, message='{reason}')]"
+    )
+
+
+def test_each_record_with_a_bad_time_is_named() -> None:
+    """And a record without a key beside it, on a compacted topic; the time decides the code (KIP-467)."""
+    records = encode_batch([(NOW_MS - 5, b"k", b"v", ()), (NOW_MS, b"k", b"v", ()), (NOW_MS, None, b"v", ())])
+    with pytest.raises(InvalidRecords) as refused:
+        _check(records, message_timestamp_before_max_ms=4, message_timestamp_after_max_ms=7)
+    assert refused.value.code is ErrorCode.invalid_timestamp
+    assert refused.value.message == "One or more records have been rejected due to invalid timestamp"
+    bad_time = (
+        f"Timestamp {NOW_MS - 5} of message with offset 0 is out of range. "
+        f"The timestamp should be within [{NOW_MS - 4}, {NOW_MS + 7}]"
+    )
+    assert refused.value.record_errors == ((0, bad_time),)
+    with pytest.raises(InvalidRecords) as refused:
+        _check(records, message_timestamp_before_max_ms=4, cleanup_policy=frozenset({"compact"}))
+    assert refused.value.code is ErrorCode.invalid_timestamp
+    assert [index for index, _ in refused.value.record_errors] == [0, 2]
+
+
+def test_a_header_that_only_claims_a_bad_time_is_no_reason() -> None:
+    """The records are asked before they are refused."""
+    _check(_changed(batch(), max_timestamp=NOW_MS + 2 * HOUR_MS))
+
+
+def test_not_every_record_of_a_large_bad_batch_is_named() -> None:
+    """An answer to a small batch stays small."""
+    with pytest.raises(InvalidRecords) as refused:
+        _check(batch(5000, timestamp_ms=NOW_MS + 2 * HOUR_MS))
+    assert len(refused.value.record_errors) == 1000
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_there_is_not_is_refused(codec: int) -> None:
+    """Nobody could read it again. Kafka stumbles here, with UNKNOWN_SERVER_ERROR."""
+    assert _refusal(_changed(batch(), attributes=codec)) is ErrorCode.unknown_server_error
 
 
 @pytest.mark.parametrize(
