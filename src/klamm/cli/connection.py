@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from klamm.cli.arguments import key_value
 from klamm.cli.errors import ClusterError, UsageError
+from klamm.protocol.errors import ErrorCode
 
 __all__ = [
     "TIMEOUT_S",
@@ -156,4 +157,12 @@ def cluster_error(arguments: argparse.Namespace, error: KafkaError) -> ClusterEr
             f"no answer from {arguments.bootstrap_server}: {error.str()}. Is a broker running there? "
             f"`klamm serve` starts one; -b HOST:PORT or {BOOTSTRAP_VARIABLE} names another."
         )
-    return ClusterError(f"{error.name().lstrip('_')}: {error.str()}")
+    return ClusterError(f"{_name(error)}: {error.str()}")
+
+
+def _name(error: KafkaError) -> str:
+    """Kafka's name of an error code; librdkafka has some of its own, and names that begin with _ for its own errors."""
+    try:
+        return ErrorCode(error.code()).name.upper()
+    except ValueError:
+        return error.name().removeprefix("_")

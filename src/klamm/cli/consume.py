@@ -7,48 +7,26 @@ shares the partitions with the group's other members, goes on where the group st
 from __future__ import annotations
 
 import argparse
-import re
 import signal
 import sys
 import time
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from klamm.cli.arguments import natural_number, partition_index, timestamp_ms
-from klamm.cli.connection import TIMEOUT_S, add_cluster_options, cluster_error, connect, partitions_of, translate
-from klamm.cli.errors import ClusterError, UsageError
+from klamm.cli.arguments import natural_number, partition_index
+from klamm.cli.connection import add_cluster_options, cluster_error, connect, partitions_of
+from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option
 from klamm.cli.record_format import Printer, column_header, column_printer, compile_format, json_printer
+from klamm.cli.starting_points import start, starting_points
 
 __all__ = ["configure", "run"]
 
 POLL_S: Final = 0.5
 COMMIT_INTERVAL_S: Final = 5.0
-
-
-class Start(NamedTuple):
-    """Where to begin: one of the fields is set."""
-
-    name: str | None = None
-    offset: int | None = None
-    timestamp_ms: int | None = None
-
-
-def start(text: str) -> Start:
-    """The value of --from."""
-    if text in ("earliest", "latest"):
-        return Start(name=text)
-    if re.fullmatch(r"-?\d+", text):
-        return Start(offset=int(text))
-    try:
-        return Start(timestamp_ms=timestamp_ms(text))
-    except ArgumentTypeError:
-        raise ArgumentTypeError(
-            f"takes earliest, latest, an offset, -N, or a time such as 2026-01-31T12:00:00, not {text!r}"
-        ) from None
+AT_END_WAIT_MS: Final = 50
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -94,8 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "with -g, --from is earliest or latest, for partitions without a commit; `klamm group reset` moves a group"
         )
-    # A consumer that is told to stop still commits what it has printed.
-    signal.signal(signal.SIGTERM, _interrupt)
     settings: dict[str, Any] = {
         "group.id": arguments.group or "klamm-consume",
         "enable.auto.commit": False,
@@ -103,17 +79,16 @@ def run(arguments: argparse.Namespace) -> int:
         "auto.offset.reset": (arguments.start and arguments.start.name) or "earliest",
         "enable.partition.eof": True,
     }
+    if arguments.exit_at_end:
+        # A broker that has nothing more waits this long before it says so.
+        settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
     consumer = connect(arguments, Consumer, **settings)
     try:
         session = _GroupSession(arguments, consumer) if arguments.group is not None else _Session(arguments, consumer)
-        session.run(_printer(arguments))
+        session.run(_printer(arguments), _header(arguments))
     finally:
         consumer.close()
     return 0
-
-
-def _interrupt(signal_number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _printer(arguments: argparse.Namespace) -> Printer:
@@ -122,9 +97,13 @@ def _printer(arguments: argparse.Namespace) -> Printer:
         return printer
     if arguments.output == "json":
         return json_printer
-    is_for_people = arguments.output == "table"
-    sys.stdout.buffer.write(column_header(str.upper if is_for_people else str))
-    return column_printer("none" if is_for_people else "")
+    return column_printer("none" if arguments.output == "table" else "")
+
+
+def _header(arguments: argparse.Namespace) -> bytes:
+    if arguments.format is not None or arguments.output == "json":
+        return b""
+    return column_header(str.upper if arguments.output == "table" else str)
 
 
 class _Session:
@@ -133,22 +112,30 @@ class _Session:
     def __init__(self, arguments: argparse.Namespace, consumer: Consumer) -> None:
         self.arguments = arguments
         self.consumer = consumer
+        self._is_told_to_stop = False
         self._ended: set[tuple[str, int]] = set()
+        # Buffered whatever PYTHONUNBUFFERED says: an unbuffered stream may write half a record and call it done.
+        self._output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115  # it lives as long as the process
         self._begin()
 
-    def run(self, show: Printer) -> None:
-        """Prints until the limit or the end is reached, or somebody interrupts."""
-        try:
-            for message in self._messages():
-                sys.stdout.buffer.write(show(message))
-                self._printed(message)
-        except KeyboardInterrupt:
-            pass
-        sys.stdout.flush()
+    def run(self, show: Printer, header: bytes) -> None:
+        """Prints until the limit or the end is reached, or a signal comes. A second signal ends the process at once."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+        self._output.write(header)
+        for message in self._messages():
+            self._output.write(show(message))
+            self._printed(message)
+        self._output.flush()
         self._finished()
 
+    def _stop(self, signal_number: int, frame: object) -> None:
+        # An exception here could come between printing a record and remembering that it was printed.
+        self._is_told_to_stop = True
+        signal.signal(signal_number, signal.SIG_DFL)
+
     def _begin(self) -> None:
-        self.consumer.assign(_starting_points(self.arguments, self.consumer))
+        self.consumer.assign(starting_points(self.arguments, self.consumer))
 
     def _printed(self, message: Message) -> None:
         """A record was printed."""
@@ -164,11 +151,11 @@ class _Session:
 
     def _messages(self) -> Iterator[Message]:
         left = self.arguments.max_records
-        while left is None or left > 0:
+        while (left is None or left > 0) and not self._is_told_to_stop:
             message = self.consumer.poll(POLL_S)
             self._passed()
             if message is None:
-                sys.stdout.flush()
+                self._output.flush()
                 continue
             place = (message.topic() or "", message.partition() or 0)
             error = message.error()
@@ -180,7 +167,7 @@ class _Session:
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise cluster_error(self.arguments, error)
             else:
-                sys.stdout.flush()
+                self._output.flush()
                 self._ended.add(place)
                 assigned = {(partition.topic, partition.partition) for partition in self.consumer.assignment()}
                 if self.arguments.exit_at_end and assigned <= self._ended:
@@ -194,13 +181,22 @@ class _GroupSession(_Session):
         for topic in self.arguments.topics:
             partitions_of(self.arguments, self.consumer, topic)  # a subscription would wait for it without a word
         self._committed_s = time.monotonic()
+        self._is_printing = True
         self.consumer.subscribe(self.arguments.topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
+
+    def run(self, show: Printer, header: bytes) -> None:
+        """The same, in a group."""
+        try:
+            super().run(show, header)
+        finally:
+            self._is_printing = False  # whatever is revoked from now on is not to be committed
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._forget_ends()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._commit()
+        if self._is_printing:
+            self._commit()
 
     def _printed(self, message: Message) -> None:
         self.consumer.store_offsets(message)
@@ -214,37 +210,10 @@ class _GroupSession(_Session):
 
     def _commit(self) -> None:
         """Commits what was printed, never what may still be lost on the way out."""
-        sys.stdout.flush()
+        self._output.flush()
         self._committed_s = time.monotonic()
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:  # there is nothing new
                 print(f"klamm consume: not committed: {error.args[0].str()}", file=sys.stderr)
-
-
-def _starting_points(arguments: argparse.Namespace, consumer: Consumer) -> list[TopicPartition]:
-    points: list[TopicPartition] = []
-    for topic in arguments.topics:
-        partitions = partitions_of(arguments, consumer, topic)
-        missing = set(arguments.partition or ()).difference(partitions)
-        if missing:
-            raise ClusterError(f"topic {topic} has no partition {min(missing)}, only 0 to {len(partitions) - 1}")
-        points += [
-            _starting_point(arguments, consumer, TopicPartition(topic, partition))
-            for partition in sorted(set(arguments.partition or partitions))
-        ]
-    return points
-
-
-def _starting_point(arguments: argparse.Namespace, consumer: Consumer, place: TopicPartition) -> TopicPartition:
-    where: Start = arguments.start or Start(name="earliest")
-    offset = OFFSET_END if where.name == "latest" else OFFSET_BEGINNING
-    if where.offset is not None:
-        low, high = translate(arguments, lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT_S))
-        offset = min(max(low, where.offset if where.offset >= 0 else high + where.offset), high)
-    elif where.timestamp_ms is not None:
-        moment = TopicPartition(place.topic, place.partition, where.timestamp_ms)
-        found = translate(arguments, lambda: consumer.offsets_for_times([moment], timeout=TIMEOUT_S))[0]
-        offset = found.offset if found.offset >= 0 else OFFSET_END
-    return TopicPartition(place.topic, place.partition, offset)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from klamm.cli.arguments import delimiter, key_value, partition_index
 from klamm.cli.connection import add_cluster_options, cluster_error, connect
@@ -144,6 +144,9 @@ class _Sender:
                 break
             except BufferError:
                 self.producer.poll(QUEUE_FULL_WAIT_S)
+            except KafkaException as error:  # a record too large, a partition that isn't there
+                self.failed.append(error.args[0])
+                break
         self.producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

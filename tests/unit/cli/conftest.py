@@ -1,0 +1,104 @@
+"""The `klamm` command as a real process, against a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from klamm.testing import Broker
+
+KLAMM = str(Path(sys.executable).with_name("klamm"))
+PATIENCE_S = 60
+
+
+class Finished(NamedTuple):
+    """What a command left."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Command:
+    """Runs `klamm` with the broker's address in its environment."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.environment = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
+        self.environment["KLAMM_BOOTSTRAP_SERVER"] = bootstrap_servers
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self, *words: str, stdin: str | bytes = b"") -> Finished:
+        """Runs one command to its end. Whatever happens, it must not show a traceback."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [KLAMM, *words], input=data, capture_output=True, env=self.environment, timeout=PATIENCE_S, check=False
+        )
+        finished = Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        assert "Traceback" not in finished.stderr, finished.stderr
+        return finished
+
+    def done(self, *words: str, stdin: str | bytes = b"") -> str:
+        """Runs one command that must succeed; returns what it printed."""
+        finished = self(*words, stdin=stdin)
+        assert finished.status == 0, finished
+        return finished.stdout
+
+    def rows(self, *words: str) -> list[dict[str, Any]]:
+        """The rows that a command shows, by its own JSON."""
+        rows: list[dict[str, Any]] = json.loads(self.done(*words, "-o", "json"))
+        return rows
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Starts a command that runs on; it ends with the test."""
+        process = subprocess.Popen(
+            [KLAMM, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment,
+        )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Ends whatever was started."""
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """The broker of all these tests."""
+    with Broker(config={"num.partitions": "1", "auto.create.topics.enable": "true"}) as running:
+        yield running
+
+
+@pytest.fixture
+def klamm(broker: Broker) -> Iterator[Command]:
+    """The command."""
+    command = Command(broker.bootstrap_servers)
+    yield command
+    command.end()
+
+
+@pytest.fixture
+def topic(klamm: Command) -> str:
+    """A fresh topic with three partitions."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    klamm.done("topic", "create", name, "-p", "3")
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    """The name of a group that nobody has used."""
+    return f"group-{uuid.uuid4().hex[:12]}"
