@@ -43,6 +43,7 @@ docs: install
 
 docs-reference: install
 	$(BIN)/python tools/generate_configuration_docs.py
+	$(BIN)/python tools/generate_protocol_docs.py
 
 # KAFKA_JARS: a folder with Apache Kafka's jars, as `mvn dependency:copy-dependencies` fills one (tests/interop/java/pom.xml).
 schema: install

@@ -125,11 +125,15 @@ class BrokerConfig:
         environ: Mapping[str, str] | None = None,
         file: Path | None = None,
         profile: Profile = "default",
+        *,
+        flags_name: str = "-X",
     ) -> Self:
         """The configuration from flags, environment, file and profile, in that order of precedence.
+
+        `flags_name` is what a message calls the source of `flags`.
 
         Raises ConfigurationError, which names key, value, source and what is allowed.
         """
         from klamm.config.load import load_fields
 
-        return cls(**load_fields(flags or {}, environ or {}, file, profile))
+        return cls(**load_fields(flags or {}, environ or {}, file, profile, flags_name))

@@ -72,7 +72,7 @@ def environment_variable(key: str) -> str:
 
 
 def load_fields(
-    flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, profile: Profile
+    flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, profile: Profile, flags_name: str
 ) -> dict[str, Any]:
     """The fields of `BrokerConfig` as these sources set them; empty when none sets anything.
 
@@ -87,7 +87,7 @@ def load_fields(
         {key: Setting(text, f"profile {profile}") for key, text in PROFILES[profile].items()},
         _from_file(file) if file is not None else {},
         _from_environment(variables) if variables else {},
-        {key: Setting(text, "-X") for key, text in flags.items()},
+        {key: Setting(text, flags_name) for key, text in flags.items()},
     ]
     if not any(layers):
         return {}

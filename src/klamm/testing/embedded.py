@@ -82,7 +82,9 @@ class Broker:
         if self._given_data_dir is None and self._own_data_dir is None:
             self._own_data_dir = Path(tempfile.mkdtemp(prefix="klamm-"))
         flags = self._overrides | {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
-        config = BrokerConfig.load(flags=flags, environ={}, file=None, profile=self._profile)
+        config = BrokerConfig.load(
+            flags=flags, environ={}, file=None, profile=self._profile, flags_name="Broker(config=...)"
+        )
         started = threading.Event()
         failures: list[BaseException] = []
 
