@@ -173,9 +173,10 @@ def _reset(arguments: argparse.Namespace) -> int:
     admin = admin_client(arguments)
     description = _description(arguments, admin)
     if description is not None and description.members:
+        they, them = ("it", "it") if len(description.members) == 1 else ("they", "them")
         raise ClusterError(
-            f"group {arguments.group} has {_count(len(description.members), 'live member')}: stop them first, "
-            "for they would overwrite the offsets"
+            f"group {arguments.group} has {_count(len(description.members), 'live member')}: stop {them} first, "
+            f"for {they} would overwrite the offsets"
         )
     plan = plan_reset(arguments, admin, _committed(arguments, admin))
     if not plan.changes:

@@ -107,7 +107,7 @@ async def _serve(config: BrokerConfig) -> int:
     gc.freeze()
     gc.enable()
     for host, port in addresses:
-        print(f"ready {host}:{port}", flush=True)
+        print(f"ready [{host}]:{port}" if ":" in host else f"ready {host}:{port}", flush=True)
     await stopped.wait()
     logger.info("stopping")
     await server.stop()

@@ -1,0 +1,83 @@
+"""The `klamm` command as a whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.unit.cli.conftest import PATIENCE_S, Command
+
+from klamm import __version__
+
+# Nobody listens there: the port is reserved.
+NOBODY = "127.0.0.1:1"
+
+
+def test_it_tells_its_version(klamm: Command) -> None:
+    """And needs no client library to do so."""
+    assert klamm.done("--version") == f"klamm {__version__}\n"
+    code = (
+        "import sys; from klamm.cli.main import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name.partition('.')[0] in ('confluent_kafka', 'asyncio', 'rich') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.mark.parametrize("noun", ["serve", "topic", "produce", "consume", "group"])
+def test_help_is_there_for_every_noun(klamm: Command, noun: str) -> None:
+    """What there is to say is said on standard output, with exit status 0."""
+    assert klamm.done(noun, "--help").startswith(f"usage: klamm {noun}")
+    assert noun in klamm.done("--help")
+
+
+@pytest.mark.parametrize("words", [(), ("castle",), ("--castle",)])
+def test_what_is_no_command_is_wrong_use(klamm: Command, words: tuple[str, ...]) -> None:
+    """The usage is shown on standard error."""
+    finished = klamm(*words)
+    assert (finished.status, finished.stdout) == (2, "")
+    assert "usage: klamm" in finished.stderr
+
+
+def test_where_no_broker_is_every_command_says_what_to_do(klamm: Command) -> None:
+    """In one line, with exit status 1, and long before librdkafka's own patience ends."""
+    commands = [
+        ("topic", "list"),
+        ("topic", "create", "orders"),
+        ("topic", "describe", "orders"),
+        ("topic", "describe", "orders", "--configs"),
+        ("topic", "alter", "orders", "-p", "2"),
+        ("topic", "delete", "orders"),
+        ("produce", "orders", "/dev/null"),
+        ("consume", "orders", "-e"),
+        ("consume", "orders", "-g", "billing"),
+        ("group", "list"),
+        ("group", "describe", "billing"),
+        ("group", "reset", "billing", "--to-earliest"),
+        ("group", "delete", "billing"),
+    ]
+    running = [(words, klamm.start(*words, "-b", NOBODY)) for words in commands]
+    for words, process in running:
+        output, complaint = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, output) == (1, b""), words
+        assert complaint.decode().startswith(f"klamm {words[0]}: no answer from {NOBODY}: "), words
+        assert "`klamm serve` starts one; -b HOST:PORT or KLAMM_BOOTSTRAP_SERVER names another." in complaint.decode()
+        assert complaint.count(b"\n") == 1, complaint
+
+
+def test_one_of_several_brokers_is_enough(klamm: Command) -> None:
+    """-b takes a list, as every Kafka client does, and goes before the environment."""
+    bootstrap = klamm.environment["KLAMM_BOOTSTRAP_SERVER"]
+    klamm.environment["KLAMM_BOOTSTRAP_SERVER"] = NOBODY
+    klamm.done("topic", "list", "-b", f"{NOBODY},{bootstrap}")
+
+
+def test_properties_reach_the_client(klamm: Command) -> None:
+    """-X sets any of librdkafka's properties, for what no option is there for."""
+    klamm.done("topic", "list", "-X", "client.id=somebody", "-X", "socket.timeout.ms=2000")
+    finished = klamm("topic", "list", "-X", "security.protocol=ssl")
+    assert finished.status == 1
+    assert finished.stderr.startswith("klamm topic: ")
+    assert finished.stderr.count("\n") == 1
