@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch_messages import FetchPartition, FetchRequest
+from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
 from klamm.protocol.types import Millis, TopicId
 
-__all__ = ["CachedPartition", "FetchSession", "FetchSessionCache", "PartitionKey"]
+__all__ = ["CachedPartition", "FetchSession", "FetchSessionCache", "PartitionKey", "partitions_of"]
 
 PartitionKey: TypeAlias = tuple[str | TopicId, int]
 
@@ -30,24 +31,26 @@ small."""
 class CachedPartition:
     """One partition of a session: what is asked for, and what the client was last told."""
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "request")
+    __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic_name")
 
     def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
         self.key = key
         self.request = request
+        self.topic_name: str | None = None
+        """The name that goes with the id, once it was known."""
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def must_respond(self, error_code: int, high_watermark: int, log_start_offset: int, has_records: bool) -> bool:
+    def must_respond(self, response: FetchPartitionResponse, has_records: bool) -> bool:
         """Whether the partition belongs into the answer; remembers what the client is told thereby."""
-        must = has_records
-        if self.high_watermark != high_watermark:
-            self.high_watermark = high_watermark
+        must = has_records or response.diverging_epoch is not None
+        if self.high_watermark != response.high_watermark:
+            self.high_watermark = response.high_watermark
             must = True
-        if self.log_start_offset != log_start_offset:
-            self.log_start_offset = log_start_offset
+        if self.log_start_offset != response.log_start_offset:
+            self.log_start_offset = response.log_start_offset
             must = True
-        if error_code:
+        if response.error_code:
             self.high_watermark = -1  # so that the partition is sent again when the error is gone
             must = True
         return must
@@ -68,21 +71,26 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Takes over what an incremental request adds, changes and forgets."""
-        for topic in request.topics:
-            name = topic.name if topic.topic_id is None else topic.topic_id
-            assert name is not None
-            for partition in topic.partitions:
-                key = (name, partition.index)
-                cached = self.partitions.get(key)
-                if cached is None:
-                    self.partitions[key] = CachedPartition(key, partition)
-                else:
-                    cached.request = partition
+        for key, partition in partitions_of(request).items():
+            cached = self.partitions.get(key)
+            if cached is None:
+                self.partitions[key] = CachedPartition(key, partition)
+            else:
+                cached.request = partition
         for topic_name, topic_id, indexes in request.forgotten:
             forgotten = topic_name if topic_id is None else topic_id
             assert forgotten is not None
             for index in indexes:
                 self.partitions.pop((forgotten, index), None)
+
+
+def partitions_of(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
+    """What a request names, each partition once: the last word counts."""
+    return {
+        (topic.topic_id if topic.topic_id is not None else topic.name or "", partition.index): partition
+        for topic in request.topics
+        for partition in topic.partitions
+    }
 
 
 class FetchSessionCache:
@@ -120,14 +128,15 @@ class FetchSessionCache:
         """Forgets a session: every full request closes the one it names."""
         self._sessions.pop(session_id, None)
 
-    def create(self, size: int, uses_topic_ids: bool, now: Millis) -> FetchSession | None:
-        """A new, empty session for `size` partitions; None when there is no room for it."""
-        if len(self._sessions) >= self._maximum_sessions and not self._evict_for(size, now):
+    def create(self, partitions: Sequence[CachedPartition], uses_topic_ids: bool, now: Millis) -> FetchSession | None:
+        """A new session with the partitions of an answer in its order; None when there is no room for it."""
+        if len(self._sessions) >= self._maximum_sessions and not self._evict_for(len(partitions), now):
             return None
         session_id = random.randrange(1, HIGHEST_INT)
         while session_id in self._sessions:
             session_id = random.randrange(1, HIGHEST_INT)
         session = FetchSession(session_id, uses_topic_ids, now)
+        session.partitions.update((partition.key, partition) for partition in partitions)
         self._sessions[session_id] = session
         return session
 

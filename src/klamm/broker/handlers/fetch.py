@@ -16,21 +16,19 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.fetch_sessions import CachedPartition, FetchSession
-from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.broker.fetch_read import FetchRead, PartitionAnswer, size_of
+from klamm.broker.fetch_sessions import CachedPartition, FetchSession, partitions_of
+from klamm.broker.nodes import nodes_for
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
-from klamm.protocol.fetch_messages import (
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    FetchTopicResponse,
-)
-from klamm.protocol.types import Offset, TopicId
+from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
+from klamm.protocol.node_endpoint import NodeEndpoint
+from klamm.protocol.types import TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partitions import LedTopic, Partition
+    from klamm.broker.partitions import Partition
 
 __all__ = ["handle_frame"]
 
@@ -39,57 +37,54 @@ logger = logging.getLogger(__name__)
 FINAL_SESSION_EPOCH: Final = -1
 INITIAL_SESSION_EPOCH: Final = 0
 INVALID_SESSION_ID: Final = 0
-READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (0, 1)
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
-NO_OFFSET: Final = -1
 
 
 def handle_frame(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
     """Answers one Fetch request, at once or when its minimum of bytes has come or its time is up."""
-    request = decode_fetch_request(context.api_version, view, position)
     version = context.api_version
-    broker = context.broker
-    uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    session: FetchSession | None = None
-    if request.session_epoch in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
-        if request.session_id != INVALID_SESSION_ID:
-            broker.fetch_sessions.close(request.session_id)
-        if request.session_epoch == INITIAL_SESSION_EPOCH and version >= 7:
-            size = sum(len(topic.partitions) for topic in request.topics)
-            session = broker.fetch_sessions.create(size, uses_topic_ids, broker.clock()) if size else None
-            if session is not None:
-                session.update(request)
-        is_incremental = False
-    else:
-        resumed = broker.fetch_sessions.resume(request, uses_topic_ids, broker.clock())
-        if isinstance(resumed, ErrorCode):
-            return encode_fetch_response(version, resumed, INVALID_SESSION_ID, [])
-        session = resumed
-        is_incremental = session is not None
-    if session is not None:
-        wanted = list(session.partitions.values())
-    else:
-        wanted = [
-            CachedPartition(
-                (topic.topic_id if topic.topic_id is not None else topic.name or "", partition.index), partition
-            )
-            for topic in request.topics
-            for partition in topic.partitions
-        ]
-    return _Fetch(context, request, wanted, session, is_incremental).start()
+    request = decode_fetch_request(version, view, position)
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _refuse(version, request, ErrorCode.unknown_server_error)  # where Kafka stumbles
+    sessions = context.broker.fetch_sessions
+    if request.session_epoch not in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
+        session = sessions.resume(request, version >= FIRST_VERSION_WITH_TOPIC_IDS, context.broker.clock())
+        if isinstance(session, ErrorCode):
+            return encode_fetch_response(version, session, INVALID_SESSION_ID, [])
+        if session is not None:
+            return _Fetch(context, request, list(session.partitions.values()), session).start()
+    elif request.session_id != INVALID_SESSION_ID:
+        sessions.close(request.session_id)
+    wanted = [CachedPartition(key, partition) for key, partition in partitions_of(request).items()]
+    return _Fetch(context, request, wanted, None).start()
+
+
+def _refuse(version: int, request: FetchRequest, code: ErrorCode) -> Body:
+    """The answer that refuses the whole request; by ids it names no partition."""
+    topics = [
+        FetchTopicResponse(
+            topic.name,
+            topic.topic_id,
+            [FetchPartitionResponse(partition.index, code, aborted_transactions=[]) for partition in topic.partitions],
+        )
+        for topic in request.topics
+        if version < FIRST_VERSION_WITH_TOPIC_IDS
+    ]
+    return encode_fetch_response(version, code, INVALID_SESSION_ID, topics)
 
 
 class _Fetch:
-    """One Fetch request from its first read to its answer."""
+    """One Fetch request from its first read to its answer. `session` is the one that it goes on with."""
 
     __slots__ = (
         "_context",
         "_future",
-        "_is_incremental",
         "_is_scheduled",
-        "_maximum_bytes",
+        "_minimum_bytes",
         "_missing_bytes",
         "_observed",
+        "_read",
         "_request",
         "_session",
         "_session_epoch",
@@ -103,15 +98,15 @@ class _Fetch:
         request: FetchRequest,
         wanted: list[CachedPartition],
         session: FetchSession | None,
-        is_incremental: bool,
     ) -> None:
         self._context = context
         self._request = request
         self._wanted = wanted
         self._session = session
         self._session_epoch = session.epoch if session is not None else 0
-        self._is_incremental = is_incremental
-        self._maximum_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+        maximum_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+        self._minimum_bytes = min(request.min_bytes, maximum_bytes)
+        self._read = FetchRead(context.broker.partitions, request, context.api_version, maximum_bytes)
         self._missing_bytes = 0
         self._observed: list[Partition] = []
         self._future: asyncio.Future[Body | None] | None = None
@@ -120,16 +115,20 @@ class _Fetch:
 
     def start(self) -> Body | PendingBody:
         """Reads once; answers, or begins to wait."""
-        responses, size_bytes, is_final = self._read()
-        minimum_bytes = min(self._request.min_bytes, self._maximum_bytes)
-        if is_final or size_bytes >= minimum_bytes or self._request.max_wait_ms <= 0 or not self._wanted:
-            return self._answer(responses)
-        self._missing_bytes = minimum_bytes - size_bytes
+        answers, size_bytes, is_final = self._read.read(self._wanted)
+        if (
+            is_final
+            or size_bytes >= self._minimum_bytes
+            or self._request.max_wait_ms <= 0
+            or self._read.reaches(self._minimum_bytes, answers)
+        ):
+            return self._answer(answers)
+        self._missing_bytes = self._minimum_bytes - size_bytes
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()
         self._timer = loop.call_later(self._request.max_wait_ms / 1000, self._complete)
         for cached in self._wanted:
-            partition = self._find(cached)
+            partition = self._read.find(cached)
             if partition is not None:
                 partition.observe(self)
                 self._observed.append(partition)
@@ -156,8 +155,7 @@ class _Fetch:
         if future is None or future.done():
             return
         try:
-            responses, _, _ = self._read()
-            future.set_result(self._answer(responses))
+            future.set_result(self._answer(self._read.read(self._wanted).answers))
         except Exception as error:  # the connection is closed with this error and nothing else suffers
             logger.exception("a fetch of %s failed", self._context.connection.peer)
             future.set_exception(error)
@@ -169,99 +167,22 @@ class _Fetch:
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- reading
-
-    def _find(self, cached: CachedPartition) -> Partition | None:
-        led = self._led_topic(cached)
-        if led is None or cached.request.index >= len(led.partitions):
-            return None
-        return led.partitions[cached.request.index]
-
-    def _led_topic(self, cached: CachedPartition) -> LedTopic | None:
-        partitions = self._context.broker.partitions
-        name = cached.key[0]
-        return partitions.by_name.get(name) if isinstance(name, str) else partitions.by_id.get(TopicId(name))
-
-    def _read(self) -> tuple[list[tuple[CachedPartition, FetchPartitionResponse]], int, bool]:
-        """Reads every partition once.
-
-        Returns the answers, their bytes, and whether waiting would be wrong.
-        """
-        responses: list[tuple[CachedPartition, FetchPartitionResponse]] = []
-        left_bytes = self._maximum_bytes
-        read_bytes = 0
-        is_final = False
-        for cached in self._wanted:
-            try:
-                response = self._read_partition(cached, max(0, left_bytes), minimum_one_batch=read_bytes == 0)
-            except KafkaError as error:
-                response = _error(cached.request, self._code_for_client(error.code))
-                is_final = True
-            size_bytes = _size_of(response)
-            read_bytes += size_bytes
-            left_bytes -= size_bytes
-            responses.append((cached, response))
-        return responses, read_bytes, is_final
-
-    def _read_partition(
-        self, cached: CachedPartition, left_bytes: int, *, minimum_one_batch: bool
-    ) -> FetchPartitionResponse:
-        wanted = cached.request
-        led = self._led_topic(cached)
-        if led is None:
-            is_by_id = not isinstance(cached.key[0], str)
-            raise KafkaError(ErrorCode.unknown_topic_id if is_by_id else ErrorCode.unknown_topic_or_partition)
-        partition = led.get(wanted.index)
-        if self._request.replica_id >= 0:
-            raise KafkaError(
-                ErrorCode.not_leader_or_follower, f"broker {self._request.replica_id} is no replica of {partition}"
-            )
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        log = partition.log
-        is_read_committed = self._request.isolation_level == READ_COMMITTED
-        records = log.read(
-            Offset(wanted.fetch_offset),
-            min(wanted.partition_max_bytes, left_bytes),
-            upper_bound=log.last_stable_offset if is_read_committed else log.high_watermark,
-            minimum_one_batch=minimum_one_batch,
-        )
-        return FetchPartitionResponse(
-            wanted.index,
-            0,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            [] if is_read_committed else None,
-            records=records,
-        )
-
-    def _code_for_client(self, code: ErrorCode) -> ErrorCode:
-        """Clients of version 5 and older don't know KAFKA_STORAGE_ERROR; the other code makes them look for the
-        leader again."""
-        if code == ErrorCode.kafka_storage_error and self._context.api_version <= 5:
-            return ErrorCode.not_leader_or_follower
-        return code
-
     # -- answering
 
-    def _answer(self, responses: Sequence[tuple[CachedPartition, FetchPartitionResponse]]) -> Body:
-        version = self._context.api_version
+    def _answer(self, answers: Sequence[PartitionAnswer]) -> Body:
         session = self._session
-        if session is not None and session.epoch != self._session_epoch:
-            return encode_fetch_response(version, ErrorCode.invalid_fetch_session_epoch, session.session_id, [])
+        if session is None:
+            session_id = self._begin_session(answers)
+        else:
+            session_id = session.session_id
+            if session.epoch != self._session_epoch:
+                code = ErrorCode.invalid_fetch_session_epoch
+                return encode_fetch_response(self._context.api_version, code, session_id, [])
+            answers = _news(session, answers)
         topics: list[FetchTopicResponse] = []
         partitions: list[FetchPartitionResponse] = []
         last_name: str | TopicId | None = None
-        for cached, response in responses:
-            has_records = _size_of(response) > 0
-            must_respond = cached.must_respond(
-                response.error_code, response.high_watermark, response.log_start_offset, has_records
-            )
-            if self._is_incremental and session is not None:
-                if not must_respond:
-                    continue
-                if has_records and cached.key in session.partitions:  # who got something goes to the end of the queue
-                    session.partitions.move_to_end(cached.key)
+        for cached, response in answers:
             name = cached.key[0]
             if name != last_name or not topics:
                 last_name = name
@@ -272,14 +193,43 @@ class _Fetch:
                     topics.append(FetchTopicResponse(None, TopicId(name), partitions))
             partitions.append(response)
         return encode_fetch_response(
-            version, 0, session.session_id if session is not None else INVALID_SESSION_ID, topics
+            self._context.api_version, 0, session_id, topics, node_endpoints=self._leaders(answers)
         )
 
+    def _begin_session(self, answers: Sequence[PartitionAnswer]) -> int:
+        """The id of the session that a full request begins with its answer; 0 if it wants none or gets none."""
+        if self._request.session_epoch != INITIAL_SESSION_EPOCH:
+            return INVALID_SESSION_ID
+        for cached, response in answers:
+            cached.high_watermark = response.high_watermark
+            cached.log_start_offset = response.log_start_offset
+        broker = self._context.broker
+        session = broker.fetch_sessions.create(
+            [cached for cached, _ in answers],
+            self._context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS,
+            broker.clock(),
+        )
+        return INVALID_SESSION_ID if session is None else session.session_id
 
-def _size_of(response: FetchPartitionResponse) -> int:
-    records = response.records
-    return len(records) if isinstance(records, bytes | memoryview) else 0
+    def _leaders(self, answers: Sequence[PartitionAnswer]) -> Sequence[NodeEndpoint]:
+        """Where the leaders can be reached that the answer names to consumers (KIP-951)."""
+        if self._request.replica_id >= 0:
+            return ()
+        leaders = {response.current_leader[0] for _, response in answers if response.current_leader is not None}
+        if not leaders:
+            return ()
+        return [NodeEndpoint(*node) for node in nodes_for(self._context) if node.id in leaders]
 
 
-def _error(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-    return FetchPartitionResponse(wanted.index, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, None, records=b"")
+def _news(session: FetchSession, answers: Sequence[PartitionAnswer]) -> list[PartitionAnswer]:
+    """What of it the client doesn't know yet. Who got records goes to the end of the queue."""
+    news = []
+    for cached, response in answers:
+        if cached.key not in session.partitions:
+            continue
+        has_records = size_of(response) > 0
+        if cached.must_respond(response, has_records):
+            news.append((cached, response))
+            if has_records:
+                session.partitions.move_to_end(cached.key)
+    return news
