@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import Any
@@ -19,9 +20,9 @@ def _members(klamm: Command, group: str, count: int) -> list[dict[str, Any]]:
     """The members, when all are there and the partitions are shared out."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        described = klamm("group", "describe", group, "--members")
-        if f"group {group}: stable" in described.stdout:
-            rows = klamm.rows("group", "describe", group, "--members")
+        described = klamm("group", "describe", group, "--members", "-o", "json")
+        if described.status == 0 and described.stderr.startswith(f"group {group}: stable"):
+            rows: list[dict[str, Any]] = json.loads(described.stdout)
             if len(rows) == count and any(row["partitions"] for row in rows):
                 return rows
     raise AssertionError(described)
