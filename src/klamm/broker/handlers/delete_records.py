@@ -26,14 +26,17 @@ INVALID_LOW_WATERMARK: Final = -1
 
 
 def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Deletes below the offset of each partition; each has an error of its own."""
+    """Deletes below the offset of each partition; each has an error of its own. What is said last of one counts."""
+    wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    for topic in request.topics:
+        if topic.partitions:
+            wanted.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(context, topic.name, partition) for partition in topic.partitions],
+                name=name, partitions=[_delete(context, name, partition) for partition in partitions.values()]
             )
-            for topic in request.topics
+            for name, partitions in wanted.items()
         ]
     )
 

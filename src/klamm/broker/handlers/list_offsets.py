@@ -6,7 +6,6 @@ earliest local (KIP-405), 9 latest tiered (KIP-1005), 10 timeout, 11 earliest pe
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -38,22 +37,22 @@ NOTHING: Final = -1
 
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Looks up every partition asked for; each has an error of its own."""
-    asked = Counter(
-        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
-    )
+    """Looks up every partition asked for, once; each has an error of its own, which is INVALID_REQUEST for those that
+    are asked for twice."""
+    answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        if topic.partitions:
+            answered = answers.setdefault(topic.name, {})
+            for partition in topic.partitions:
+                index = partition.partition_index
+                if index in answered:
+                    answered[index] = _refuse(partition, ErrorCode.invalid_request)
+                else:
+                    answered[index] = _look_up(context, request, topic.name, partition)
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _refuse(partition, ErrorCode.invalid_request)
-                    if asked[topic.name, partition.partition_index] > 1
-                    else _look_up(context, request, topic.name, partition)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
+            ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
+            for name, partitions in answers.items()
         ]
     )
 
