@@ -11,6 +11,7 @@ import contextlib
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,7 @@ class Broker:
         self._profile: Literal["default", "test"] = profile
         self._port = port
         self._own_data_dir: Path | None = None
+        self._remove_own_data_dir: Callable[[], object] = _nothing
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: BrokerServer | None = None
@@ -81,6 +83,7 @@ class Broker:
             raise KlammError("the broker is running already")
         if self._given_data_dir is None and self._own_data_dir is None:
             self._own_data_dir = Path(tempfile.mkdtemp(prefix="klamm-"))
+            self._remove_own_data_dir = weakref.finalize(self, shutil.rmtree, self._own_data_dir, ignore_errors=True)
         flags = self._overrides | {"log.dirs": str(self.data_dir), "listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
         config = BrokerConfig.load(
             flags=flags, environ={}, file=None, profile=self._profile, flags_name="Broker(config=...)"
@@ -109,20 +112,21 @@ class Broker:
         started.wait()
         if failures:
             self._thread.join()
-            self._thread = None
+            self._thread = self._loop = self._server = None
             raise failures[0]
         return self
 
     def stop(self) -> None:
-        """Stops cleanly; keeps a data folder that was given, removes one that was not, unless it will be started
-        again."""
+        """Stops cleanly; a broker that is not running is left alone.
+
+        The data stays, for another start; a folder that was not given goes away with the `with` block, or else with
+        this object.
+        """
         if self._thread is None or self._loop is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._thread = None
-        self._loop = None
-        self._server = None
+        self._thread = self._loop = self._server = None
 
     def run_in_broker(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine on the broker's own loop, for tests that look inside."""
@@ -137,9 +141,12 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
-        if self._own_data_dir is not None:
-            shutil.rmtree(self._own_data_dir, ignore_errors=True)
-            self._own_data_dir = None
+        self._remove_own_data_dir()
+        self._own_data_dir = None
+
+
+def _nothing() -> None:
+    """There is no folder to remove yet."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,0 +1,201 @@
+"""The broker in a thread of a test's own process."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from klamm import Broker as BrokerOfThePackage
+from klamm import KlammError
+from klamm.broker.server import BrokerServer
+from klamm.config.errors import ConfigurationError
+from klamm.testing import Broker
+
+
+def _write(broker: Broker, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in values:
+        producer.produce("orders", value)
+    assert producer.flush(30) == 0
+
+
+def _read(broker: Broker, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
+    try:
+        consumer.assign([TopicPartition("orders", 0, OFFSET_BEGINNING)])
+        return [message.value() for message in consumer.consume(count, 30)]
+    finally:
+        consumer.close()
+
+
+def _is_open(bootstrap_servers: str) -> bool:
+    host, port = bootstrap_servers.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=30).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_it_serves_within_its_block() -> None:
+    """On entry it can answer; on exit it is gone, with its thread and its folder."""
+    threads = threading.active_count()
+    with Broker() as broker:
+        address, folder = broker.bootstrap_servers, broker.data_dir
+        _write(broker, "anna", "bert")
+        assert _read(broker, 2) == [b"anna", b"bert"]
+    assert not _is_open(address)
+    assert not folder.exists()
+    assert not any(thread.name == "klamm-broker" for thread in threading.enumerate())
+    assert threading.active_count() <= threads
+
+
+def test_it_is_part_of_the_package() -> None:
+    """`klamm.Broker` is the same."""
+    assert BrokerOfThePackage is Broker
+
+
+def test_a_restart_keeps_port_and_data() -> None:
+    """Stopped and started again it is the same broker, for its clients too."""
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+        _write(broker, "before")
+        broker.stop()
+        assert not _is_open(address)
+        assert broker.start() is broker
+        assert broker.bootstrap_servers == address
+        _write(broker, "after")
+        assert _read(broker, 2) == [b"before", b"after"]
+
+
+def test_a_folder_that_was_given_is_kept(tmp_path: Path) -> None:
+    """Another broker goes on with it: same cluster, same records."""
+
+    def cluster_id(broker: Broker) -> str:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        found = admin.describe_cluster().result(30).cluster_id
+        assert isinstance(found, str)
+        return found
+
+    with Broker(tmp_path / "data") as broker:
+        assert broker.data_dir == tmp_path / "data"
+        first = cluster_id(broker)
+        _write(broker, "before")
+    with Broker(str(tmp_path / "data")) as broker:
+        assert cluster_id(broker) == first
+        assert _read(broker, 1) == [b"before"]
+    assert (tmp_path / "data" / "meta.properties").is_file()
+
+
+def test_a_folder_of_its_own_goes_away_with_the_object() -> None:
+    """Also where nobody wrote a `with`."""
+    broker = Broker().start()
+    folder = broker.data_dir
+    broker.stop()
+    assert folder.is_dir()
+    del broker
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_two_brokers_are_two_clusters() -> None:
+    """Each has a port, a folder and topics of its own."""
+    with Broker() as one, Broker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+        assert one.data_dir != other.data_dir
+        _write(one, "one")
+        _write(other, "other")
+        assert (_read(one, 1), _read(other, 1)) == ([b"one"], [b"other"])
+
+
+def test_its_configuration_has_kafkas_names() -> None:
+    """`config` goes before the profile; the profile `test` waits for nobody."""
+
+    def setting(broker: Broker, key: str) -> str:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        resource = ConfigResource(ResourceType.BROKER, "1")
+        value = admin.describe_configs([resource])[resource].result(30)[key].value
+        assert isinstance(value, str)
+        return value
+
+    with Broker(config={"num.partitions": "6", "offsets.topic.num.partitions": "2"}) as broker:
+        assert setting(broker, "num.partitions") == "6"
+        assert setting(broker, "offsets.topic.num.partitions") == "2"
+        assert setting(broker, "group.initial.rebalance.delay.ms") == "0"
+    with Broker(profile="default") as broker:
+        assert setting(broker, "group.initial.rebalance.delay.ms") == "3000"
+
+
+def test_the_environment_is_not_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test does the same on every machine."""
+    monkeypatch.setenv("KLAMM_NUM_PARTITIONS", "none at all")
+    with Broker() as broker:
+        assert _is_open(broker.bootstrap_servers)
+
+
+def test_a_port_can_be_chosen() -> None:
+    """One that is taken raises OSError, and the broker can be started when it is free."""
+    with Broker() as first:
+        port = int(first.bootstrap_servers.split(":")[1])
+        second = Broker(port=port)
+        with pytest.raises(OSError, match="in use"):
+            second.start()
+    with second as broker:
+        assert broker.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    """The broker that has it goes on."""
+    with Broker(tmp_path) as broker:
+        with pytest.raises(KlammError, match="is in use by another broker"):
+            Broker(tmp_path).start()
+        assert _is_open(broker.bootstrap_servers)
+
+
+def test_a_wrong_configuration_is_refused() -> None:
+    """Before anything is started; it says which key, and that it came from here."""
+    with pytest.raises(ConfigurationError, match=r"num\.partitions=none \(Broker\(config=\.\.\.\)\)"):
+        Broker(config={"num.partitions": "none"}).start()
+
+
+def test_what_needs_a_running_broker_says_so(tmp_path: Path) -> None:
+    """With what to do next; a second start is refused, a second stop does nothing."""
+    broker = Broker()
+    with pytest.raises(KlammError, match=r"use `with Broker\(\) as broker:` or call start\(\) first"):
+        _ = broker.bootstrap_servers
+    with pytest.raises(KlammError, match=r"call start\(\) first"):
+        _ = broker.data_dir
+    with pytest.raises(KlammError, match="not running"):
+        broker.run_in_broker(_node_id)
+    broker.stop()
+    with broker:
+        with pytest.raises(KlammError, match="running already"):
+            broker.start()
+        assert broker.run_in_broker(_node_id) == 1
+    broker.stop()
+    with pytest.raises(KlammError, match="not running"):
+        _ = broker.bootstrap_servers
+
+
+async def _node_id(server: BrokerServer) -> int:
+    return server.config.node_id
+
+
+def test_a_block_that_fails_stops_it_too() -> None:
+    """The error goes on; nothing is left."""
+    addresses = []
+
+    def fail() -> None:
+        with Broker() as broker:
+            addresses.append(broker.bootstrap_servers)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not _is_open(addresses[0])
