@@ -1,0 +1,55 @@
+"""docs/reference/command-line.md tells every command, option, column and format token that there is."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from klamm.cli.group import MEMBER_COLUMNS, OFFSET_COLUMNS
+from klamm.cli.main import COMMANDS
+from klamm.cli.record_format import TOKENS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+SHARED = {"-h", "--help", "-b", "--bootstrap-server", "-X", "-o", "--output"}
+
+
+def _sections() -> dict[str, str]:
+    """What stands below each heading that names a command."""
+    parts = re.split(r"^#{2,3} (klamm \w+(?: [a-z]+)?)\b.*$", PAGE, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command and every verb, with its parser."""
+    for noun, (module, _) in COMMANDS.items():
+        parser = argparse.ArgumentParser(prog=f"klamm {noun}")
+        importlib.import_module(module).configure(parser)
+        verbs = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        if not verbs:
+            yield f"klamm {noun}", parser
+        for verb, subparser in (verbs[0].choices if verbs else {}).items():
+            yield f"klamm {noun} {verb}", subparser
+
+
+def test_every_command_and_option_is_told() -> None:
+    """In the section of its command; what all commands share is told once."""
+    sections = _sections()
+    for name, parser in _parsers():
+        assert name in sections, name
+        for action in parser._actions:
+            told = PAGE if set(action.option_strings) & SHARED else sections[name]
+            for option in action.option_strings:
+                assert re.search(rf"`{re.escape(option)}\b", told) or option in {"-h", "--help"}, (name, option)
+            for choice in action.choices or ():
+                assert str(choice) in told, (name, choice)
+
+
+def test_every_format_token_and_column_is_told() -> None:
+    """They are part of the interface."""
+    for token in TOKENS:
+        assert f"| `%{token}` |" in PAGE
+    for column in (*OFFSET_COLUMNS, *MEMBER_COLUMNS):
+        assert f"`{column}`" in PAGE
