@@ -1,0 +1,84 @@
+"""The same requests, in every version, to klamm and to Apache Kafka: the answers agree field by field.
+
+What is said lies in `wire_conversations`, one module for each family of APIs. What still differs is listed in its
+differences.txt with the reason; the test fails on a difference that isn't listed, and on a listed one that is gone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+import pytest
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.conftest import toolchain_is_missing
+from tests.interop.wire_conversations.comparison import compare, listed_differences, show
+from tests.interop.wire_conversations.peer import Peer
+from tests.interop.wire_conversations.talk import CONVERSATIONS
+from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+
+from klamm.broker.dispatch import ADVERTISED_VERSIONS
+from klamm.protocol.api import ApiKey
+
+pytestmark = pytest.mark.java
+FAMILIES = (
+    "cluster",
+    "topics",
+    "produce",
+    "fetch",
+    "positions",
+    "group_membership",
+    "group_offsets",
+    "group_administration",
+)
+for family in FAMILIES:
+    importlib.import_module(f"tests.interop.wire_conversations.{family}")
+
+# What both are told alike. Sessions may be short, so that conversations can wait for them to run out.
+CONFIG = {
+    "node.id": "1",
+    "num.partitions": "1",
+    "default.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "log.retention.ms": "-1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+}
+
+
+@pytest.fixture(scope="module")
+def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer]]:
+    """Apache Kafka and klamm, ready to serve topics and groups."""
+    try:
+        with ApacheKafka(CONFIG) as kafka:
+            process = BrokerProcess(tmp_path_factory.mktemp("klamm"), CONFIG)
+            pair = Peer(kafka.bootstrap_servers), Peer(process.bootstrap_servers)
+            for peer in pair:
+                peer.prepare()
+            yield pair
+            for peer in pair:
+                peer.close()
+            process.stop()
+            assert "Traceback" not in process.log(), process.log()[-4000:]
+    except KafkaUnavailable as error:
+        toolchain_is_missing("java", str(error))
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_klamm_answers_as_apache_kafka(peers: tuple[Peer, Peer], name: str) -> None:
+    """One conversation in all versions of its API."""
+    found = compare(name, *peers)
+    listed = listed_differences().get(name, {})
+    assert found == listed, f"found:\n{show(found)}\nlisted:\n{show(listed)}"
+
+
+def test_every_api_is_talked_about() -> None:
+    """All that klamm serves, except for the configuration APIs, which have a test of their own."""
+    elsewhere = {
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+    }
+    assert {conversation.api_key for conversation in CONVERSATIONS.values()} == set(ADVERTISED_VERSIONS) - elsewhere

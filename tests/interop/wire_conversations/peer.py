@@ -1,0 +1,154 @@
+"""A broker that is compared: how its topics are made, and when it is ready for what comes next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from tests.interop.wire_conversations.masks import Masks
+from tests.support.wire import Wire
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from klamm.protocol.schema.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.schema.metadata_response import MetadataResponse
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
+from klamm.protocol.types import TopicId
+
+__all__ = ["Peer", "Topic"]
+
+PATIENCE_SECONDS: Final = 20
+
+
+class Topic(NamedTuple):
+    """A topic of a conversation."""
+
+    name: str
+    topic_id: TopicId
+
+
+class Peer:
+    """A broker that is compared, with what its conversations share."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.masks = Masks(int(bootstrap_servers.rpartition(":")[2]))
+        self.wire = Wire(bootstrap_servers, "set-up")
+        self._topics: dict[str, Topic] = {}
+        self._settled = 0
+
+    def close(self) -> None:
+        """Ends the connection on which topics are made."""
+        self.wire.socket.close()
+
+    def shared_topic(self, name: str, make: Callable[[], Topic]) -> Topic:
+        """The topic of that name, made once."""
+        if name not in self._topics:
+            self._topics[name] = make()
+        return self._topics[name]
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None) -> Topic:
+        """Makes a topic and waits until it can be written and read: Apache Kafka's controller answers before its broker
+        knows."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=[1]) for index in range(partitions)
+            ],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+        )
+        response = self.wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        (result,) = response.topics
+        assert not result.error_code, result
+        made = Topic(name, TopicId(result.topic_id))
+        self.masks.learn_topic(*made)
+        asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=asked)])
+        self.until(
+            lambda: (
+                not any(
+                    each.error_code
+                    for answered in self.wire.call(ListOffsetsResponse, 7, request).topics
+                    for each in answered.partitions
+                )
+            )
+        )
+        return made
+
+    def topic_of(self, name: str) -> Topic:
+        """A topic that there is already."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        (found,) = self.wire.call(MetadataResponse, 12, request).topics
+        assert not found.error_code, found
+        return Topic(name, TopicId(found.topic_id))
+
+    def settle(self) -> None:
+        """Waits until everything that was changed so far is in effect: a topic that is made now comes after it."""
+        self._settled += 1
+        self.create_topic(f"settled-{self._settled}")
+
+    def prepare(self) -> None:
+        """Gets the broker to where both are alike.
+
+        Apache Kafka writes this default into the metadata of a cluster that it formats, since it has eligible leader
+        replicas (KIP-966); klamm leaves it where it is in the table of keys.
+        """
+        config = AlterableConfig(name="min.insync.replicas", config_operation=0, value="1")
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        response = self.wire.call(IncrementalAlterConfigsResponse, 1, request)
+        assert not response.responses[0].error_code, response
+        self._wait_for_coordinators()
+
+    def _wait_for_coordinators(self) -> None:
+        """Waits until whatever is served of groups, transactions and producers is."""
+        self.until(
+            lambda: (
+                not self.wire.call(
+                    FindCoordinatorResponse, 3, FindCoordinatorRequest(key="nobody", key_type=0)
+                ).error_code
+            )
+        )
+        for key_type, key in ((1, "nobody"), (2, "nobody:AAAAAAAAAAAAAAAAAAAAAQ:0")):
+            self.until(partial(self._is_looked_for, key_type, key))
+        producer = InitProducerIdRequest(transactional_id=None)
+        self.until(lambda: not self.wire.call(InitProducerIdResponse, 4, producer).error_code)
+        groups = [OffsetFetchRequestGroup(group_id="nobody", topics=[])]
+        self.until(
+            lambda: not self.wire.call(OffsetFetchResponse, 9, OffsetFetchRequest(groups=groups)).groups[0].error_code
+        )
+
+    def _is_looked_for(self, key_type: int, key: str) -> bool:
+        request = FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
+        (found,) = self.wire.call(FindCoordinatorResponse, 6, request).coordinators
+        return found.error_code != ErrorCode.coordinator_not_available
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Asks until it holds. Fails after a while."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            assert time.monotonic() < deadline, f"{self.bootstrap_servers} did not get there in {PATIENCE_SECONDS} s"
+            time.sleep(0.005)
