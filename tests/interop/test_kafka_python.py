@@ -29,5 +29,8 @@ class TestKafkaPythonRecords(RecordScenarios):
     )
 
 
+# Seen in its debug log: when poll() runs out of time in the moment in which the answer to SyncGroup arrives, kafka-
+# python 3 does nothing with that answer and waits for good. Four other clients run the same scenarios, once.
+@pytest.mark.flaky(reruns=2)
 class TestKafkaPythonGroups(GroupScenarios):
     """Consumer groups."""

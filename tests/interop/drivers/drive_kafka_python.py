@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -91,6 +92,9 @@ class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  #
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         super().__init__(name)
         self._consumer = KafkaConsumer(**_settings(config))
+        # Its assignor gives nothing of a topic that it has not heard of, and it may lead before it has.
+        while not self._consumer.partitions_for_topic(topic):
+            time.sleep(0.05)
         self._consumer.subscribe([topic], listener=self)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
