@@ -8,7 +8,8 @@ lies, and an idle connection owns no buffer at all. Only the beginning of an unf
 the connection's own, which grows with the bytes received, never with the length claimed.
 
 As in Kafka, a connection has one request in progress at a time: while one waits (a long poll, a rebalance), the next
-frames stay unread. The views that a handler gets of its frame are valid until it returns.
+frames stay unread. The views that a handler gets of its frame are valid until it returns. A client that has said all it
+wants to say (half-closed) still gets the answer to its last request.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ FRAME_SIZE: Final = Struct(">i")
 FRAME_HEAD: Final = Struct(">ii")
 FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
 SMALLEST_GROWTH: Final = 16 * 1024
+NEVER_ASKED: Final = 2**63
+FRAMES_IN_A_TURN: Final = 256
+"""So many requests of one connection are handled before others have their turn."""
 SMALL_ANSWER: Final = 4096
 """Answers up to this size are joined with their head into one buffer; a copy that small is cheaper than a second one
 to write."""
@@ -52,6 +56,8 @@ class Connection(asyncio.BufferedProtocol):
         self._partial_limit = 0
         self._is_reading = True
         self._may_write = True
+        self._is_at_end = False
+        self._unsent_bytes = NEVER_ASKED
         self.info: ConnectionInfo | None = None
         self.last_active_s = 0.0
 
@@ -92,24 +98,41 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client doesn't read its answers: no more requests of its are handled until it does."""
         self._may_write = False
+        self._note_unsent()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._may_write = True
+        self._listener.unsent.forget(self)
         if self._pending is None:
             self._consume_partial()
 
+    def eof_received(self) -> bool:
+        """The client will send nothing more.
+
+        True while a request is in progress, so that its answer can still be sent, as Kafka does: it doesn't listen
+        while it works.
+        """
+        self._is_at_end = True
+        return self._pending is not None
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drops what was in progress; nobody waits for its answer any more."""
+        """Drops what was in progress; nobody waits for its answer any more.
+
+        What a handler is doing (creating a topic, for example) it finishes, as it would have with a client that stays.
+        """
         self._transport = None
         self._drop_partial()
-        if self._pending is not None:
-            self._pending.cancel()
-            self._pending = None
+        pending, self._pending = self._pending, None
+        if isinstance(pending, asyncio.Task):
+            self._listener.let_finish(pending)
+        elif pending is not None:
+            pending.cancel()
+        self._listener.unsent.forget(self)
         self._listener.forget(self)
 
-    def room_was_made(self) -> None:
-        """Goes on with the request that had to wait for memory."""
+    def go_on(self) -> None:
+        """Goes on with requests that had to wait: for memory, or for other connections' turn."""
         if self._transport is not None and self._pending is None and self._may_write:
             self._consume_partial()
 
@@ -125,7 +148,8 @@ class Connection(asyncio.BufferedProtocol):
         """Handles the whole frames in `view[:end]` as far as it may, then keeps or frees what is left."""
         position = 0
         needed = FRAME_SIZE.size
-        while self._pending is None and self._may_write:
+        turns_left = FRAMES_IN_A_TURN
+        while self._pending is None and self._may_write and turns_left:
             if end - position < FRAME_SIZE.size:
                 needed = FRAME_SIZE.size
                 break
@@ -139,11 +163,22 @@ class Connection(asyncio.BufferedProtocol):
             frame = view[position + FRAME_SIZE.size : position + needed]
             position += needed
             needed = FRAME_SIZE.size
+            turns_left -= 1
             self._handle_frame(frame)
             if self._transport is None or self._transport.is_closing():
                 self._drop_partial()
                 return
-        self._keep(view, position, end, needed)
+        if not turns_left and position < end:
+            self._keep_for_next_turn(view, position, end)
+        else:
+            self._keep(view, position, end, needed)
+
+    def _keep_for_next_turn(self, view: memoryview, position: int, end: int) -> None:
+        """Lets other connections have their turn before the rest of many small requests is handled."""
+        self._set_reading(False)
+        self._move_to_partial(view, position, end, capacity=end - position)
+        if self._pending is None:
+            self._listener.loop.call_soon(self.go_on)
 
     def _keep(self, view: memoryview, position: int, end: int, needed: int) -> None:
         """Keeps `view[position:end]`, the beginning of a frame of `needed` bytes, and sees that reading goes on, or
@@ -202,6 +237,10 @@ class Connection(asyncio.BufferedProtocol):
         except MalformedMessage as error:
             self._fail(str(error))
             return
+        except Exception as error:
+            logger.exception("a request of %s failed", self.peer)
+            self._fail(f"{type(error).__name__}: {error}")
+            return
         if answer is None:
             return
         correlation_id, is_flexible, body = answer
@@ -223,9 +262,12 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(str(error))
             return
         body = done.result()
+        self.last_active_s = self._listener.loop.time()
         if body is not None:
             self._send(correlation_id, is_flexible, body)
         self._consume_partial()
+        if self._is_at_end and self._pending is None and self._transport is not None:
+            self._transport.close()  # when what is to be sent has been sent
 
     def _send(self, correlation_id: int, is_flexible: bool, body: Body) -> None:
         transport = self._transport
@@ -240,20 +282,36 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(head + b"".join(body))
         else:
             transport.writelines([head, *body])
+        if not self._may_write:
+            self._note_unsent()
+
+    def _note_unsent(self) -> None:
+        if self._transport is not None:
+            self._listener.unsent.note(self, self._transport.get_write_buffer_size())
 
     def _fail(self, reason: str) -> None:
         """Closes the connection: the peer sent what can't be answered.
 
         One log line, for whoever runs the broker.
         """
-        peer = self.info.peer if self.info is not None else "unknown"
-        logger.warning("closing the connection of %s: %s", peer, reason)
+        logger.warning("closing the connection of %s: %s", self.peer, reason)
         self.close()
+
+    @property
+    def peer(self) -> str:
+        """`host:port` of the client, for log lines."""
+        return self.info.peer if self.info is not None else "unknown"
 
     @property
     def is_busy(self) -> bool:
         """Whether a request of this connection is in progress."""
         return self._pending is not None
+
+    def is_reading_on(self) -> bool:
+        """Whether the client has taken some of what waits for it since this was asked last: slow is not idle."""
+        before = self._unsent_bytes
+        self._unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return 0 < self._unsent_bytes < before
 
     def close(self) -> None:
         """Closes at once; requests in progress are dropped."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from klamm.broker.unsent_answers import UnsentAnswers
 from klamm.protocol.types import BrokerId, Millis
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class BrokerContext:
     ensure_internal_topic: Callable[[str], Awaitable[None]]
     """Creates the internal topic of that name unless it exists; its partitions can be written to when this
     returns."""
+    unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
 
     @property
     def cluster_id(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.buffers import BufferPool
 from klamm.broker.connection import Connection
+from klamm.broker.unsent_answers import UnsentAnswers
 
 if TYPE_CHECKING:
     from klamm.broker.dispatch import Dispatcher
@@ -37,6 +38,7 @@ class Listener:
         maximum_queued_bytes: int,
         backlog: int,
         maximum_idle_s: float,
+        unsent: UnsentAnswers | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._host = host
@@ -50,6 +52,8 @@ class Listener:
         self._maximum_idle_s = maximum_idle_s
         self._queued_bytes = 0
         self._waiting_for_room: set[Connection] = set()
+        self._unfinished: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
         self._connections: set[Connection] = set()
         self._connections_of: dict[str, int] = {}
         self._server: asyncio.Server | None = None
@@ -57,6 +61,7 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
+        self.unsent = unsent if unsent is not None else UnsentAnswers()
 
     async def start(self) -> tuple[str, int]:
         """Binds, and returns the host and the port it got.
@@ -76,7 +81,8 @@ class Listener:
         return self._host, self._port
 
     async def stop(self) -> None:
-        """Accepts nobody any more and closes every connection."""
+        """Accepts nobody any more, closes every connection and ends what handlers are doing."""
+        self._is_stopping = True
         if self._reaper is not None:
             self._reaper.cancel()
         if self._server is not None:
@@ -85,6 +91,9 @@ class Listener:
             connection.close()
         if self._server is not None:
             await self._server.wait_closed()
+        for task in tuple(self._unfinished):
+            task.cancel()
+        await asyncio.gather(*self._unfinished, return_exceptions=True)
 
     def advertised_to(self, reached_host: str, reached_port: int) -> tuple[str, int]:
         """The address under which a client that reached us at this one should come back."""
@@ -127,6 +136,13 @@ class Listener:
         if not self._connections_of[host]:
             del self._connections_of[host]
 
+    def let_finish(self, task: asyncio.Task[Any]) -> None:
+        """Takes over what a handler is doing for a client that has gone."""
+        if self._is_stopping:
+            task.cancel()
+        self._unfinished.add(task)
+        task.add_done_callback(self._unfinished.discard)
+
     @property
     def has_room(self) -> bool:
         """Whether unfinished requests take less than `queued.max.request.bytes`; -1 sets no limit."""
@@ -138,19 +154,19 @@ class Listener:
         if difference_bytes < 0 and self._waiting_for_room and self.has_room:
             waiting, self._waiting_for_room = self._waiting_for_room, set()
             for connection in waiting:
-                self.loop.call_soon(connection.room_was_made)
+                self.loop.call_soon(connection.go_on)
 
     def wait_for_room(self, connection: Connection) -> None:
         """Remembers a connection that has stopped reading until there is room."""
         self._waiting_for_room.add(connection)
 
     def _schedule_reaper(self) -> None:
-        self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self._close_idle)
+        self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self.close_idle)
 
-    def _close_idle(self) -> None:
+    def close_idle(self) -> None:
         """Closes connections that have been silent for `connections.max.idle.ms`."""
         oldest_s = self.loop.time() - self._maximum_idle_s
         for connection in tuple(self._connections):
-            if connection.last_active_s < oldest_s and not connection.is_busy:
+            if connection.last_active_s < oldest_s and not connection.is_busy and not connection.is_reading_on():
                 connection.close()
         self._schedule_reaper()

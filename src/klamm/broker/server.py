@@ -142,6 +142,7 @@ class BrokerServer:
                 maximum_queued_bytes=config.queued_max_request_bytes,
                 backlog=config.socket_listen_backlog_size,
                 maximum_idle_s=config.connections_max_idle_ms / 1000,
+                unsent=context.unsent_answers,
             )
             self._listeners.append(listener)
             addresses.append(await listener.start())

@@ -104,9 +104,10 @@ class _Fetch:
         self._wanted = wanted
         self._session = session
         self._session_epoch = session.epoch if session is not None else 0
-        maximum_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+        broker = context.broker
+        maximum_bytes = min(request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes)
         self._minimum_bytes = min(request.min_bytes, maximum_bytes)
-        self._read = FetchRead(context.broker.partitions, request, context.api_version, maximum_bytes)
+        self._read = FetchRead(broker.partitions, request, context.api_version, maximum_bytes)
         self._missing_bytes = 0
         self._observed: list[Partition] = []
         self._future: asyncio.Future[Body | None] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from tests.support.wire import Wire
 from klamm.protocol.api import ApiKey
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch_client import FetchResponse
+from klamm.protocol.fetch_client import FetchResponse, encode_fetch_request
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from klamm.protocol.produce import ProduceRequest, ProduceTopic
 from klamm.protocol.produce_client import encode_produce_request
@@ -325,15 +327,19 @@ def test_long_poll_ends_when_its_time_is_up(wire: Wire, new_topic: NewTopic) -> 
     assert only_partition(response) == (ErrorCode.none, 0, 0)
 
 
-def test_a_client_that_goes_away_while_it_waits_leaves_nothing(new_topic: NewTopic, served: Broker, wire: Wire) -> None:
-    """A parked fetch whose connection is closed no longer observes its partition."""
+@pytest.mark.parametrize(("resets", "max_wait_ms"), [(True, 19_000), (False, 500)])
+def test_a_client_that_goes_away_while_it_waits_leaves_nothing(
+    new_topic: NewTopic, served: Broker, resets: bool, max_wait_ms: int
+) -> None:
+    """The parked fetch of a connection that breaks observes nothing any more; of one that was closed in good order,
+    which looks like a client that still listens, when its time is up."""
     name, topic_id = new_topic()
-    from klamm.protocol.fetch_client import encode_fetch_request
-
     with Wire(served.bootstrap_servers) as other:
-        body = encode_fetch_request(12, fetch_request(12, name, topic_id, 0, max_wait_ms=19_000))
+        body = encode_fetch_request(12, fetch_request(12, name, topic_id, 0, max_wait_ms=max_wait_ms))
         other.send(ApiKey.FETCH, 12, body)
         wait_until(lambda: observers(served, name) == 1)
+        if resets:
+            other.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wait_until(lambda: observers(served, name) == 0)
 
 

@@ -1,0 +1,279 @@
+"""What a connection does with frames, answers and the ways in which a client can behave badly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import pytest
+from tests.support.event_loop import in_loop
+
+from klamm.broker.connection import FRAMES_IN_A_TURN, Connection
+from klamm.broker.context import ConnectionInfo
+from klamm.broker.dispatch import Body, Dispatcher, PendingBody
+from klamm.broker.listener import Listener
+from klamm.broker.unsent_answers import UnsentAnswers
+from klamm.protocol.errors import MalformedMessage
+
+MAXIMUM_IDLE_S = 600.0
+ECHO, WAIT, BREAK, REFUSE, WORK = b"ewbrt"
+
+
+class Handlers:
+    """Stands for the dispatcher. The first byte of a frame says what becomes of it; the rest is the answer."""
+
+    def __init__(self) -> None:
+        self.handled: list[bytes] = []
+        self.pending: list[asyncio.Future[Body | None]] = []
+        self.worked: list[bytes] = []
+
+    def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> tuple[int, bool, Body | PendingBody] | None:
+        what, answer = frame[0], bytes(frame[1:])
+        self.handled.append(answer)
+        if what == BREAK:
+            raise ValueError("a mistake of ours")
+        if what == REFUSE:
+            raise MalformedMessage("a mistake of theirs")
+        if what == WAIT:
+            future: asyncio.Future[Body | None] = asyncio.get_running_loop().create_future()
+            self.pending.append(future)
+            return 1, False, future
+        if what == WORK:
+            return 1, False, asyncio.ensure_future(self._work(answer))
+        return 1, False, [answer]
+
+    async def _work(self, answer: bytes) -> Body | None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self.worked.append(answer)
+        return [answer]
+
+
+class Socket:
+    """Stands for the transport: keeps what was written, and has a queue when the client doesn't read."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.queued_bytes = 0
+        self.state = "open"
+        self.is_reading = True
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return {"peername": ("10.0.0.1", 5000), "sockname": ("10.0.0.2", 9092)}[name]
+
+    def write(self, data: bytes) -> None:
+        self.written.append(bytes(data[8:]))  # without size and correlation id
+
+    def writelines(self, parts: list[bytes]) -> None:
+        self.write(b"".join(parts))
+
+    def get_write_buffer_size(self) -> int:
+        return self.queued_bytes
+
+    def is_closing(self) -> bool:
+        return self.state != "open"
+
+    def abort(self) -> None:
+        self.state = "aborted"
+
+    def close(self) -> None:
+        self.state = "closed"
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+
+class Peer:
+    """A client's end of a connection."""
+
+    def __init__(self, listener: Listener, handlers: Handlers) -> None:
+        self.listener = listener
+        self.socket = Socket()
+        self.connection = Connection(listener, cast(Dispatcher, handlers), 1_000_000)
+        self.connection.connection_made(cast(asyncio.Transport, self.socket))
+
+    def send(self, *frames: bytes) -> None:
+        """Sends frames in one piece."""
+        data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+        buffer = self.connection.get_buffer(len(data))
+        buffer[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+
+    def stop_reading(self, queued_bytes: int) -> None:
+        """Lets so many bytes wait in the socket's queue."""
+        self.socket.queued_bytes = queued_bytes
+        self.connection.pause_writing()
+
+    def read_on(self) -> None:
+        """Empties the queue."""
+        self.socket.queued_bytes = 0
+        self.connection.resume_writing()
+
+
+def new_listener(handlers: Handlers, **options: Any) -> Listener:
+    return Listener(
+        cast(Dispatcher, handlers),
+        host="127.0.0.1",
+        port=0,
+        advertised=None,
+        maximum_frame_bytes=1_000_000,
+        maximum_connections=100,
+        maximum_connections_per_host=100,
+        maximum_queued_bytes=-1,
+        backlog=10,
+        maximum_idle_s=MAXIMUM_IDLE_S,
+        **options,
+    )
+
+
+@in_loop
+async def test_requests_wait_for_the_one_in_progress() -> None:
+    """Answers come in the order of the requests."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(b"wfirst", b"esecond", b"ethird")
+    assert handlers.handled == [b"first"]
+    assert not peer.socket.is_reading
+    handlers.pending[0].set_result([b"first"])
+    await asyncio.sleep(0)
+    assert peer.socket.written == [b"first", b"second", b"third"]
+    assert peer.socket.is_reading
+
+
+@in_loop
+async def test_a_mistake_of_ours_costs_the_connection_and_nobody_hangs(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with its origin; a mistake of theirs is one line with their address."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    ours, theirs = Peer(listener, handlers), Peer(listener, handlers)
+    with caplog.at_level(logging.WARNING, "klamm"):
+        ours.send(b"bx", b"ey")
+        assert (ours.socket.state, ours.socket.written) == ("aborted", [])
+        assert any(record.exc_info for record in caplog.records)
+        caplog.clear()
+        theirs.send(b"rx", b"ey")
+        assert theirs.socket.state == "aborted"
+        (line,) = caplog.records
+        assert "10.0.0.1:5000" in line.getMessage()
+        assert not line.exc_info
+
+
+@in_loop
+async def test_who_has_said_all_still_gets_the_answer() -> None:
+    """A half-closed client: the connection ends when nothing is in progress, after what is to be sent."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    waiting, idle = Peer(listener, handlers), Peer(listener, handlers)
+    waiting.send(b"wlast")
+    assert waiting.connection.eof_received()
+    assert not idle.connection.eof_received()
+    handlers.pending[0].set_result([b"last"])
+    await asyncio.sleep(0)
+    assert (waiting.socket.written, waiting.socket.state) == ([b"last"], "closed")
+
+
+@in_loop
+async def test_a_long_poll_ends_with_its_connection_and_work_does_not() -> None:
+    """A topic that somebody asked for is made although he has gone; when the broker stops, that is over, too."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    polling, working, late = (Peer(listener, handlers) for _ in range(3))
+    polling.send(b"wpoll")
+    working.send(b"twork")
+    for peer in (polling, working):
+        peer.connection.connection_lost(None)
+    assert handlers.pending[0].cancelled()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert handlers.worked == [b"work"]
+    late.send(b"tlate")
+    late.connection.connection_lost(None)
+    await listener.stop()
+    assert handlers.worked == [b"work"]
+
+
+@in_loop
+async def test_many_requests_take_turns_with_other_connections() -> None:
+    """One step of the loop handles so many of a connection's requests, however small they are."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    frames = [b"e%d" % number for number in range(2 * FRAMES_IN_A_TURN + 5)]
+    peer.send(*frames)
+    assert len(handlers.handled) == FRAMES_IN_A_TURN
+    assert not peer.socket.is_reading
+    await asyncio.sleep(0)
+    assert len(handlers.handled) == 2 * FRAMES_IN_A_TURN
+    await asyncio.sleep(0)
+    assert peer.socket.written == [frame[1:] for frame in frames]
+    assert peer.socket.is_reading
+
+
+@in_loop
+async def test_silence_is_counted_from_the_last_answer_and_not_while_one_reads() -> None:
+    """`connections.max.idle.ms` ends neither a long poll, nor who just got its answer, nor a slow reader."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    polling, slow, stuck, silent = (Peer(listener, handlers) for _ in range(4))
+    polling.send(b"wpoll")
+    slow.stop_reading(1000)
+    stuck.stop_reading(1000)
+
+    def long_silence() -> None:
+        for peer in (polling, slow, stuck, silent):
+            peer.connection.last_active_s -= 2 * MAXIMUM_IDLE_S
+        listener.close_idle()
+
+    long_silence()
+    assert [peer.socket.state for peer in (polling, slow, stuck, silent)] == ["open", "open", "open", "aborted"]
+    handlers.pending[0].set_result([b"answer"])
+    await asyncio.sleep(0)
+    slow.socket.queued_bytes = 900
+    listener.close_idle()
+    assert [peer.socket.state for peer in (polling, slow, stuck)] == ["open", "open", "aborted"]
+    long_silence()
+    assert [peer.socket.state for peer in (polling, slow)] == ["aborted", "aborted"]
+
+
+@in_loop
+async def test_who_does_not_read_makes_answers_smaller_and_is_let_go_at_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However many ask for much and never read, what waits for them is bounded; readers are not touched."""
+    handlers = Handlers()
+    megabyte = 1024 * 1024
+    unsent = UnsentAnswers(wanted_bytes=8 * megabyte, maximum_bytes=16 * megabyte)
+    listener = new_listener(handlers, unsent=unsent)
+    first, second, third, reader = (Peer(listener, handlers) for _ in range(4))
+    assert unsent.room_bytes == 8 * megabyte
+    first.stop_reading(5 * megabyte)
+    assert unsent.room_bytes == 3 * megabyte
+    second.stop_reading(6 * megabyte)
+    assert unsent.room_bytes == megabyte
+    reader.stop_reading(4 * megabyte)
+    reader.read_on()
+    assert unsent.total_bytes == 11 * megabyte
+    with caplog.at_level(logging.WARNING, "klamm"):
+        third.stop_reading(6 * megabyte)
+    assert [peer.socket.state for peer in (first, second, third, reader)] == ["aborted", "open", "open", "open"]
+    assert "it does not read" in caplog.text
+    for peer in (first, second, third, reader):
+        peer.connection.connection_lost(None)
+    assert unsent.total_bytes == 0
+
+
+@in_loop
+async def test_an_answer_behind_others_that_wait_is_counted() -> None:
+    """A long poll may end while its client doesn't read."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    peer = Peer(listener, handlers)
+    peer.send(b"wpoll")
+    peer.stop_reading(100)
+    peer.socket.queued_bytes = 5000
+    handlers.pending[0].set_result([b"x" * 4900])
+    await asyncio.sleep(0)
+    assert listener.unsent.total_bytes == 5000
