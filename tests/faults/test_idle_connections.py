@@ -1,0 +1,62 @@
+"""Thousands of clients that are connected and say nothing cost a couple of kilobytes each, and nobody's time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.wire import Wire
+
+from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
+from klamm.protocol.schema.api_versions_response import ApiVersionsResponse
+from klamm.testing import Broker
+
+CONNECTIONS = 5000
+AT_ONCE = 40
+"""Fewer than `socket.listen.backlog.size`: the kernel lets who finds that queue full wait for a second."""
+BYTES_EACH = 6000
+CORRELATION_ID = b"\0\0\0\7"
+FRAME = b"\0\0\0\x0a" + b"\0\x12\0\0" + CORRELATION_ID + b"\xff\xff"
+"""ApiVersions in version 0, without a client id."""
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both ends of every connection are files of this process."""
+    needed = 2 * CONNECTIONS + 500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        pytest.skip(f"this needs {needed} files, and {hard} are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def resident_bytes() -> int:
+    """Memory of this process, which is the broker's too."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.usefixtures("many_files")
+def test_five_thousand_idle_connections() -> None:
+    """They stay, each is answered when it speaks up, and others are served meanwhile."""
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        host, port = broker.bootstrap_servers.split(":")
+        request = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
+        wire.call(ApiVersionsResponse, 3, request)
+        before = resident_bytes()
+        idle = []
+        for _ in range(CONNECTIONS // AT_ONCE):
+            idle += [socket.create_connection((host, int(port)), timeout=20) for _ in range(AT_ONCE)]
+            wire.call(ApiVersionsResponse, 3, request)
+        assert resident_bytes() - before < CONNECTIONS * BYTES_EACH
+        for connection in (idle[0], idle[CONNECTIONS // 2], idle[-1]):
+            connection.sendall(FRAME)
+            assert connection.recv(4096)[4:8] == CORRELATION_ID
+        for connection in idle:
+            connection.close()
+        wire.call(ApiVersionsResponse, 3, request)
