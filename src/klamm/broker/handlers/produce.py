@@ -109,11 +109,11 @@ def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePart
 
 
 def _has_transactional_records(topics: list[ProduceTopic]) -> bool:
-    return any(
-        records is not None and len(records) > ATTRIBUTES and records[ATTRIBUTES] & TRANSACTIONAL_MASK
-        for topic in topics
-        for _, records in topic.partitions
-    )
+    for topic in topics:
+        for _, records in topic.partitions:  # loops, since every request comes through here
+            if records is not None and len(records) > ATTRIBUTES and records[ATTRIBUTES] & TRANSACTIONAL_MASK:
+                return True
+    return False
 
 
 def _is_zstd(records: memoryview) -> bool:
@@ -164,7 +164,7 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
             raise KafkaError(ErrorCode.invalid_required_acks, f"acks={acks}")
         info = partition.append(records, now_ms)
     except KafkaError as error:
-        logger.info("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
+        logger.debug("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
         return _refuse(partition, index, records, error)
     except Exception:
         logger.exception("an append of %s to %s-%d failed", context.connection.peer, led.name, index)
