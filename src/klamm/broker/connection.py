@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from enum import Enum
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from klamm.broker.dispatch import Body, Dispatcher, PendingBody
     from klamm.broker.listener import Listener
 
-__all__ = ["Connection"]
+__all__ = ["Admission", "Connection"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,14 @@ FRAMES_IN_A_TURN: Final = 256
 SMALL_ANSWER: Final = 4096
 """Answers up to this size are joined with their head into one buffer; a copy that small is cheaper than a second one
 to write."""
+
+
+class Admission(Enum):
+    """What becomes of a new connection."""
+
+    now = "it is served"
+    later = "it waits until another one is closed"
+    refused = "it is closed"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -77,8 +86,19 @@ class Connection(asyncio.BufferedProtocol):
             advertised_port=advertised_port,
         )
         self.last_active_s = self._listener.loop.time()
-        if not self._listener.admit(self):
-            self._transport.abort()
+        match self._listener.admit(self):
+            case Admission.refused:
+                self._transport.abort()
+            case Admission.later:
+                self._may_write = False
+                self._set_reading(False)
+
+    def let_in(self) -> None:
+        """Begins with the requests of a client that had to wait for its turn to be connected."""
+        self.last_active_s = self._listener.loop.time()
+        self._may_write = True
+        self._set_reading(True)
+        self._consume_partial()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: the loop's scratch buffer, or behind the part of a frame that is already here."""

@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.buffers import BufferPool
-from klamm.broker.connection import Connection
+from klamm.broker.connection import Admission, Connection
 from klamm.broker.unsent_answers import UnsentAnswers
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Listener:
         self._is_stopping = False
         self._connections: set[Connection] = set()
         self._connections_of: dict[str, int] = {}
+        self._held: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.loop = asyncio.get_running_loop()
@@ -87,8 +88,9 @@ class Listener:
             self._reaper.cancel()
         if self._server is not None:
             self._server.close()
-        for connection in tuple(self._connections):
+        for connection in (*self._held, *self._connections):
             connection.close()
+        self._held.clear()
         if self._server is not None:
             await self._server.wait_closed()
         for task in tuple(self._unfinished):
@@ -107,27 +109,50 @@ class Listener:
         """Changes how many connections new ones are counted against; those that are open stay."""
         self._maximum_connections = maximum
         self._maximum_connections_per_host = maximum_per_host
+        self._let_in()
 
-    def admit(self, connection: Connection) -> bool:
-        """Counts a new connection; False when it is one too many (`max.connections`, `max.connections.per.ip`)."""
+    def admit(self, connection: Connection) -> Admission:
+        """Counts a new connection.
+
+        As in Kafka, one more than `max.connections` waits until another is closed, and of those as many as may wait to
+        be accepted; one more than `max.connections.per.ip` is refused.
+        """
         assert connection.info is not None
+        if len(self._connections) >= self._maximum_connections:
+            if len(self._held) < self._backlog:
+                self._held[connection] = None
+                return Admission.later
+            return self._refuse(connection)
         host = connection.info.client_host
         of_host = self._connections_of.get(host, 0)
-        if len(self._connections) >= self._maximum_connections or of_host >= self._maximum_connections_per_host:
-            logger.warning(
-                "refusing a connection of %s: %d are open, %d of its host",
-                connection.info.peer,
-                len(self._connections),
-                of_host,
-            )
-            return False
+        if of_host >= self._maximum_connections_per_host:
+            return self._refuse(connection)
         self._connections.add(connection)
         self._connections_of[host] = of_host + 1
-        return True
+        return Admission.now
+
+    def _refuse(self, connection: Connection) -> Admission:
+        logger.warning(
+            "refusing a connection of %s: %d are open, %d wait",
+            connection.peer,
+            len(self._connections),
+            len(self._held),
+        )
+        return Admission.refused
+
+    def _let_in(self) -> None:
+        while self._held and len(self._connections) < self._maximum_connections:
+            connection = next(iter(self._held))
+            del self._held[connection]
+            if self.admit(connection) is Admission.now:
+                connection.let_in()
+            else:
+                connection.close()
 
     def forget(self, connection: Connection) -> None:
         """Stops counting a connection that is closed."""
         self._waiting_for_room.discard(connection)
+        self._held.pop(connection, None)
         if connection not in self._connections or connection.info is None:
             return
         self._connections.discard(connection)
@@ -135,6 +160,7 @@ class Listener:
         self._connections_of[host] -= 1
         if not self._connections_of[host]:
             del self._connections_of[host]
+        self._let_in()
 
     def let_finish(self, task: asyncio.Task[Any]) -> None:
         """Takes over what a handler is doing for a client that has gone."""

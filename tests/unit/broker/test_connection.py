@@ -115,19 +115,18 @@ class Peer:
 
 
 def new_listener(handlers: Handlers, **options: Any) -> Listener:
-    return Listener(
-        cast(Dispatcher, handlers),
-        host="127.0.0.1",
-        port=0,
-        advertised=None,
-        maximum_frame_bytes=1_000_000,
-        maximum_connections=100,
-        maximum_connections_per_host=100,
-        maximum_queued_bytes=-1,
-        backlog=10,
-        maximum_idle_s=MAXIMUM_IDLE_S,
-        **options,
-    )
+    defaults: dict[str, Any] = {
+        "host": "127.0.0.1",
+        "port": 0,
+        "advertised": None,
+        "maximum_frame_bytes": 1_000_000,
+        "maximum_connections": 100,
+        "maximum_connections_per_host": 100,
+        "maximum_queued_bytes": -1,
+        "backlog": 10,
+        "maximum_idle_s": MAXIMUM_IDLE_S,
+    }
+    return Listener(cast(Dispatcher, handlers), **defaults | options)
 
 
 @in_loop
@@ -277,3 +276,35 @@ async def test_an_answer_behind_others_that_wait_is_counted() -> None:
     handlers.pending[0].set_result([b"x" * 4900])
     await asyncio.sleep(0)
     assert listener.unsent.total_bytes == 5000
+
+
+@in_loop
+async def test_one_connection_too_many_waits_for_another_to_end(caplog: pytest.LogCaptureFixture) -> None:
+    """`max.connections`, as in Kafka: first come, first served; no more wait than the backlog holds."""
+    handlers = Handlers()
+    listener = new_listener(handlers, maximum_connections=1, backlog=2)
+    inside, first, second = (Peer(listener, handlers) for _ in range(3))
+    first.send(b"eearly")
+    assert (handlers.handled, first.socket.is_reading) == ([], False)
+    with caplog.at_level(logging.WARNING, "klamm"):
+        refused = Peer(listener, handlers)
+    assert refused.socket.state == "aborted"
+    assert "10.0.0.1:5000" in caplog.text
+    inside.connection.connection_lost(None)
+    assert (first.socket.written, first.socket.is_reading) == ([b"early"], True)
+    assert not second.socket.is_reading
+    listener.limit_connections(2, 100)
+    second.send(b"esecond")
+    assert second.socket.written == [b"second"]
+
+
+@in_loop
+async def test_connections_of_one_host_are_limited_at_once() -> None:
+    """`max.connections.per.ip` refuses; who waited may be refused then."""
+    handlers = Handlers()
+    listener = new_listener(handlers, maximum_connections=2, maximum_connections_per_host=2)
+    one, two, waiting = (Peer(listener, handlers) for _ in range(3))
+    listener.limit_connections(2, 1)
+    one.connection.connection_lost(None)
+    assert waiting.socket.state == "aborted"
+    assert two.socket.state == "open"
