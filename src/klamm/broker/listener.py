@@ -190,7 +190,9 @@ class Listener:
         self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self.close_idle)
 
     def close_idle(self) -> None:
-        """Closes connections that have been silent for `connections.max.idle.ms`."""
+        """Closes connections that have been silent for `connections.max.idle.ms`; a negative number is no limit."""
+        if self._maximum_idle_s < 0:
+            return
         oldest_s = self.loop.time() - self._maximum_idle_s
         for connection in tuple(self._connections):
             if connection.last_active_s < oldest_s and not connection.is_busy and not connection.is_reading_on():

@@ -238,6 +238,17 @@ async def test_silence_is_counted_from_the_last_answer_and_not_while_one_reads()
 
 
 @in_loop
+async def test_silence_may_be_allowed_for_ever() -> None:
+    """A negative `connections.max.idle.ms` sets no limit, as in Kafka."""
+    handlers = Handlers()
+    listener = new_listener(handlers, maximum_idle_s=-0.001)
+    peer = Peer(listener, handlers)
+    peer.connection.last_active_s -= 10**9
+    listener.close_idle()
+    assert peer.socket.state == "open"
+
+
+@in_loop
 async def test_who_does_not_read_makes_answers_smaller_and_is_let_go_at_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
