@@ -13,7 +13,7 @@ from tests.interop.drivers.lines import Command, as_bytes, as_text, perform
 from tests.interop.drivers.member_thread import Members, MemberThread
 
 _TIMEOUT_S = 30
-# kafka-python 3.0 may forget a join that is answered just as a poll ends (Apache Kafka sees it too, more rarely), so polls
+# kafka-python 3.0 may forget a join that is answered just as a poll ends (with Apache Kafka too, more rarely), so polls
 # don't end in step with its back-off of 100 ms.
 _POLL_MS = 330
 

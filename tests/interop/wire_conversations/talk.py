@@ -29,7 +29,7 @@ from klamm.protocol.schema.produce_response import ProduceResponse
 
 __all__ = ["CONVERSATIONS", "Conversation", "Talk", "conversation"]
 
-ANSWER_SECONDS: Final = 5
+ANSWER_SECONDS: Final = 20
 CLIENT_ID: Final = "wire"
 
 
