@@ -12,7 +12,8 @@ kafka-share-coordinator, kafka-metadata and kafka-storage. Maven fetches them, f
     make schema KAFKA_JARS=build/kafka-jars
 
 Facts are taken over: names, types, versions, tags, defaults, nullable, ignorable and flexible versions, common structs.
-Prose is not. Versions that Kafka calls unstable are left out, and with them the fields that exist only there.
+Prose is not. Versions that Kafka calls unstable are left out, and with them the fields that exist only there. What
+klamm adds is in OWN_FIELDS.
 """
 
 from __future__ import annotations
@@ -51,6 +52,23 @@ PYTHON_TYPES = {
 
 Json = dict[str, Any]
 Range = tuple[int, int]
+
+# What klamm's broker tells klamm's own tools beside what Kafka's messages have: tagged fields, which whoever does not
+# know them passes over (KIP-482), with numbers far beyond Kafka's. Only clients that call themselves klamm get them.
+OWN_FIELDS: dict[tuple[str, str], list[Json]] = {
+    (message, "DescribedGroup"): [
+        {
+            "name": "MembersNeeded",
+            "type": "int32",
+            "versions": flexible_versions,
+            "taggedVersions": flexible_versions,
+            "tag": 27500,
+            "default": "-1",
+            "ignorable": True,
+        }
+    ]
+    for message, flexible_versions in (("ConsumerGroupDescribeResponse", "0+"), ("DescribeGroupsResponse", "5+"))
+}
 
 
 def snake_case(name: str) -> str:
@@ -207,7 +225,7 @@ def collect_structs(definition: Json, versions: Range) -> list[Struct]:
             if not intersect(field_versions(field), versions) or not name[0].isupper() or name in seen:
                 continue
             seen.add(name)
-            inner = field.get("fields") or common[name]
+            inner = (field.get("fields") or common[name]) + OWN_FIELDS.get((definition["name"], name), [])
             structs.append(Struct(name, inner, versions))
             visit(inner)
 

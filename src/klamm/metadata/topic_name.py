@@ -7,6 +7,7 @@ from typing import Final
 
 __all__ = [
     "CLUSTER_METADATA_TOPIC",
+    "GROUP_HISTORY_TOPIC",
     "GROUP_METADATA_TOPIC",
     "INTERNAL_TOPICS",
     "MAX_LENGTH",
@@ -17,7 +18,11 @@ __all__ = [
 
 MAX_LENGTH: Final = 249
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
+GROUP_HISTORY_TOPIC: Final = "__group_history"
+"""klamm's own: what groups go through."""
+INTERNAL_TOPICS: Final = frozenset(
+    {GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state", GROUP_HISTORY_TOPIC}
+)
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -44,5 +49,5 @@ def collision_key(name: str) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Whether Kafka counts the topic among its own, which pattern subscriptions leave out."""
+    """Whether the topic is the broker's own: nobody else writes to it, and pattern subscriptions leave it out."""
     return name in INTERNAL_TOPICS

@@ -269,6 +269,7 @@ def encode_batch(
     base_offset: int = 0,
     compression: Compression = Compression.NONE,
     compression_level: int | None = None,
+    compressed_from_bytes: int = 0,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
@@ -279,6 +280,7 @@ def encode_batch(
 ) -> bytes:
     """One batch of the records, in their order and at consecutive offsets, as a Java client writes it.
 
+    A batch that takes no more than `compressed_from_bytes` uncompressed is not compressed.
     With `log_append_time_ms` the batch is of timestamp type LogAppendTime, and readers see that time on every record.
     """
     payload = bytearray()
@@ -302,6 +304,8 @@ def encode_batch(
         count += 1
     if not count:
         raise ValueError("a batch holds at least one record")
+    if HEADER_SIZE_BYTES + len(payload) <= compressed_from_bytes:
+        compression = Compression.NONE
     attributes = int(compression)
     if is_transactional:
         attributes |= TRANSACTIONAL_MASK

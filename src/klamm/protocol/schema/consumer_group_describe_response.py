@@ -27,7 +27,7 @@ class ConsumerGroupDescribeResponse(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations")
+    __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations", "members_needed")
     VERSIONS = (0, 1)
     FLEXIBLE_FROM = 0
     FIELDS = (
@@ -40,6 +40,7 @@ class DescribedGroup(Message):
         ("assignor_name", "string", (0, 32767), None, None, None, "", False),
         ("members", "[]Member", (0, 32767), None, None, None, (), False),
         ("authorized_operations", "int32", (0, 32767), None, None, None, -2147483648, False),
+        ("members_needed", "int32", (0, 32767), None, 27500, (0, 32767), -1, True),
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class DescribedGroup(Message):
         assignor_name: str = "",
         members: list[Member] = NEW,
         authorized_operations: int = -2147483648,
+        members_needed: int = -1,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -64,6 +66,7 @@ class DescribedGroup(Message):
         self.assignor_name = assignor_name
         self.members = [] if members is NEW else members
         self.authorized_operations = authorized_operations
+        self.members_needed = members_needed
 
 
 class Member(Message):

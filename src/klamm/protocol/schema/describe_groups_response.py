@@ -27,7 +27,7 @@ class DescribeGroupsResponse(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
+    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations", "members_needed")
     VERSIONS = (0, 6)
     FLEXIBLE_FROM = 5
     FIELDS = (
@@ -39,6 +39,7 @@ class DescribedGroup(Message):
         ("protocol_data", "string", (0, 32767), None, None, None, "", False),
         ("members", "[]DescribedGroupMember", (0, 32767), None, None, None, (), False),
         ("authorized_operations", "int32", (3, 32767), None, None, None, -2147483648, False),
+        ("members_needed", "int32", (5, 32767), None, 27500, (5, 32767), -1, True),
     )
 
     def __init__(
@@ -52,6 +53,7 @@ class DescribedGroup(Message):
         protocol_data: str = "",
         members: list[DescribedGroupMember] = NEW,
         authorized_operations: int = -2147483648,
+        members_needed: int = -1,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -61,6 +63,7 @@ class DescribedGroup(Message):
         self.protocol_data = protocol_data
         self.members = [] if members is NEW else members
         self.authorized_operations = authorized_operations
+        self.members_needed = members_needed
 
 
 class DescribedGroupMember(Message):
