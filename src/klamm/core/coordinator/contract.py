@@ -10,23 +10,31 @@ A shard decides for one partition of an internal topic. Its state is of two kind
   the log it waits in the `Result` for its moment: `on_append`, `on_commit`, or `on_failure`.
 
 The runtime does with a `Result`, in this order: arms and cancels the timers, appends the records, replays them, calls
-`on_append`, waits until the high watermark has passed everything written so far, then releases the replies and calls
-`on_commit`. If the append fails or the wait times out, replies to other requests are released all the same,
-`on_failure` decides again, and the request itself fails with the mapped error unless `on_failure` answered it.
+`on_append`, starts the tasks, waits until the high watermark has passed everything written so far, then releases the
+replies, publishes the events and calls `on_commit`. If the append fails or the wait times out, replies to other
+requests are released all the same, `on_failure` decides again, and the request itself fails with the mapped error
+unless `on_failure` answered it.
+
+The records of one kind of request may linger before they are appended, so that later ones replace them: the shard
+keeps them aside (`put_aside`), and the runtime takes them back (`take_lingering`) before anything but a request of that
+kind is decided. So nobody else decides without them, and that kind looks at what is kept aside besides the durable
+state.
 
 After Apache Kafka's `CoordinatorShard`, `CoordinatorResult` and `CoordinatorRuntime`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple, NewType, Protocol, TypeAlias
 
+from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId, TopicId
 
 __all__ = [
+    "BackgroundTask",
     "ClientContext",
     "CoordinatorRecord",
     "DeletedTopic",
@@ -69,23 +77,49 @@ class DeletedTopic(NamedTuple):
     topic_id: TopicId
 
 
+class BackgroundTask(NamedTuple):
+    """Work that would hold the event loop for too long: a pure function without arguments, run elsewhere.
+
+    What it returns or raises comes back through `Shard.handle_task`, with the key. By then the world may have moved
+    on: the shard compares epochs before it believes the outcome.
+    """
+
+    key: TimerKey
+    run: Callable[[], object]
+
+
 class Result:
     """What one decision wants done; the module's docstring says in which order.
 
     `records` are appended as one batch; with `atomic` False they may be spread over several, each record alone being
     right (expiry, deletion of topics). `replies` answer this request or others that were parked; a request whose
     ticket isn't among them stays parked. `timers` is a sequence of keys and delays, a delay of None cancels. `events`
-    say in words what happened, for people.
+    say what happened, for whoever wants to know; nothing depends on them. `tasks` are started after the append.
+    With a `linger_epoch` the records may linger, and the replies with them; of two records of one key the later stands
+    for both if they have the same epoch. Such a result has no events, tasks or callbacks.
     """
 
-    __slots__ = ("atomic", "events", "on_append", "on_commit", "on_failure", "records", "replies", "timers")
+    __slots__ = (
+        "atomic",
+        "events",
+        "linger_epoch",
+        "on_append",
+        "on_commit",
+        "on_failure",
+        "records",
+        "replies",
+        "tasks",
+        "timers",
+    )
 
     def __init__(self, *, atomic: bool = True) -> None:
         self.records: list[CoordinatorRecord] = []
         self.atomic = atomic
+        self.linger_epoch: int | None = None
         self.replies: list[tuple[Ticket, Message]] = []
         self.timers: list[tuple[TimerKey, int | None]] = []
-        self.events: list[str] = []
+        self.events: list[object] = []
+        self.tasks: list[BackgroundTask] = []
         self.on_append: Callable[[], None] | None = None
         self.on_commit: Callable[[Millis], Result] | None = None
         self.on_failure: Callable[[ErrorCode, Millis], Result] | None = None
@@ -114,21 +148,42 @@ class Shard(Protocol):
     ) -> None:
         """Apply one record of the log to the durable state."""
 
+    def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
+        """Apply one record as it lies in the log, if there is a short way for it; it ends where `replay` would.
+
+        False, and nothing is applied, if there is none. Only called while the log is loaded, in turn with `replay`.
+        """
+
     def replay_end_transaction_marker(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
         """Apply a transaction marker of the log to the durable state."""
 
+    def put_aside(self, result: Result, limit_bytes: int) -> bool:
+        """Keep the records of a result that lingers, until `take_lingering`.
+
+        False, and nothing is kept, if more than `limit_bytes` would be.
+        """
+
+    def take_lingering(self) -> list[CoordinatorRecord]:
+        """The records that were kept aside, in an order in which they may be appended; none are kept any more."""
+
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decide what follows from a timer that has run out."""
 
-    def on_loaded(self, now: Millis) -> Result:
+    def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
+        """Decide what follows from what a background task returned; an exception is what it raised."""
+
+    def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         """Derive the volatile state from the durable one after the log has been replayed to its end, and arm the
         timers.
+
+        It comes in steps of a few milliseconds, so that the event loop is free in between. Timers and tasks may come
+        back between two steps; requests and changes of the cluster wait for the last one.
         """
 
-    def on_metadata_update(self, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
-        """Decide what follows from a change of the cluster's topics."""
+    def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
+        """Decide what follows from a change of the cluster: `topics` is all there is now."""
 
     def on_unloaded(self) -> Result:
         """Answer every parked request with NOT_COORDINATOR: leadership is gone, and the shard will be dropped."""
