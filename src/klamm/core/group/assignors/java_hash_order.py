@@ -1,0 +1,172 @@
+"""The order in which Java's HashMap and HashSet hand out their keys, on which Apache Kafka's assignors rest.
+
+Kafka's `uniform` gives partitions to members, and takes them back, in the order of the hash tables that hold members,
+topics and partitions. That order follows from the keys' hashes, the number of buckets and, within a bucket, the order
+of arrival, so it can be worked out. What is not followed: a bucket of more than eight keys in a table of 64 buckets or
+more, which Java turns into a tree; here its keys stay in their order of arrival. The keys of members and topics are
+random enough that it does not happen; among partitions it takes a member with nine partitions of one topic whose
+numbers differ by multiples of 64.
+
+After the specification of `java.util.HashMap` (JDK 8 and later) and Apache Kafka's `BaseHashTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
+
+from klamm.core.coordinator.java_hash import java_hash
+from klamm.protocol.types import PartitionIndex, TopicId
+
+__all__ = [
+    "JavaHashTable",
+    "capacity_for",
+    "capacity_of_copy",
+    "hash_set_of_partitions",
+    "member_table",
+    "partition_hash",
+    "timeline_order",
+    "topic_hash",
+    "topic_table",
+]
+
+Key = TypeVar("Key")
+
+DEFAULT_CAPACITY: Final = 16
+_LONG_BUCKET: Final = 8
+_SMALLEST_TABLE_WITH_TREES: Final = 64
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+_MASK_32: Final = 0xFFFFFFFF
+_MASK_64: Final = 0xFFFFFFFFFFFFFFFF
+
+
+class JavaHashTable(Generic[Key]):
+    """The keys of a HashMap or HashSet; iteration is in Java's order, and does not change the table.
+
+    `hash_of` is the key's `hashCode`, as a number of 32 bits with or without sign; `capacity` is the number of buckets,
+    a power of two.
+    """
+
+    __slots__ = ("_arrivals", "_capacity", "_hash_of", "_ticket")
+
+    def __init__(self, hash_of: Callable[[Key], int], capacity: int = DEFAULT_CAPACITY) -> None:
+        self._hash_of = hash_of
+        self._capacity = capacity
+        self._arrivals: dict[Key, tuple[int, int]] = {}
+        """By key: the hash that picks the bucket, and the place within the bucket."""
+        self._ticket = 0
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._arrivals
+
+    def __iter__(self) -> Iterator[Key]:
+        mask = self._capacity - 1
+        arrivals = self._arrivals
+        return iter(sorted(arrivals, key=lambda key: (arrivals[key][0] & mask, arrivals[key][1])))
+
+    def put(self, key: Key) -> None:
+        """`put`, `putIfAbsent` and `add`: a new key goes to the end of its bucket."""
+        if key in self._arrivals:
+            return
+        spread = self._spread(key)
+        is_long = self._bucket_is_long(spread)
+        self._ticket += 1
+        self._arrivals[key] = (spread, self._ticket)
+        if is_long:
+            self._capacity *= 2
+        if len(self._arrivals) > self._threshold():
+            self._capacity *= 2
+
+    def put_all(self, keys: Iterable[Key]) -> JavaHashTable[Key]:
+        """Put one after the other; returns the table."""
+        for key in keys:
+            self.put(key)
+        return self
+
+    def compute_if_absent(self, key: Key) -> None:
+        """`computeIfAbsent`: a new key goes to the front of its bucket, and the table grows one key later."""
+        if len(self._arrivals) > self._threshold():
+            self._capacity *= 2
+        if key in self._arrivals:
+            return
+        spread = self._spread(key)
+        is_long = self._bucket_is_long(spread)
+        self._ticket += 1
+        self._arrivals[key] = (spread, -self._ticket)
+        if is_long:
+            self._capacity *= 2
+
+    def remove(self, key: Key) -> None:
+        """Take the key out; the table keeps its size."""
+        self._arrivals.pop(key, None)
+
+    def _spread(self, key: Key) -> int:
+        value = self._hash_of(key) & _MASK_32
+        return value ^ (value >> 16)
+
+    def _threshold(self) -> int:
+        return self._capacity * 3 // 4
+
+    def _bucket_is_long(self, spread: int) -> bool:
+        """Whether one more key in this bucket makes a small table grow."""
+        if len(self._arrivals) < _LONG_BUCKET or self._capacity >= _SMALLEST_TABLE_WITH_TREES:
+            return False
+        mask = self._capacity - 1
+        bucket = spread & mask
+        return sum(other & mask == bucket for other, _ in self._arrivals.values()) >= _LONG_BUCKET
+
+
+def capacity_for(initial_capacity: int) -> int:
+    """The buckets of `new HashMap<>(initialCapacity)`: the next power of two."""
+    return 1 << max(initial_capacity - 1, 0).bit_length()
+
+
+def capacity_of_copy(size: int) -> int:
+    """The buckets of `new HashSet<>(collection)` for a collection of that size."""
+    return capacity_for(max(size * 4 // 3 + 1, DEFAULT_CAPACITY))
+
+
+def topic_hash(topic_id: TopicId) -> int:
+    """`org.apache.kafka.common.Uuid.hashCode`, without sign."""
+    folded = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
+    return (folded >> 32) ^ (folded & _MASK_32)
+
+
+def partition_hash(partition: PartitionIndex) -> int:
+    """`Integer.hashCode`."""
+    return partition
+
+
+def member_table(member_ids: Iterable[str]) -> JavaHashTable[str]:
+    """A HashMap into which the members were put in that order."""
+    return JavaHashTable(java_hash).put_all(member_ids)
+
+
+def topic_table(topics: Iterable[TopicId], capacity: int = DEFAULT_CAPACITY) -> JavaHashTable[TopicId]:
+    """A HashMap or HashSet into which the topics were put in that order."""
+    return JavaHashTable(topic_hash, capacity).put_all(topics)
+
+
+def hash_set_of_partitions(partitions: Sequence[PartitionIndex]) -> JavaHashTable[PartitionIndex]:
+    """`new HashSet<>(list)`."""
+    return JavaHashTable(partition_hash, capacity_of_copy(len(partitions))).put_all(partitions)
+
+
+def timeline_order(keys: Iterable[str], largest_size: int = 0) -> list[str]:
+    """The order in which Kafka's TimelineHashMap hands out keys that were put in this order, first to last.
+
+    Members of a group are kept in such a map. It never shrinks: `largest_size` is the most keys that it ever had. Where
+    that is not known, the order is that of a map which had no more than now.
+    """
+    arrived = list(keys)
+    capacity = 2
+    # Replacing a value makes the table grow as a new key would, and every member is replaced soon after it joined.
+    while (max(len(arrived), largest_size) + 1) * 0.75 > capacity:
+        capacity *= 2
+    shift = 65 - capacity.bit_length()
+    slots = [((java_hash(key) * _GOLDEN) & _MASK_64) >> shift for key in arrived]
+    # Of those that share a slot the last one comes out first.
+    return [arrived[index] for index in sorted(range(len(arrived)), key=lambda index: (slots[index], -index))]

@@ -1,0 +1,42 @@
+"""What all assignors ask of a specification first: who may be assigned, and to which topics they subscribed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klamm.core.coordinator.java_hash import java_hash
+from klamm.core.group.assignors.contract import Assignment, AssignorFailed, GroupSpec, MemberSpec
+from klamm.core.group.assignors.java_hash_order import JavaHashTable, capacity_of_copy
+from klamm.protocol.types import TopicId
+
+__all__ = ["NOTHING", "assignable_members", "check_topics", "subscribed_topics"]
+
+NOTHING: Assignment = {}
+
+
+def assignable_members(spec: GroupSpec) -> dict[str, MemberSpec]:
+    """The members without those that are held back, in the specification's order."""
+    return {member_id: member for member_id, member in spec.members.items() if member.may_be_assigned}
+
+
+def check_topics(spec: GroupSpec, topic_ids: Iterable[TopicId]) -> None:
+    """Raises AssignorFailed for a topic that does not exist."""
+    for topic_id in topic_ids:
+        if topic_id not in spec.topics:
+            raise AssignorFailed(
+                f"Members are subscribed to topic {topic_id.hex()} which doesn't exist in the topic metadata."
+            )
+
+
+def subscribed_topics(spec: GroupSpec, member: MemberSpec) -> list[TopicId]:
+    """The member's topics in the order of Kafka's set of their names.
+
+    Records list the names in order, so that they come into the set in that order. Raises AssignorFailed for a topic
+    that does not exist.
+    """
+    check_topics(spec, member.topic_ids)
+    ids = {spec.topics[topic_id].name: topic_id for topic_id in member.topic_ids}
+    if len(ids) < 2:
+        return list(ids.values())
+    table = JavaHashTable(java_hash, capacity_of_copy(len(ids))).put_all(sorted(ids))
+    return [ids[name] for name in table]

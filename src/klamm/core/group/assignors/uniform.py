@@ -1,0 +1,30 @@
+"""The assignor `uniform`: as even as possible by count, and moving as little as that allows.
+
+The same assignments as those of Apache Kafka 4.3's `UniformAssignor`, as long as nobody comes back for partitions that
+it had a while ago (`previous_owners.py`). Racks count for nothing, as in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from klamm.core.group.assignors.contract import Assignment, GroupSpec
+from klamm.core.group.assignors.previous_owners import hand_back
+from klamm.core.group.assignors.subscriptions import NOTHING, assignable_members
+from klamm.core.group.assignors.uniform_heterogeneous import assign_heterogeneous
+from klamm.core.group.assignors.uniform_homogeneous import assign_homogeneous
+
+__all__ = ["UniformAssignor"]
+
+
+class UniformAssignor:
+    """See the module's docstring."""
+
+    name = "uniform"
+
+    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """The target of every member. Raises AssignorFailed for a topic that does not exist."""
+        result = dict.fromkeys(spec.members, NOTHING)
+        members = assignable_members(spec)
+        if members:
+            build = assign_homogeneous if spec.is_homogeneous else assign_heterogeneous
+            result.update(build(spec, members))
+        return hand_back(spec, result) if spec.previous_owners else result

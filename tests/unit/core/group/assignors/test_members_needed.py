@@ -1,0 +1,50 @@
+"""How many members a group needs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klamm.core.group.assignors.contract import PartitionLoad
+from klamm.core.group.assignors.members_needed import members_needed
+
+MINUTE = 60_000
+
+
+@pytest.mark.parametrize(
+    ("loads", "consumption_rate", "target_lag", "expected"),
+    [
+        pytest.param([(100, 0)] * 12, 300, 0, 4, id="arrival alone"),
+        pytest.param([(0, 6_000)] * 12, 300, 0, 4, id="lag alone: 100 records a second for a minute"),
+        pytest.param([(0, 6_000)] * 12, 300, 36_000, 2, id="half of the lag may stay"),
+        pytest.param([(0, 6_000)] * 12, 300, 100_000, 1, id="less lag than may be"),
+        pytest.param([(100, 6_000)] * 12, 300, 0, 12, id="both, and no two partitions fit in one member"),
+        pytest.param([(1000, 0), (10, 0), (10, 0)], 300, 0, 2, id="one partition is too much for anyone"),
+        pytest.param([(1000, 0)] * 3, 300, 0, 3, id="never more members than partitions"),
+        pytest.param([(0, 0)] * 3, 300, 0, 1, id="an idle group needs one"),
+        pytest.param([(300, 0), (0, 0)], 300, 0, 1, id="an idle partition needs nobody of its own"),
+        pytest.param([], 300, 0, 0, id="no partitions"),
+        pytest.param([(100, 0)], 0, 0, None, id="nobody knows how fast a member is"),
+        pytest.param([(-1, -1)], 300, 0, 1, id="figures from before a truncation"),
+    ],
+)
+def test_members_needed(
+    loads: list[tuple[float, int]], consumption_rate: float, target_lag: int, expected: int | None
+) -> None:
+    """Enough for what arrives and for the lag above the target, in the time."""
+    figures = [PartitionLoad(rate, lag) for rate, lag in loads]
+    assert members_needed(figures, consumption_rate, target_lag, MINUTE) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 100_000)), min_size=1, max_size=40), st.integers(1, 2000)
+)
+def test_between_the_sum_and_the_partitions(figures: list[tuple[int, int]], consumption_rate: int) -> None:
+    """At least what the sum takes where no partition is too much for a member, at most one for each partition."""
+    loads = [PartitionLoad(rate, lag) for rate, lag in figures]
+    needed = members_needed(loads, consumption_rate, 0, MINUTE)
+    assert needed is not None
+    assert 1 <= needed <= len(loads)
+    demand = sum(min(rate + lag / 60, consumption_rate) for rate, lag in figures)
+    assert needed >= demand / consumption_rate - 1e-6
