@@ -1,0 +1,47 @@
+"""The trackers of all groups that one broker coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from klamm.core.group.events import Event, Remark
+from klamm.core.group.history.change import Change
+from klamm.core.group.history.tracker import GroupTracker
+from klamm.protocol.types import PartitionIndex
+
+__all__ = ["HISTORY_TOPIC", "GroupTrackers"]
+
+HISTORY_TOPIC: Final = "__group_history"
+
+
+class GroupTrackers:
+    """One tracker for each group that something has happened to since it was loaded, or that has members."""
+
+    def __init__(self) -> None:
+        self._by_partition: dict[PartitionIndex, dict[str, GroupTracker]] = {}
+
+    def take(self, partition: PartitionIndex, events: Sequence[object]) -> list[Change]:
+        """The changes that these events of one decision bring to an end."""
+        trackers = self._by_partition.setdefault(partition, {})
+        by_group: dict[str, list[Event]] = {}
+        for event in events:
+            if isinstance(event, Event) and not isinstance(event, Remark):
+                by_group.setdefault(event.group_id, []).append(event)
+        changes: list[Change] = []
+        for group_id, of_group in by_group.items():
+            tracker = trackers.get(group_id)
+            if tracker is None:
+                tracker = trackers[group_id] = GroupTracker(group_id)
+            changes += tracker.take(of_group, HISTORY_TOPIC)
+            if tracker.is_gone:
+                del trackers[group_id]
+        return changes
+
+    def partitions(self) -> list[PartitionIndex]:
+        """Where something is known."""
+        return list(self._by_partition)
+
+    def forget(self, partition: PartitionIndex) -> None:
+        """The groups of that partition have another coordinator."""
+        self._by_partition.pop(partition, None)
