@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Self
 
-from klamm.core.coordinator.contract import Ticket
+from klamm.core.coordinator.contract import CoordinatorRecord, Ticket
 from klamm.core.coordinator.java_hash import java_hash
+from klamm.core.group.crash_loops import CrashLoops
+from klamm.core.group.events import GroupType
 from klamm.core.group.member import Member, Protocols
 from klamm.core.group.metadata import GroupMetadata, MemberMetadata
+from klamm.core.group.records import group_tombstone
 from klamm.core.group.states import TRANSITIONS, GroupEvent, GroupState
 from klamm.core.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -30,10 +33,12 @@ class ClassicGroup:
 
     __slots__ = (
         "awaiting_join",
+        "crash_loops",
         "generation",
         "group_id",
         "initial_delay_ms",
         "initial_remaining_ms",
+        "is_batching",
         "leader_id",
         "members",
         "new_member_added",
@@ -75,6 +80,10 @@ class ClassicGroup:
         self.initial_delay_ms = 0
         self.initial_remaining_ms: int | None = None
         """What is left to extend the initial delay by, in an initial rebalance; else None."""
+        self.is_batching = False
+        """Whether a stable group waits for others to come or go before it rebalances; newcomers' joins are parked."""
+        self.crash_loops: CrashLoops | None = None
+        """Who died here; None as long as nobody has."""
 
     @classmethod
     def from_metadata(cls, group_id: str, metadata: GroupMetadata) -> Self:
@@ -108,6 +117,44 @@ class ClassicGroup:
     def uses_consumer_protocol(self) -> bool:
         """Whether the members are consumers, whose metadata can be read."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def group_type(self) -> GroupType:
+        """Classic."""
+        return GroupType.CLASSIC
+
+    @property
+    def epoch(self) -> int:
+        """The generation."""
+        return self.generation
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, and none is about to join."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def allows_offset_delete(self) -> bool:
+        """Whether single offsets may be deleted: nobody reads any, or it is known which topics are read."""
+        return self.state is GroupState.EMPTY or self.uses_consumer_protocol
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether offsets may expire: a group with members keeps them unless it is known which topics it reads."""
+        if self.protocol_type is None or self.state is GroupState.EMPTY:
+            return True
+        return self.uses_consumer_protocol and self.topics is not None and self.state is GroupState.STABLE
+
+    @property
+    def expires_from_ms(self) -> Millis | None:
+        """When the group became empty; None if it has members, or never had any."""
+        if self.protocol_type is not None and self.state is GroupState.EMPTY:
+            return self.state_timestamp_ms
+        return None
+
+    def tombstones(self) -> Iterable[CoordinatorRecord]:
+        """The record that takes the group out of the log."""
+        return (group_tombstone(self.group_id),)
 
     def start_generation(self, now: Millis) -> None:
         """Raise the generation with the members that are here; without any, the group becomes Empty."""
@@ -168,7 +215,7 @@ class ClassicGroup:
         member.join_ticket = ticket
         return before
 
-    def rename_static_member(self, old_member_id: str, new_member_id: str) -> Member:
+    def rename_static_member(self, old_member_id: str, new_member_id: str, joined_at: Millis) -> Member:
         """Give a static member another member id and keep the rest; its parked requests must have been answered."""
         old = self.members.pop(old_member_id)
         assert old.group_instance_id is not None
@@ -184,6 +231,7 @@ class ClassicGroup:
             session_timeout_ms=old.session_timeout_ms,
             protocols=old.protocols,
             assignment=old.assignment,
+            joined_at=joined_at,
         )
         self.members[new_member_id] = renamed
         if self.leader_id == old_member_id:

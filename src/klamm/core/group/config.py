@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+from typing import Final
 
 __all__ = ["GroupConfig"]
+
+_SHORTEST_INTERVAL_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +28,44 @@ class GroupConfig:
     """`group.max.size`"""
     new_member_join_timeout_ms: int = 300_000
     """How long a new member's JoinGroup stays parked; no key (Kafka: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS)."""
+    rebalance_batch_ms: int = 0
+    """`klamm.group.rebalance.batch.ms`: how long a stable classic group waits for others to come or go as well."""
     offset_metadata_max_bytes: int = 4096
     """`offset.metadata.max.bytes`, counted in characters as Kafka counts."""
+    consumer_max_size: int = 2**31 - 1
+    """`group.consumer.max.size`"""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range", "load")
+    """`group.consumer.assignors`: what members may ask for; the first is for groups whose members ask for none."""
+    consumer_migration_policy: str = "bidirectional"
+    """`group.consumer.migration.policy`: bidirectional, upgrade, downgrade or disabled."""
+    consumer_regex_refresh_interval_ms: int = 600_000
+    """`group.consumer.regex.refresh.interval.ms`"""
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     """`offsets.retention.minutes`"""
     offsets_retention_check_interval_ms: int = 600_000
     """`offsets.retention.check.interval.ms`"""
+    ephemeral_patterns: tuple[str, ...] = ()
+    """`klamm.group.ephemeral.patterns`"""
+    ephemeral_retention_ms: int = 3_600_000
+    """`klamm.group.ephemeral.retention.ms`"""
+    offset_commit_linger_ms: int = -1
+    """`klamm.offsets.commit.linger.ms`, or `group.coordinator.append.linger.ms` where that is not set: how long an
+    OffsetCommit waits for others to be written with; -1 is as long as there is something to do anyway."""
+
+    def offsets_retention_of(self, group_id: str) -> int:
+        """How long the offsets of a group are kept, in milliseconds."""
+        if self.ephemeral_patterns and _matches(self.ephemeral_patterns)(group_id):
+            return self.ephemeral_retention_ms
+        return self.offsets_retention_ms
+
+    @property
+    def expiry_interval_ms(self) -> int:
+        """The time between two looks at old offsets: short enough for groups that are soon forgotten."""
+        if not self.ephemeral_patterns:
+            return self.offsets_retention_check_interval_ms
+        return min(self.offsets_retention_check_interval_ms, max(self.ephemeral_retention_ms, _SHORTEST_INTERVAL_MS))
+
+
+@lru_cache(maxsize=8)
+def _matches(patterns: tuple[str, ...]) -> Callable[[str], object]:
+    return re.compile("|".join(map(translate, patterns))).match

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from klamm.core.coordinator.contract import ClientContext, Result, Ticket
 from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.events import GroupType
 from klamm.core.group.member import Member
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.states import GroupState
@@ -22,7 +23,6 @@ from klamm.protocol.schema.list_groups_response import ListedGroup, ListGroupsRe
 
 __all__ = ["describe_groups", "list_groups"]
 
-_CLASSIC = "classic"
 _GROUP_ID_NOT_FOUND_FROM = 6
 
 
@@ -31,7 +31,7 @@ def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticke
     states = {state.lower().strip() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     listed = []
-    if not types or _CLASSIC in types:
+    if not types or GroupType.CLASSIC.value in types:
         for group_id in groups.store.groups:
             state, protocol_type = groups.summary(group_id)
             if not states or state.value.lower() in states:
@@ -40,7 +40,19 @@ def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticke
                         group_id=group_id,
                         protocol_type=protocol_type or "",
                         group_state=state.value,
-                        group_type=_CLASSIC,
+                        group_type=GroupType.CLASSIC.value,
+                    )
+                )
+    if not types or GroupType.CONSUMER.value in types:
+        for group in groups.store.consumer_groups.values():
+            group_state = group.state.value
+            if not states or group_state.lower() in states:
+                listed.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type,
+                        group_state=group_state,
+                        group_type=GroupType.CONSUMER.value,
                     )
                 )
     result = Result()
@@ -53,7 +65,7 @@ def describe_groups(
 ) -> Result:
     """Each group with its members.
 
-    A group that is unknown is Dead, and since version 6 GROUP_ID_NOT_FOUND (KIP-1043).
+    A group that is unknown, or no classic group, is Dead, and since version 6 GROUP_ID_NOT_FOUND (KIP-1043).
     """
     described = []
     for group_id in request.groups:
@@ -61,12 +73,15 @@ def describe_groups(
         if group is not None:
             described.append(_describe(group))
         elif context.api_version >= _GROUP_ID_NOT_FOUND_FROM:
+            is_other = group_id in groups.store.consumer_groups
             described.append(
                 DescribedGroup(
                     group_id=group_id,
                     group_state=GroupState.DEAD.value,
                     error_code=ErrorCode.group_id_not_found,
-                    error_message=f"Group {group_id} not found.",
+                    error_message=f"Group {group_id} is not a classic group."
+                    if is_other
+                    else f"Group {group_id} not found.",
                 )
             )
         else:
@@ -85,7 +100,7 @@ def _describe(group: ClassicGroup) -> DescribedGroup:
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol_name or "") if is_stable else "",
         members=[
-            _describe_member(member, member.metadata(group.protocol_name) if is_stable else b"")
+            _describe_member(member, member.metadata(group.protocol_name) if is_stable and not member.is_new else b"")
             for member in group.members.values()
         ],
     )

@@ -6,9 +6,11 @@ After Apache Kafka's `GroupMetadataManager.classicGroupHeartbeat` and `expireCla
 from __future__ import annotations
 
 from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.group.classic_events import lost, needed, removed
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
-from klamm.core.group.rebalance import answer_parked_requests, complete_join, prepare_rebalance
+from klamm.core.group.events import Cause
+from klamm.core.group.rebalance import answer_parked_requests, complete_join, rebalance_soon
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -51,10 +53,19 @@ def on_session_timer(group: ClassicGroup, member_id: str, config: GroupConfig, r
     # A new member may still be waiting in its JoinGroup: if it is there, it will try again.
     answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
     group.remove(member_id)
-    result.events.append(
-        f"group {group.group_id} lost member {member_id}: no heartbeat for {member.session_timeout_ms} ms"
-    )
+    if member.is_new:
+        # It may be alive: it has only waited for longer than a new member may.
+        detail = f"it waited for {config.new_member_join_timeout_ms} ms to join"
+        result.events.append(removed(group, member_id, Cause.SESSION_TIMED_OUT, detail, now))
+        cause = needed(group, Cause.SESSION_TIMED_OUT, member_id, f"member {member_id}: {detail}", now)
+    else:
+        detail = f"no heartbeat for {member.session_timeout_ms} ms"
+        died_at = Millis(now - member.session_timeout_ms)
+        event, cause = lost(group, member, Cause.SESSION_TIMED_OUT, detail, now, died_at=died_at)
+        result.events.append(event)
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_rebalance(group, f"member {member_id} was not heard of in time", config, result, now)
-    elif group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+        rebalance_soon(group, [cause], config, result, now)
+        return
+    result.events.append(cause)
+    if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
         complete_join(group, result, now)

@@ -7,21 +7,27 @@ members (KIP-345); version 9 lets a static leader that comes back skip the assig
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.contract import ClientContext, Result, Ticket
+from klamm.core.group.classic_events import assigned, is_crash_looping, joined, needed, paused, removed, stable
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.member import Member, Protocols, session_timer
 from klamm.core.group.metadata import NO_METADATA
 from klamm.core.group.rebalance import (
     answer_parked_requests,
     join_response,
-    maybe_complete_join,
     prepare_or_complete,
     prepare_rebalance,
+    rebalance_soon,
 )
 from klamm.core.group.records import group_metadata_record
 from klamm.core.group.registry import GroupRegistry
+from klamm.core.group.rejoins import REJOIN_DETAILS, rejoin_cause, topic_change
 from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
@@ -37,12 +43,24 @@ _SKIP_ASSIGNMENT_FROM = 9
 class Join:
     """The decision on one JoinGroup request; `decide` makes it. `new_member_id` is for a member that has none yet."""
 
-    __slots__ = ("config", "context", "groups", "new_member_id", "now", "protocols", "request", "result", "ticket")
+    __slots__ = (
+        "config",
+        "context",
+        "groups",
+        "new_member_id",
+        "now",
+        "protocols",
+        "request",
+        "result",
+        "ticket",
+        "topics",
+    )
 
     def __init__(
         self,
         *,
         groups: GroupRegistry,
+        topics: ClusterTopics,
         config: GroupConfig,
         request: JoinGroupRequest,
         context: ClientContext,
@@ -51,6 +69,7 @@ class Join:
         new_member_id: str,
     ) -> None:
         self.groups = groups
+        self.topics = topics
         self.config = config
         self.request = request
         self.context = context
@@ -84,9 +103,12 @@ class Join:
     def _join(self, group: ClassicGroup) -> None:
         member_id = self.request.member_id
         if not self._has_room(group):
-            removed = group.remove(member_id)
-            if removed is not None:
-                self.result.cancel(removed.session_timer)
+            surplus = group.remove(member_id)
+            if surplus is not None:
+                self.result.cancel(surplus.session_timer)
+                detail = f"there is no room for more than {self.config.max_size} members"
+                self.result.events.append(removed(group, member_id, Cause.GROUP_TOO_LARGE, detail, self.now))
+                self.result.events.append(self._cause(group, Cause.GROUP_TOO_LARGE, member_id, detail))
             self._refuse(ErrorCode.group_max_size_reached, "")
         elif not group.supports(self.request.protocol_type, [name for name, _ in self.protocols]):
             self._refuse(ErrorCode.inconsistent_group_protocol, member_id)
@@ -141,6 +163,7 @@ class Join:
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
             protocols=self.protocols,
+            joined_at=self.now,
         )
         member.is_new = True
         member.join_ticket = self.ticket
@@ -151,7 +174,15 @@ class Join:
         # gone it would be in the way of the next rebalance, and if it is there it will ask again: so its request has
         # an end.
         self.result.arm(member.session_timer, self.config.new_member_join_timeout_ms)
-        self._rebalance(group, f"new member {member_id} (instance {request.group_instance_id})")
+        self.result.events.append(joined(group, member, self.now))
+        detail = f"member {member_id} joined"
+        if member.is_static:
+            detail = f"{detail} as {member.group_instance_id}"
+        is_looping = is_crash_looping(group, member, self.now)
+        if is_looping:
+            detail = f"{detail}; it is in a crash loop"
+        cause = self._cause(group, Cause.MEMBER_JOINED, member_id, detail, crash_loop=is_looping)
+        rebalance_soon(group, [cause], self.config, self.result, self.now)
 
     # Members with an id
 
@@ -164,26 +195,45 @@ class Join:
         same_metadata = member.protocols == self.protocols
         is_leader = group.leader_id == member.member_id
         if group.state is GroupState.PREPARING_REBALANCE:
-            self._update_member(group, member, f"member {member.member_id} joins again")
+            # It comes because it was told to; only another subscription is news.
+            changed = rejoin_cause(member, self.protocols, is_leader=False)
+            is_news = changed in (Cause.SUBSCRIPTION_CHANGED, Cause.ASSIGNOR_CHANGED)
+            self._update_member(group, member, changed if is_news else None)
+        elif member.is_new:
+            # The rebalance that it waits for has not begun yet.
+            group.update(member, self.protocols, self.request.rebalance_timeout_ms, self.request.session_timeout_ms)
+            self._park(group, member)
         elif same_metadata and (group.state is GroupState.COMPLETING_REBALANCE or not is_leader):
             # It may not have heard of the generation it is in: with that it can go on to SyncGroup.
             self.result.reply(self.ticket, join_response(group, member))
         elif same_metadata:
             # A leader that joins again has seen something the others' metadata does not show, such as a topic that
             # grew.
-            self._update_member(group, member, f"leader {member.member_id} joins again")
+            self._update_member(group, member, Cause.LEADER_REJOINED)
         else:
-            self._update_member(group, member, f"member {member.member_id} changed its metadata")
+            self._update_member(group, member, rejoin_cause(member, self.protocols, is_leader=is_leader))
 
-    def _update_member(self, group: ClassicGroup, member: Member, reason: str) -> None:
+    def _update_member(self, group: ClassicGroup, member: Member, cause: Cause | None) -> None:
         request = self.request
+        detail = "" if cause is None else f"member {member.member_id} {REJOIN_DETAILS[cause]}"
+        if cause in (Cause.LEADER_REJOINED, Cause.MEMBER_REJOINED):
+            # It has a reason, which it need not tell: newer clients do, others may just have looked at their topics.
+            change = topic_change(group, self.topics)
+            if change is not None:
+                cause, seen = change
+                detail = f"{detail}: {seen}"
         group.update(member, self.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
         self._park(group, member)
-        self._rebalance(group, reason)
+        causes = []
+        if cause is not None:
+            causes.append(self._cause(group, cause, member.member_id, detail))
+        self._rebalance(group, causes)
 
     def _park(self, group: ClassicGroup, member: Member) -> None:
         earlier = group.park_join(member, self.ticket)
-        if earlier is not None:
+        if earlier is None:
+            self.result.events.append(paused(group, member, self.now))
+        else:
             # The client gave up on an earlier request; should somebody still listen there, joining again is right.
             response = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
             self.result.reply(earlier, response)
@@ -197,18 +247,26 @@ class Join:
         old = (old_member.protocols, old_member.rebalance_timeout_ms, old_member.session_timeout_ms)
         answer_parked_requests(group, old_member, ErrorCode.fenced_instance_id, self.result)
         self.result.cancel(old_member.session_timer)
-        member = group.rename_static_member(old_member_id, self.new_member_id)
+        member = group.rename_static_member(old_member_id, self.new_member_id, self.now)
+        detail = f"{request.group_instance_id} came back as {member.member_id}"
+        self.result.events.append(removed(group, old_member_id, Cause.STATIC_MEMBER_RETURNED, detail, self.now))
+        self.result.events.append(joined(group, member, self.now))
+        cause = self._cause(group, Cause.STATIC_MEMBER_RETURNED, member.member_id, f"static member {detail}")
         group.pending_sync.discard(old_member_id)
         self.result.arm(member.session_timer, member.session_timeout_ms)
         group.update(member, self.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+        self.result.events.append(paused(group, member, self.now))
         group.park_join(member, self.ticket)
         if group.state is GroupState.PREPARING_REBALANCE:
-            maybe_complete_join(group, self.result, self.now)
-        elif group.state is GroupState.COMPLETING_REBALANCE:
-            # The leader may assign to the old id already; the new one would get nothing.
-            self._prepare_rebalance(group, f"static member {request.group_instance_id} came back")
-        elif group.select_protocol() != group.protocol_name:
-            self._prepare_rebalance(group, f"static member {request.group_instance_id} came back with other protocols")
+            self._rebalance(group, [cause])
+        elif (
+            group.state is GroupState.COMPLETING_REBALANCE
+            or group.is_batching
+            or group.select_protocol() != group.protocol_name
+        ):
+            # In CompletingRebalance the leader may assign to the old id already; the new one would get nothing. And
+            # where a rebalance is to come anyway, the member need not wait for it.
+            prepare_rebalance(group, [cause], self.config, self.result, self.now)
         else:
             self._persist_static_member(group, member, old_member_id, old_leader_id, old)
 
@@ -222,6 +280,7 @@ class Join:
     ) -> None:
         """Nothing changes but the member's id: write that down, and let it go on without a rebalance."""
         ticket = self.ticket
+        changed_hands = list(self.result.events)
         knows_skip_assignment = self.context.api_version >= _SKIP_ASSIGNMENT_FROM
 
         def on_commit(now: Millis) -> Result:
@@ -236,6 +295,7 @@ class Join:
                 response.leader = old_leader_id or ""
                 response.members = []
             result.reply(ticket, response)
+            result.events += [assigned(group, member, now), stable(group, now)]
             return result
 
         def on_failure(code: ErrorCode, now: Millis) -> Result:
@@ -250,8 +310,11 @@ class Join:
                 group.park_join(member, None)
                 group.update(member, *old)
                 result.cancel(member.session_timer)
-                restored = group.rename_static_member(member.member_id, old_member_id)
+                restored = group.rename_static_member(member.member_id, old_member_id, member.joined_at)
                 result.arm(restored.session_timer, restored.session_timeout_ms)
+            else:
+                # A rebalance has begun meanwhile: the member stays what it became.
+                result.events.extend(changed_hands)
             return result
 
         assignments = {each.member_id: each.assignment for each in group.members.values()}
@@ -261,14 +324,15 @@ class Join:
 
     # Ends
 
-    def _rebalance(self, group: ClassicGroup, reason: str) -> None:
-        prepare_or_complete(group, self._with_client_reason(reason), self.config, self.result, self.now)
+    def _rebalance(self, group: ClassicGroup, causes: Sequence[RebalanceNeeded]) -> None:
+        prepare_or_complete(group, causes, self.config, self.result, self.now)
 
-    def _prepare_rebalance(self, group: ClassicGroup, reason: str) -> None:
-        prepare_rebalance(group, self._with_client_reason(reason), self.config, self.result, self.now)
-
-    def _with_client_reason(self, reason: str) -> str:
-        return f"{reason}; the client says: {self.request.reason}" if self.request.reason else reason
+    def _cause(
+        self, group: ClassicGroup, cause: Cause, member_id: str, detail: str, *, crash_loop: bool = False
+    ) -> RebalanceNeeded:
+        if self.request.reason:
+            detail = f"{detail}; the client says: {self.request.reason}"
+        return needed(group, cause, member_id, detail, self.now, crash_loop=crash_loop)
 
     def _refuse(self, code: ErrorCode, member_id: str) -> None:
         self.result.reply(self.ticket, JoinGroupResponse(member_id=member_id, error_code=code))

@@ -6,11 +6,15 @@ alone (KIP-345). After Apache Kafka's `GroupMetadataManager.classicGroupLeave`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.group.classic_events import needed, removed
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.member import session_timer
-from klamm.core.group.rebalance import answer_parked_requests, maybe_complete_join, prepare_rebalance
+from klamm.core.group.rebalance import answer_parked_requests, rebalance_soon
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -19,6 +23,9 @@ from klamm.protocol.schema.leave_group_response import LeaveGroupResponse, Membe
 from klamm.protocol.types import Millis
 
 __all__ = ["leave_group"]
+
+_ADMIN_REASON: Final = "member was removed by an admin"
+"""How Kafka's admin client begins to say why; before version 5 of the API nobody says."""
 
 
 def leave_group(
@@ -33,24 +40,23 @@ def leave_group(
         raise KafkaError(ErrorCode.unknown_member_id)
     result = Result()
     responses = []
-    left = []
+    causes: list[RebalanceNeeded] = []
+    has_anybody_left = False
     for identity in request.members:
-        code = _leave(group, identity, result)
-        if code is ErrorCode.none:
-            left.append(identity.member_id or str(identity.group_instance_id))
+        code = _leave(group, identity, result, causes, now)
+        has_anybody_left |= code is ErrorCode.none
         responses.append(
             MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
         )
-    if left:
-        if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            prepare_rebalance(group, f"members {', '.join(left)} left", config, result, now)
-        else:
-            maybe_complete_join(group, result, now)
+    if has_anybody_left and group.state is not GroupState.EMPTY:
+        rebalance_soon(group, causes, config, result, now)
     result.reply(ticket, LeaveGroupResponse(members=responses))
     return result
 
 
-def _leave(group: ClassicGroup, identity: MemberIdentity, result: Result) -> ErrorCode:
+def _leave(
+    group: ClassicGroup, identity: MemberIdentity, result: Result, causes: list[RebalanceNeeded], now: Millis
+) -> ErrorCode:
     member_id = identity.member_id
     if not member_id:
         if identity.group_instance_id not in group.static_members:
@@ -60,6 +66,8 @@ def _leave(group: ClassicGroup, identity: MemberIdentity, result: Result) -> Err
     elif member_id in group.pending_join:
         group.remove(member_id)
         result.cancel(session_timer(group.group_id, member_id))
+        detail = f"{member_id}, which had not joined yet, left"
+        causes.append(needed(group, Cause.MEMBER_LEFT, member_id, detail, now))
         return ErrorCode.none
     else:
         try:
@@ -70,8 +78,11 @@ def _leave(group: ClassicGroup, identity: MemberIdentity, result: Result) -> Err
     answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
     group.remove(member_id)
     result.cancel(member.session_timer)
-    result.events.append(
-        f"group {group.group_id} was left by member {member_id}"
-        + (f"; the client says: {identity.reason}" if identity.reason else "")
-    )
+    is_admin = not identity.member_id or _ADMIN_REASON in (identity.reason or "")
+    cause = Cause.ADMIN if is_admin else Cause.MEMBER_LEFT
+    detail = "was removed by an administrator" if is_admin else "left"
+    if identity.reason:
+        detail = f"{detail}; the client says: {identity.reason}"
+    result.events.append(removed(group, member_id, cause, detail, now))
+    causes.append(needed(group, cause, member_id, f"member {member_id} {detail}", now))
     return ErrorCode.none

@@ -6,14 +6,17 @@ Volatile: the log has its own picture of members.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from klamm.core.coordinator.contract import Ticket, TimerKey
+from klamm.protocol.types import Millis
 
 __all__ = ["Member", "Protocols", "session_timer"]
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """The protocols that a member supports, most wanted first, each with the member's metadata for it."""
+
+_LONG_AGO: Final = Millis(0)
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
@@ -29,8 +32,10 @@ class Member:
         "client_host",
         "client_id",
         "group_instance_id",
+        "has_committed",
         "is_new",
         "join_ticket",
+        "joined_at",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
@@ -51,6 +56,7 @@ class Member:
         session_timeout_ms: int,
         protocols: Protocols,
         assignment: bytes = b"",
+        joined_at: Millis = _LONG_AGO,
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
@@ -60,6 +66,10 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
+        self.joined_at = joined_at
+        """When it came under this member id; long ago if another coordinator let it in."""
+        self.has_committed = False
+        """Whether it has committed an offset since."""
         self.is_new = False
         """Whether it is in its first join, unable to send heartbeats since it doesn't know its generation yet."""
         self.join_ticket: Ticket | None = None

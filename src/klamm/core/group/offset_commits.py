@@ -2,35 +2,48 @@
 
 Versions 2 to 4 may name a retention time, version 6 brought leader epochs, 7 static members, 9 consumer groups
 (KIP-848), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.commitOffset` and
-`ClassicGroup.validateOffsetCommit`.
+`ClassicGroup.validateOffsetCommit`; that a commit which says nothing new is not written is klamm's own.
 """
 
 from __future__ import annotations
 
-from klamm.core.coordinator.contract import ClientContext, Result, Ticket
+from collections.abc import Iterator
+
+from klamm.core.coordinator.contract import ClientContext, CoordinatorRecord, Result, Ticket
 from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.committed_offset import NO_EXPIRY, NO_OFFSETS
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.consumer.offset_checks import check_commit
+from klamm.core.group.lingering_commits import LingeringCommits
 from klamm.core.group.member import Member
 from klamm.core.group.records import offset_commit_record
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.states import GroupState
+from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from klamm.protocol.schema.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
 
 __all__ = ["commit_offsets"]
 
 _GROUP_ID_NOT_FOUND_FROM = 9
 _BROKER_RETENTION = -1
+_REFRESHES_PER_RETENTION = 10
 
 
 def commit_offsets(
     groups: GroupRegistry,
+    lingering: LingeringCommits,
     config: GroupConfig,
     request: OffsetCommitRequest,
     context: ClientContext,
@@ -40,12 +53,20 @@ def commit_offsets(
 ) -> Result:
     """Write the offsets down, if the one who commits may. Each topic has its name, and its id where that is known.
 
-    Raises GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or REBALANCE_IN_PROGRESS.
+    What says nothing new is not written. The rest may linger, unless the group only begins with it: others have to
+    know that it exists.
+
+    Raises GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or REBALANCE_IN_PROGRESS, and
+    in consumer groups STALE_MEMBER_EPOCH or UNSUPPORTED_VERSION.
     """
     result = Result()
     group_id = request.group_id
-    group = groups.find(group_id)
-    if group is None:
+    member: Member | None = None
+    consumer_group = groups.store.consumer_groups.get(group_id)
+    group = None if consumer_group is not None else groups.find(group_id)
+    if consumer_group is not None:
+        check_commit(consumer_group, request, context.api_version)
+    elif group is None:
         # Whoever commits without being a member makes a simple group, which begins with its first offset.
         if request.generation_id_or_member_epoch >= 0:
             is_recent = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
@@ -55,35 +76,103 @@ def commit_offsets(
         if member is not None:
             # A member that commits is alive.
             result.timers.append((member.session_timer, member.session_timeout_ms))
-    retention_ms = request.retention_time_ms
-    expire_timestamp_ms = None if retention_ms == _BROKER_RETENTION else Millis(now + retention_ms)
-    max_length = config.offset_metadata_max_bytes
+    commit = _Commit(groups.store, lingering, config, request, now)
     topics = []
     for topic in request.topics:
-        partitions = []
+        partitions = [
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition, code in commit.topic(topic)
+        ]
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    result.records = commit.records
+    if member is not None and not member.has_committed:
+        # A commit that says nothing new is one: whoever makes it has nothing to read, and is in no crash loop.
+        member.has_committed = any(not each.error_code for topic in topics for each in topic.partitions)
+    is_known = group is not None or consumer_group is not None
+    if is_known and (commit.records or commit.is_lingering_already):
+        result.linger_epoch = request.generation_id_or_member_epoch
+    result.replies.append((ticket, OffsetCommitResponse(topics=topics)))
+    return result
+
+
+class _Commit:
+    """What is new in one request.
+
+    `records` are those to write; `is_lingering_already` says that something in it was found among the commits that
+    linger, so that the answer has to wait with them.
+    """
+
+    def __init__(
+        self,
+        store: GroupStore,
+        lingering: LingeringCommits,
+        config: GroupConfig,
+        request: OffsetCommitRequest,
+        now: Millis,
+    ) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.is_lingering_already = False
+        self._group_id = group_id = request.group_id
+        self._lingering = lingering
+        self._now = now
+        self._max_metadata_length = config.offset_metadata_max_bytes
+        self._committed = store.offsets_of(group_id)
+        self._open_transactions = store.open_transactions.get(group_id, {})
+        retention_ms = request.retention_time_ms
+        self._expire_timestamp_ms = None if retention_ms == _BROKER_RETENTION else Millis(now + retention_ms)
+        # An offset expires from its commit on, so one that is committed again and again must not look old.
+        self._since_ms = now - config.offsets_retention_of(group_id) // _REFRESHES_PER_RETENTION
+
+    def topic(self, topic: OffsetCommitRequestTopic) -> Iterator[tuple[OffsetCommitRequestPartition, ErrorCode]]:
+        """The answer for each partition of a topic; what is to be written is added to `records`."""
+        committed = self._committed.get(topic.name, NO_OFFSETS)
+        lingering = self._lingering.of_topic(self._group_id, topic.name)
+        in_transactions = self._open_transactions.get(topic.name, ())
+        may_be_old_news = self._expire_timestamp_ms is None
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
-            code = ErrorCode.none
-            if _is_longer(metadata, max_length):
-                code = ErrorCode.offset_metadata_too_large
+            if metadata and _is_longer(metadata, self._max_metadata_length):
+                yield partition, ErrorCode.offset_metadata_too_large
+                continue
+            index = PartitionIndex(partition.partition_index)
+            offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+            if may_be_old_news and lingering and index in lingering:
+                is_old_news = _says(lingering[index][1], offset, leader_epoch, topic.topic_id, metadata)
+                self.is_lingering_already |= is_old_news
             else:
-                result.records.append(
+                # What a transaction holds for the partition will count as newer than what there is now.
+                is_old_news = (
+                    may_be_old_news
+                    and index not in in_transactions
+                    and committed.says(index, offset, leader_epoch, topic.topic_id, metadata, self._since_ms)
+                )
+            if not is_old_news:
+                self.records.append(
                     offset_commit_record(
-                        group_id,
+                        self._group_id,
                         topic.name,
-                        PartitionIndex(partition.partition_index),
-                        offset=Offset(partition.committed_offset),
-                        leader_epoch=LeaderEpoch(partition.committed_leader_epoch),
+                        index,
+                        offset=Offset(offset),
+                        leader_epoch=LeaderEpoch(leader_epoch),
                         metadata=metadata,
-                        commit_timestamp_ms=now,
-                        expire_timestamp_ms=expire_timestamp_ms,
+                        commit_timestamp_ms=self._now,
+                        expire_timestamp_ms=self._expire_timestamp_ms,
                         topic_id=TopicId(topic.topic_id),
                     )
                 )
-            partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
-        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-    result.replies.append((ticket, OffsetCommitResponse(topics=topics)))
-    return result
+            yield partition, ErrorCode.none
+
+
+def _says(record: CoordinatorRecord, offset: int, leader_epoch: int, topic_id: bytes, metadata: str) -> bool:
+    value = record.value
+    assert isinstance(value, OffsetCommitValue)
+    return (
+        value.offset == offset
+        and value.leader_epoch == leader_epoch
+        and value.metadata == metadata
+        and value.topic_id == topic_id
+        and value.expire_timestamp == NO_EXPIRY
+    )
 
 
 def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from klamm.core.coordinator.contract import Result, Ticket
-from klamm.core.group.records import CommittedOffset
+from klamm.core.group.committed_offset import NO_OFFSETS, CommittedOffset
+from klamm.core.group.consumer.offset_checks import check_fetch
 from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import ZERO_UUID
@@ -30,8 +31,12 @@ def fetch_offsets(store: GroupStore, request: OffsetFetchRequest, ticket: Ticket
     """The offsets of the request's one group. Partitions without an offset get -1, and so does a group that is unknown.
 
     With `require_stable` a partition that an unfinished transaction has an offset for gets UNSTABLE_OFFSET_COMMIT.
+    Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a member of a consumer group that is none.
     """
     (group,) = request.groups
+    consumer_group = store.consumer_groups.get(group.group_id)
+    if consumer_group is not None:
+        check_fetch(consumer_group, group.member_id, group.member_epoch)
     topics = (
         _all_topics(store, group.group_id, request.require_stable)
         if group.topics is None
@@ -48,7 +53,7 @@ def _named_topics(
     topics = []
     committed = store.offsets_of(group.group_id)
     for topic in group.topics or ():
-        offsets = committed.get(topic.name, {})
+        offsets = committed.get(topic.name, NO_OFFSETS)
         partitions = []
         for index in topic.partition_indexes:
             partition = PartitionIndex(index)

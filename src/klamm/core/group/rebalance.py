@@ -3,7 +3,8 @@
 A rebalance has two halves. In PreparingRebalance every member's JoinGroup is parked until all have joined or the time
 is up; then the generation rises, everybody learns of it, and the group is CompletingRebalance until the leader's
 SyncGroup brings the assignments (`syncs.py`). The first rebalance of an empty group waits a little for more members,
-since each newcomer would cost another one.
+since each newcomer would cost another one. A stable group may be set to wait before it begins, for the same reason;
+Kafka has no such setting.
 
 The functions write what follows into the result they are given. After Apache Kafka's `GroupMetadataManager`:
 `prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`, `tryCompleteInitialRebalanceElseSchedule`.
@@ -11,9 +12,13 @@ The functions write what follows into the result they are given. After Apache Ka
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from klamm.core.coordinator.contract import Result, TimerKey
+from klamm.core.group.classic_events import lost, new_generation, stable
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.events import Cause, RebalanceNeeded, Remark
 from klamm.core.group.member import Member
 from klamm.core.group.records import group_metadata_record
 from klamm.core.group.states import GroupEvent, GroupState
@@ -25,13 +30,16 @@ from klamm.protocol.types import Millis
 __all__ = [
     "answer_parked_requests",
     "answer_syncs",
+    "batch_timer",
     "complete_join",
     "join_response",
     "join_timer",
     "maybe_complete_join",
+    "on_batch_timer",
     "on_join_timer",
     "prepare_or_complete",
     "prepare_rebalance",
+    "rebalance_soon",
     "sync_timer",
 ]
 
@@ -46,23 +54,59 @@ def sync_timer(group_id: str) -> TimerKey:
     return ("sync", group_id)
 
 
-def prepare_or_complete(group: ClassicGroup, reason: str, config: GroupConfig, result: Result, now: Millis) -> None:
+def batch_timer(group_id: str) -> TimerKey:
+    """Names the timer that ends the wait of a stable group for others to come or go."""
+    return ("batch", group_id)
+
+
+def rebalance_soon(
+    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+) -> None:
+    """Members have come or gone: have a rebalance answer it, and with it who comes or goes within the batch time.
+
+    In that time the group is stable: the other members are told nothing and go on reading, the join of a newcomer is
+    parked, and who has gone is gone. A member that joins again begins the rebalance at once, since it has stopped.
+    """
+    if group.state is GroupState.STABLE and config.rebalance_batch_ms and group.members:
+        result.events.extend(causes)
+        if not group.is_batching:
+            group.is_batching = True
+            result.arm(batch_timer(group.group_id), config.rebalance_batch_ms)
+        return
+    prepare_or_complete(group, causes, config, result, now)
+
+
+def on_batch_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
+    """Everybody who came or went in time is part of the rebalance that begins now."""
+    if group.is_batching:
+        prepare_rebalance(group, [], config, result, now)
+
+
+def prepare_or_complete(
+    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+) -> None:
     """Begin a rebalance; if one is gathering members already, see whether it has them all."""
     if group.state is GroupState.PREPARING_REBALANCE:
+        result.events.extend(causes)
         maybe_complete_join(group, result, now)
     else:
-        prepare_rebalance(group, reason, config, result, now)
+        prepare_rebalance(group, causes, config, result, now)
 
 
-def prepare_rebalance(group: ClassicGroup, reason: str, config: GroupConfig, result: Result, now: Millis) -> None:
+def prepare_rebalance(
+    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+) -> None:
     """Begin a rebalance: everybody has to join again. The group is Empty, CompletingRebalance or Stable."""
+    result.events.extend(causes)
+    if group.is_batching:
+        group.is_batching = False
+        result.cancel(batch_timer(group.group_id))
     if group.state is GroupState.COMPLETING_REBALANCE:
         drop_assignments(group, ErrorCode.rebalance_in_progress, result)
     group.pending_sync.clear()
     result.cancel(sync_timer(group.group_id))
     is_initial = group.state is GroupState.EMPTY
     group.move(GroupEvent.REBALANCE_STARTED, now)
-    result.events.append(f"group {group.group_id} rebalances from generation {group.generation}: {reason}")
     if is_initial:
         group.initial_delay_ms = config.initial_rebalance_delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - group.initial_delay_ms, 0)
@@ -110,27 +154,36 @@ def complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
     for member in missing:
         group.remove(member.member_id)
         result.cancel(member.session_timer)
-        result.events.append(f"group {group.group_id} lost member {member.member_id}: it did not join again in time")
+        died_at = Millis(now - group.rebalance_timeout_ms)
+        detail = "it did not join again in time"
+        result.events.extend(lost(group, member, Cause.REBALANCE_TIMED_OUT, detail, now, died_at=died_at))
     if group.members and not group.elect_joined_leader():
         result.arm(join_timer(group.group_id), group.rebalance_timeout_ms)
         return
     group.start_generation(now)
     if not group.members:
         result.records.append(group_metadata_record(group.group_id, group.metadata_with({})))
-        result.events.append(f"group {group.group_id} is empty at generation {group.generation}")
+        result.events += [new_generation(group, now), stable(group, now)]
+        result.on_failure = lambda code, now: _only_events(result)
         return
-    result.events.append(
-        f"group {group.group_id} has generation {group.generation} with {len(group.members)} members,"
-        f" protocol {group.protocol_name}, leader {group.leader_id}"
-    )
+    result.events.append(new_generation(group, now))
+    result.events.append(Remark(group.group_id, f"its protocol is {group.protocol_name}, its leader {group.leader_id}"))
+    for member in group.members.values():
+        member.is_new = False
     for member in group.members.values():
         ticket = group.park_join(member, None)
         if ticket is not None:
             result.reply(ticket, join_response(group, member))
         result.arm(member.session_timer, member.session_timeout_ms)
-        member.is_new = False
         group.pending_sync.add(member.member_id)
     result.arm(sync_timer(group.group_id), group.rebalance_timeout_ms)
+
+
+def _only_events(result: Result) -> Result:
+    """What happened has happened, though the log did not hear of it: the next coordinator will find out by itself."""
+    told = Result()
+    told.events.extend(result.events)
+    return told
 
 
 def join_response(group: ClassicGroup, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
@@ -150,6 +203,7 @@ def join_response(group: ClassicGroup, member: Member, *, skip_assignment: bool 
                 metadata=each.metadata(group.protocol_name),
             )
             for each in group.members.values()
+            if not each.is_new
         ]
         if is_leader
         else [],

@@ -6,9 +6,10 @@ GroupMetadataValue 3. After Apache Kafka's `GroupCoordinatorRecordHelpers`.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.group.committed_offset import CommittedOffset
 from klamm.core.group.metadata import GroupMetadata, MemberMetadata
 from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
@@ -20,7 +21,6 @@ from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import Generation, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
 
 __all__ = [
-    "CommittedOffset",
     "committed_offset",
     "group_metadata",
     "group_metadata_record",
@@ -32,21 +32,6 @@ __all__ = [
 _GROUP_METADATA_VERSION: Final = 3
 _OFFSET_COMMIT_VERSION: Final = 4
 _OFFSET_COMMIT_VERSION_WITH_EXPIRY: Final = 1
-
-
-class CommittedOffset(NamedTuple):
-    """What a group committed for one partition."""
-
-    offset: Offset
-    leader_epoch: LeaderEpoch
-    """-1 if the client did not say."""
-    metadata: str
-    commit_timestamp_ms: Millis
-    expire_timestamp_ms: Millis | None
-    topic_id: TopicId
-    """Zero if the record did not say."""
-    record_offset: Offset
-    """Where the record lies in the log."""
 
 
 def group_metadata_record(group_id: str, metadata: GroupMetadata) -> CoordinatorRecord:

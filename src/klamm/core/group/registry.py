@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.group import Group
 from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
 
@@ -25,15 +26,19 @@ class GroupRegistry:
         self._rounds: dict[str, ClassicGroup] = {}
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """The group, or None if there is none of that id."""
+        """The classic group, or None if there is none of that id."""
         group = self._rounds.get(group_id)
         if group is None and group_id in self.store.groups:
             group = self._rounds[group_id] = self._from_store(group_id)
         return group
 
-    def peek(self, group_id: str) -> ClassicGroup:
+    def find_any(self, group_id: str) -> Group | None:
+        """The group, whichever protocol its members speak, or None if there is none of that id."""
+        return self.store.consumer_groups.get(group_id) or self.find(group_id)
+
+    def peek(self, group_id: str) -> Group:
         """The group, which exists, for a look only: nothing is kept of a round that nobody has asked for before."""
-        return self._rounds.get(group_id) or self._from_store(group_id)
+        return self.store.consumer_groups.get(group_id) or self._rounds.get(group_id) or self._from_store(group_id)
 
     def summary(self, group_id: str) -> tuple[GroupState, str | None]:
         """State and protocol type of a group, which exists. Cheap, for lists of very many groups."""
@@ -42,6 +47,18 @@ class GroupRegistry:
             return group.state, group.protocol_type
         metadata = self.store.groups[group_id]
         return GroupState.STABLE if metadata.members else GroupState.EMPTY, metadata.protocol_type
+
+    def is_known(self, group_id: str) -> bool:
+        """Whether there is such a group, of either protocol."""
+        return group_id in self.store.groups or group_id in self.store.consumer_groups
+
+    def member_count(self, group_id: str) -> int:
+        """How many members a group has that exists. Cheap, for looks at very many groups."""
+        consumer_group = self.store.consumer_groups.get(group_id)
+        if consumer_group is not None:
+            return len(consumer_group.members)
+        group = self._rounds.get(group_id)
+        return len(self.store.groups[group_id].members if group is None else group.members)
 
     def install(self, group: ClassicGroup) -> None:
         """Keep the round of a group that has just come into being."""

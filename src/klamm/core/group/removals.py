@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from klamm.core.coordinator.contract import CoordinatorRecord, DeletedTopic, Result, Ticket
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.records import CommittedOffset, group_tombstone, offset_tombstone
+from klamm.core.group.committed_offset import CommittedOffset
+from klamm.core.group.events import Cause, GroupDeleted
+from klamm.core.group.group import Group
+from klamm.core.group.records import offset_tombstone
 from klamm.core.group.registry import GroupRegistry
-from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import ZERO_UUID
@@ -35,10 +36,10 @@ def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: 
 
     Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP for a group with members whose subscriptions are not known.
     """
-    group = groups.find(request.group_id)
+    group = groups.find_any(request.group_id)
     if group is None:
         raise KafkaError(ErrorCode.group_id_not_found)
-    if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+    if not group.allows_offset_delete:
         raise KafkaError(ErrorCode.non_empty_group)
     result = Result()
     topics = [_delete_topic_offsets(groups.store, group, topic, result) for topic in request.topics]
@@ -47,7 +48,7 @@ def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: 
 
 
 def _delete_topic_offsets(
-    store: GroupStore, group: ClassicGroup, topic: OffsetDeleteRequestTopic, result: Result
+    store: GroupStore, group: Group, topic: OffsetDeleteRequestTopic, result: Result
 ) -> OffsetDeleteResponseTopic:
     is_read = group.is_subscribed_to(topic.name)
     partitions = []
@@ -64,35 +65,36 @@ def _delete_topic_offsets(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
 
-def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: Ticket) -> Result:
+def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
     """Forget groups with all they committed; a group with members gets NON_EMPTY_GROUP, one that is unknown
     GROUP_ID_NOT_FOUND.
     """
     result = Result()
     results = []
     for group_id in request.groups_names:
-        group = groups.find(group_id)
+        group = groups.find_any(group_id)
         code = ErrorCode.none
         if group is None:
             code = ErrorCode.group_id_not_found
-        elif group.state is not GroupState.EMPTY:
+        elif not group.is_empty:
             code = ErrorCode.non_empty_group
         else:
-            result.records.extend(_tombstones(groups.store, group_id))
-            result.events.append(f"group {group_id} was deleted")
+            result.records.extend(_tombstones(groups.store, group))
+            result.events.append(GroupDeleted(group_id, now, Cause.ADMIN, group.group_type, group.epoch))
         results.append(DeletableGroupResult(group_id=group_id, error_code=code))
     result.reply(ticket, DeleteGroupsResponse(results=results))
     return result
 
 
-def _tombstones(store: GroupStore, group_id: str) -> Iterable[CoordinatorRecord]:
+def _tombstones(store: GroupStore, group: Group) -> Iterable[CoordinatorRecord]:
+    group_id = group.group_id
     for topic, offsets in store.offsets_of(group_id).items():
         for partition in offsets:
             yield offset_tombstone(group_id, topic, partition)
     for topic, partition in store.partitions_in_transactions(group_id):
         if store.offset(group_id, topic, partition) is None:
             yield offset_tombstone(group_id, topic, partition)
-    yield group_tombstone(group_id)
+    yield from group.tombstones()
 
 
 def delete_topics(store: GroupStore, deleted_topics: Sequence[DeletedTopic]) -> Result:
@@ -101,15 +103,22 @@ def delete_topics(store: GroupStore, deleted_topics: Sequence[DeletedTopic]) -> 
     An offset that names another topic id belongs to another topic.
     """
     result = Result(atomic=False)
+    if not deleted_topics:
+        return result
+    ids_by_name: dict[str, set[bytes]] = {}
+    for topic in deleted_topics:
+        ids_by_name.setdefault(topic.name, {ZERO_UUID}).add(topic.topic_id)
+    # There may be very many groups, and very many topics that go at once.
     for group_id, topics in store.offsets.items():
-        for topic in deleted_topics:
-            for partition, offset in topics.get(topic.name, {}).items():
-                if offset.topic_id in (ZERO_UUID, topic.topic_id):
-                    result.records.append(offset_tombstone(group_id, topic.name, partition))
-    ids_by_name = {topic.name: topic.topic_id for topic in deleted_topics}
+        for name, offsets in topics.items():
+            if name in ids_by_name:
+                ids = ids_by_name[name]
+                for partition, offset in offsets.items():
+                    if offset.topic_id in ids:
+                        result.records.append(offset_tombstone(group_id, name, partition))
     for pending in store.pending_offsets.values():
         for (group_id, name, partition), offset in pending.items():
-            if name in ids_by_name and offset.topic_id in (ZERO_UUID, ids_by_name[name]):
+            if name in ids_by_name and offset.topic_id in ids_by_name[name]:
                 result.records.append(offset_tombstone(group_id, name, partition))
     return result
 
@@ -125,7 +134,7 @@ def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result
     group = groups.peek(group_id)
     is_anything_left = group_id in store.open_transactions
     offsets_by_topic = store.offsets_of(group_id)
-    if offsets_by_topic and not _may_expire(group):
+    if offsets_by_topic and not group.may_expire:
         return
     for topic, offsets in offsets_by_topic.items():
         if group.is_subscribed_to(topic):
@@ -138,21 +147,15 @@ def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result
                 result.records.append(offset_tombstone(group_id, topic, partition))
             else:
                 is_anything_left = True
-    if not is_anything_left and group.state is GroupState.EMPTY:
-        result.records.append(group_tombstone(group_id))
+    if not is_anything_left and group.is_empty:
+        result.records.extend(group.tombstones())
+        result.events.append(GroupDeleted(group_id, now, Cause.OFFSETS_EXPIRED, group.group_type, group.epoch))
 
 
-def _may_expire(group: ClassicGroup) -> bool:
-    if group.protocol_type is None or group.state is GroupState.EMPTY:
-        return True
-    # A group with members keeps its offsets unless it is known which topics it reads.
-    return group.uses_consumer_protocol and group.topics is not None and group.state is GroupState.STABLE
-
-
-def _is_expired(group: ClassicGroup, offset: CommittedOffset, retention_ms: int, now: Millis) -> bool:
+def _is_expired(group: Group, offset: CommittedOffset, retention_ms: int, now: Millis) -> bool:
     if offset.expire_timestamp_ms is not None:
         return now >= offset.expire_timestamp_ms
-    since = offset.commit_timestamp_ms
-    if group.protocol_type is not None and group.state is GroupState.EMPTY and group.state_timestamp_ms is not None:
-        since = group.state_timestamp_ms
+    since = group.expires_from_ms
+    if since is None:
+        since = offset.commit_timestamp_ms
     return now - since >= retention_ms

@@ -5,9 +5,10 @@ After Apache Kafka's `GroupCoordinatorShard`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.contract import (
     ClientContext,
     CoordinatorRecord,
@@ -16,20 +17,47 @@ from klamm.core.coordinator.contract import (
     Ticket,
     TimerKey,
 )
+from klamm.core.group.assignors.contract import Assignor
+from klamm.core.group.classic_events import loaded, needed
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.consumer.descriptions import describe_consumer_groups
+from klamm.core.group.consumer.groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
+from klamm.core.group.consumer.life import (
+    GROUPS_PER_LOAD_STEP,
+    is_consumer_timer,
+    on_consumer_groups_loaded,
+    on_consumer_task,
+    on_consumer_timer,
+)
+from klamm.core.group.consumer.loads import on_traffic
+from klamm.core.group.consumer.migration.classic_joins import ClassicJoin
+from klamm.core.group.consumer.migration.classic_members import (
+    heartbeat_in_consumer_group,
+    leave_consumer_group,
+    sync_in_consumer_group,
+)
 from klamm.core.group.descriptions import describe_groups, list_groups
+from klamm.core.group.events import Cause
 from klamm.core.group.heartbeats import heartbeat, on_session_timer
 from klamm.core.group.joins import Join
 from klamm.core.group.leaves import leave_group
+from klamm.core.group.lingering_commits import LingeringCommits
 from klamm.core.group.offset_commits import commit_offsets
 from klamm.core.group.offset_fetches import fetch_offsets
-from klamm.core.group.rebalance import answer_parked_requests, on_join_timer, prepare_rebalance
+from klamm.core.group.offset_loading import OffsetLoader
+from klamm.core.group.rebalance import answer_parked_requests, on_batch_timer, on_join_timer, prepare_rebalance
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.removals import delete_groups, delete_offsets, delete_topics, expire_group
+from klamm.core.group.settings import SettingsOf
 from klamm.core.group.states import GroupEvent
 from klamm.core.group.store import GroupStore
 from klamm.core.group.syncs import on_sync_timer, sync_group
+from klamm.core.group.traffic import Traffic
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
@@ -46,17 +74,34 @@ from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 __all__ = ["GroupShard"]
 
 _EXPIRY: Final[TimerKey] = ("expiry",)
-_GROUPS_PER_EXPIRY_STEP: Final = 500
-"""So many groups are looked at in one go: a millisecond or two, with the event loop free in between."""
+_OFFSETS_PER_EXPIRY_STEP: Final = 1000
+"""So many offsets, or groups without any, are looked at in one go: a few milliseconds, even if all of them go, with the
+event loop free in between."""
 
 
 class GroupShard:
-    """Groups and offsets of one partition. `new_member_id` makes a member id from a client id or group instance id."""
+    """Groups and offsets of one partition.
 
-    def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
+    `new_member_id` makes a member id from a client id or group instance id. `settings_of` says what a consumer group is
+    set to, and `assignors` are those that consumer groups may use, by name, the default first.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_member_id: Callable[[str], str],
+        *,
+        settings_of: SettingsOf,
+        assignors: Mapping[str, Assignor],
+    ) -> None:
         self.config = config
         self.store = GroupStore()
         self.groups = GroupRegistry(self.store)
+        self.consumer_groups = ConsumerGroups(
+            self.groups, config, new_member_id=new_member_id, settings_of=settings_of, assignors=assignors
+        )
+        self._lingering = LingeringCommits()
+        self._loader: OffsetLoader | None = None
         self._new_member_id = new_member_id
         self._groups_to_expire: list[str] = []
 
@@ -67,8 +112,17 @@ class GroupShard:
     ) -> None:
         """Apply one record to the durable state. The round of a group that goes, goes with it."""
         self.store.replay(offset, producer_id, record)
-        if record.value is None and isinstance(record.key, GroupMetadataKey):
-            self.groups.forget(record.key.group)
+        if record.value is None:
+            if isinstance(record.key, GroupMetadataKey):
+                self.groups.forget(record.key.group)
+            elif isinstance(record.key, ConsumerGroupMetadataKey):
+                self.consumer_groups.forget(record.key.group_id)
+
+    def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
+        """See `offset_loading.py`."""
+        if self._loader is None:
+            self._loader = OffsetLoader(self.store)
+        return self._loader.replay(offset, producer_id, key, value)
 
     def replay_end_transaction_marker(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
@@ -78,26 +132,31 @@ class GroupShard:
 
     # Life
 
-    def on_loaded(self, now: Millis) -> Result:
+    def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         """Give every member the log knows a session to be heard of in, and the offsets a time to be looked through."""
+        self._loader = None
+        with_members = [group_id for group_id, metadata in self.store.groups.items() if metadata.members]
+        for start in range(0, len(with_members), GROUPS_PER_LOAD_STEP):
+            result = Result()
+            for group_id in with_members[start : start + GROUPS_PER_LOAD_STEP]:
+                self._on_group_loaded(group_id, result, now)
+            yield result
+        yield from on_consumer_groups_loaded(self.consumer_groups, topics, now)
         result = Result()
-        for group_id, metadata in self.store.groups.items():
-            if not metadata.members:
-                continue
-            group = self.groups.find(group_id)
-            assert group is not None
-            for member in group.members.values():
-                result.arm(member.session_timer, member.session_timeout_ms)
-            if len(group.members) > self.config.max_size:
-                prepare_rebalance(
-                    group,
-                    f"{len(group.members)} members are more than {self.config.max_size}",
-                    self.config,
-                    result,
-                    now,
-                )
-        result.arm(_EXPIRY, self.config.offsets_retention_check_interval_ms)
-        return result
+        result.arm(_EXPIRY, self.config.expiry_interval_ms)
+        yield result
+
+    def _on_group_loaded(self, group_id: str, result: Result, now: Millis) -> None:
+        group = self.groups.find(group_id)
+        if group is None:
+            return  # A timer has run out meanwhile.
+        for member in group.members.values():
+            result.arm(member.session_timer, member.session_timeout_ms)
+        result.events.append(loaded(group, now))
+        if len(group.members) > self.config.max_size:
+            detail = f"{len(group.members)} members are more than {self.config.max_size}"
+            cause = needed(group, Cause.GROUP_TOO_LARGE, None, detail, now)
+            prepare_rebalance(group, [cause], self.config, result, now)
 
     def on_unloaded(self) -> Result:
         """Answer every parked request with NOT_COORDINATOR."""
@@ -108,15 +167,22 @@ class GroupShard:
             group.move(GroupEvent.UNLOADED, group.state_timestamp_ms or Millis(0))
         return result
 
-    def on_metadata_update(self, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
-        """Forget what was committed for topics that are gone."""
+    def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
+        """Forget what was committed for topics that are gone, and have groups look at topics that have changed."""
+        self.consumer_groups.on_topics(topics)
         return delete_topics(self.store, deleted_topics)
+
+    def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
+        """See `consumer/loads.py`."""
+        return on_traffic(self.consumer_groups, traffic, now)
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """A session, a wait for members or assignments, or the time between two looks at old offsets is over."""
         result = Result()
         if key == _EXPIRY:
             return self._expire(now)
+        if is_consumer_timer(key):
+            return on_consumer_timer(self.consumer_groups, key, now)
         kind, group_id, *rest = key
         group = self.groups.find(str(group_id))
         if group is None:
@@ -125,21 +191,27 @@ class GroupShard:
             on_session_timer(group, str(rest[0]), self.config, result, now)
         elif kind == "join":
             on_join_timer(group, self.config, result, now)
+        elif kind == "batch":
+            on_batch_timer(group, self.config, result, now)
         else:
             on_sync_timer(group, self.config, result, now)
         return result
 
+    def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
+        """Only consumer groups have anything done elsewhere."""
+        return on_consumer_task(self.consumer_groups, key, outcome, now)
+
     def _expire(self, now: Millis) -> Result:
         result = Result(atomic=False)
         if not self._groups_to_expire:
-            self._groups_to_expire = list(self.store.groups)
-        step = self._groups_to_expire[-_GROUPS_PER_EXPIRY_STEP:]
-        del self._groups_to_expire[-_GROUPS_PER_EXPIRY_STEP:]
-        for group_id in step:
-            if group_id in self.store.groups:
-                expire_group(self.groups, group_id, self.config.offsets_retention_ms, result, now)
-        interval_ms = 0 if self._groups_to_expire else self.config.offsets_retention_check_interval_ms
-        result.arm(_EXPIRY, interval_ms)
+            self._groups_to_expire = [*self.store.groups, *self.store.consumer_groups]
+        looked_at = 0
+        while self._groups_to_expire and looked_at < _OFFSETS_PER_EXPIRY_STEP:
+            group_id = self._groups_to_expire.pop()
+            if group_id in self.store.groups or group_id in self.store.consumer_groups:
+                looked_at += 1 + sum(map(len, self.store.offsets_of(group_id).values()))
+                expire_group(self.groups, group_id, self.config.offsets_retention_of(group_id), result, now)
+        result.arm(_EXPIRY, 0 if self._groups_to_expire else self.config.expiry_interval_ms)
         return result
 
     # Membership
@@ -147,13 +219,26 @@ class GroupShard:
     def handle_join_group(
         self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `joins.py`."""
+        """See `joins.py`. An empty consumer group makes way for a classic one."""
         new_member_id = ""
         if not request.member_id:
             instance = request.group_instance_id
             new_member_id = self._new_member_id(context.client_id if instance is None else instance)
-        return Join(
+        consumer_group = self.store.consumer_groups.get(request.group_id)
+        if consumer_group is not None and not consumer_group.is_empty:
+            decision = Decision(self.consumer_groups, Result(), now)
+            ClassicJoin(
+                decision,
+                consumer_group,
+                request=request,
+                context=context,
+                ticket=ticket,
+                new_member_id=new_member_id,
+            ).decide()
+            return decision.result
+        result = Join(
             groups=self.groups,
+            topics=self.consumer_groups.topics,
             config=self.config,
             request=request,
             context=context,
@@ -161,23 +246,47 @@ class GroupShard:
             now=now,
             new_member_id=new_member_id,
         ).decide()
+        if consumer_group is not None and result.records:
+            result.records[:0] = consumer_group.tombstones()
+        return result
+
+    def handle_consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """See `consumer/heartbeats.py`."""
+        return consumer_group_heartbeat(self.consumer_groups, request, context, ticket, now)
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `syncs.py`."""
+        """See `syncs.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        consumer_group = self.store.consumer_groups.get(request.group_id)
+        if consumer_group is not None:
+            decision = Decision(self.consumer_groups, Result(), now)
+            sync_in_consumer_group(decision, consumer_group, request, ticket)
+            return decision.result
         return sync_group(self.groups, self.config, request, ticket, now)
 
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `heartbeats.py`."""
+        """See `heartbeats.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        consumer_group = self.store.consumer_groups.get(request.group_id)
+        if consumer_group is not None:
+            decision = Decision(self.consumer_groups, Result(), now)
+            heartbeat_in_consumer_group(decision, consumer_group, request, ticket)
+            return decision.result
         return heartbeat(self.groups, request, ticket)
 
     def handle_leave_group(
         self, request: LeaveGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `leaves.py`."""
+        """See `leaves.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        consumer_group = self.store.consumer_groups.get(request.group_id)
+        if consumer_group is not None:
+            decision = Decision(self.consumer_groups, Result(), now)
+            leave_consumer_group(decision, consumer_group, request, ticket)
+            return decision.result
         return leave_group(self.groups, self.config, request, ticket, now)
 
     # Offsets
@@ -186,7 +295,18 @@ class GroupShard:
         self, request: OffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `offset_commits.py`."""
-        return commit_offsets(self.groups, self.config, request, context, ticket=ticket, now=now)
+        result = commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
+        self.consumer_groups.note_commit(request.group_id, request.member_id)
+        return result
+
+    def put_aside(self, result: Result, limit_bytes: int) -> bool:
+        """Keep the records of a commit that lingers; see `lingering_commits.py`."""
+        assert result.linger_epoch is not None
+        return self._lingering.put(result.records, result.linger_epoch, limit_bytes)
+
+    def take_lingering(self) -> list[CoordinatorRecord]:
+        """The records of the commits that linger, merged."""
+        return self._lingering.take()
 
     def handle_offset_fetch(
         self, request: OffsetFetchRequest, context: ClientContext, ticket: Ticket, now: Millis
@@ -214,8 +334,14 @@ class GroupShard:
         """See `descriptions.py`."""
         return describe_groups(self.groups, request, context, ticket)
 
+    def handle_consumer_group_describe(
+        self, request: ConsumerGroupDescribeRequest, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """See `consumer/descriptions.py`."""
+        return describe_consumer_groups(self.consumer_groups, request, ticket)
+
     def handle_delete_groups(
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `removals.py`."""
-        return delete_groups(self.groups, request, ticket)
+        return delete_groups(self.groups, request, ticket, now)

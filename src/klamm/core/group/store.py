@@ -7,11 +7,16 @@ marker; they are never visible before. After Apache Kafka's `OffsetMetadataManag
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 
 from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.group.committed_offset import CommittedOffset, PartitionOffsets
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.replay import CONSUMER_KEYS, replay_consumer_record
+from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.metadata import NO_METADATA, GroupMetadata
-from klamm.core.group.records import CommittedOffset, committed_offset, group_metadata
+from klamm.core.group.records import committed_offset, group_metadata
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 from klamm.protocol.schema.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -22,10 +27,10 @@ from klamm.protocol.types import Offset, PartitionIndex, ProducerId
 
 __all__ = ["GroupStore", "TopicOffsets"]
 
-TopicOffsets = dict[str, dict[PartitionIndex, CommittedOffset]]
+TopicOffsets = dict[str, PartitionOffsets]
 """Committed offsets of one group, by topic and partition; neither level is ever empty."""
 
-_NO_OFFSETS: Mapping[str, dict[PartitionIndex, CommittedOffset]] = {}
+_NO_OFFSETS: Mapping[str, PartitionOffsets] = {}
 
 _PartitionKey = tuple[str, str, PartitionIndex]
 
@@ -33,11 +38,15 @@ _PartitionKey = tuple[str, str, PartitionIndex]
 class GroupStore:
     """What the log of one coordinator partition says. Two stores that replayed the same log are equal."""
 
-    __slots__ = ("groups", "offsets", "open_transactions", "pending_offsets")
+    __slots__ = ("consumer_groups", "groups", "index", "offsets", "open_transactions", "pending_offsets")
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadata] = {}
-        """All groups; one that only ever had offsets has NO_METADATA."""
+        """All classic groups; one that only ever had offsets has NO_METADATA."""
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        """All consumer groups (KIP-848). No group id is in both."""
+        self.index = TopicIndex()
+        """Which consumer groups read which topics."""
         self.offsets: dict[str, TopicOffsets] = {}
         """Committed offsets by group."""
         self.pending_offsets: dict[ProducerId, dict[_PartitionKey, CommittedOffset]] = {}
@@ -56,9 +65,10 @@ class GroupStore:
 
     def offset(self, group_id: str, topic: str, partition: PartitionIndex) -> CommittedOffset | None:
         """What the group committed for the partition, open transactions aside."""
-        return self.offsets_of(group_id).get(topic, {}).get(partition)
+        offsets = self.offsets_of(group_id).get(topic)
+        return None if offsets is None else offsets.get(partition)
 
-    def offsets_of(self, group_id: str) -> Mapping[str, dict[PartitionIndex, CommittedOffset]]:
+    def offsets_of(self, group_id: str) -> Mapping[str, PartitionOffsets]:
         """All that the group committed, open transactions aside."""
         return self.offsets.get(group_id, _NO_OFFSETS)
 
@@ -75,7 +85,7 @@ class GroupStore:
     # Replay
 
     def replay(self, offset: Offset, producer_id: ProducerId, record: CoordinatorRecord) -> None:
-        """Apply one record. A record of a type that does not belong to classic groups raises TypeError."""
+        """Apply one record. A record of a type that is no group's raises TypeError."""
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             partition = PartitionIndex(key.partition)
@@ -84,10 +94,9 @@ class GroupStore:
                 return
             assert isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue)
             committed = committed_offset(offset, value)
-            # A group that has offsets and no record of its own is a simple group.
-            self.groups.setdefault(key.group, NO_METADATA)
+            self.note_group(key.group)
             if producer_id == -1:
-                self.offsets.setdefault(key.group, {}).setdefault(key.topic, {})[partition] = committed
+                self.offsets_for(key.group, key.topic)[partition] = committed
             else:
                 self._hold_offset(producer_id, (key.group, key.topic, partition), committed)
         elif isinstance(key, GroupMetadataKey):
@@ -95,9 +104,17 @@ class GroupStore:
                 self.groups.pop(key.group, None)
                 return
             assert isinstance(value, GroupMetadataValue)
+            replaced = self.consumer_groups.pop(key.group, None)
+            if replaced is not None:
+                replaced.forget_subscriptions()
             self.groups[key.group] = group_metadata(value)
+        elif type(key) in CONSUMER_KEYS:
+            replay_consumer_record(self.consumer_groups, self.index, key, value)
+            if value is not None:
+                # A group that has offsets before it has a record of its own was taken for a simple one.
+                self.groups.pop(key.group_id, None)  # type: ignore[attr-defined]
         else:
-            raise TypeError(f"not a record of classic groups: {type(key).__name__}")
+            raise TypeError(f"not a record of groups: {type(key).__name__}")
 
     def replay_end_transaction_marker(self, producer_id: ProducerId, committed: bool) -> None:
         """Make the transaction's offsets visible, or forget them.
@@ -108,10 +125,26 @@ class GroupStore:
         for (group_id, topic, partition), offset in pending.items():
             self._close_transaction(producer_id, group_id, topic, partition)
             if committed:
-                partitions = self.offsets.setdefault(group_id, {}).setdefault(topic, {})
+                partitions = self.offsets_for(group_id, topic)
                 existing = partitions.get(partition)
                 if existing is None or offset.record_offset > existing.record_offset:
                     partitions[partition] = offset
+
+    def note_group(self, group_id: str) -> None:
+        """Something is replayed that a group committed: if it has no record of its own, it is a simple group."""
+        if group_id not in self.consumer_groups:
+            self.groups.setdefault(group_id, NO_METADATA)
+
+    def offsets_for(self, group_id: str, topic: str) -> PartitionOffsets:
+        """Where an offset that is replayed is to be put, which makes it come into being."""
+        topics = self.offsets.get(group_id)
+        if topics is None:
+            topics = self.offsets[group_id] = {}
+        offsets = topics.get(topic)
+        if offsets is None:
+            # Every group that reads a topic has its name from another record.
+            offsets = topics[sys.intern(topic)] = PartitionOffsets()
+        return offsets
 
     def _hold_offset(self, producer_id: ProducerId, key: _PartitionKey, committed: CommittedOffset) -> None:
         group_id, topic, partition = key
@@ -123,7 +156,8 @@ class GroupStore:
     def _drop_offset(self, group_id: str, topic: str, partition: PartitionIndex) -> None:
         topics = self.offsets.get(group_id)
         if topics is not None and topic in topics:
-            topics[topic].pop(partition, None)
+            if partition in topics[topic]:
+                del topics[topic][partition]
             if not topics[topic]:
                 del topics[topic]
             if not topics:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.group.classic_events import assigned, lost, needed, stable, target_chosen
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.events import Cause
 from klamm.core.group.member import Member
 from klamm.core.group.rebalance import (
     answer_syncs,
@@ -43,6 +45,7 @@ def sync_group(
     except KafkaError as error:
         result.reply(ticket, SyncGroupResponse(error_code=error.code))
         return result
+    was_awaited = member.member_id in group.pending_sync
     group.pending_sync.discard(member.member_id)
     if not group.pending_sync:
         result.cancel(sync_timer(group.group_id))
@@ -51,6 +54,8 @@ def sync_group(
             protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
         )
         result.reply(ticket, response)
+        if was_awaited:
+            result.events.append(assigned(group, member, now))
         return result
     if member.sync_ticket is not None:
         # The client gave up on an earlier request; should somebody still listen there, it is to start over.
@@ -92,9 +97,13 @@ def _persist(
             return result
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+        result.events.append(target_chosen(group, now))
+        result.events.extend(
+            assigned(group, each, now) for each in group.members.values() if each.sync_ticket is not None
+        )
         answer_syncs(group, ErrorCode.none, result)
         group.move(GroupEvent.ASSIGNMENT_COMMITTED, now)
-        result.events.append(f"group {group.group_id} is stable at generation {generation}")
+        result.events.append(stable(group, now))
         return result
 
     def on_failure(code: ErrorCode, now: Millis) -> Result:
@@ -102,8 +111,9 @@ def _persist(
         if is_outdated():
             return result
         drop_assignments(group, coordinator_error(code), result)
-        reason = f"the assignment of leader {leader.member_id} could not be stored: {code.name}"
-        prepare_or_complete(group, reason, config, result, now)
+        detail = f"the assignment of leader {leader.member_id} could not be stored: {code.name}"
+        cause = needed(group, Cause.ASSIGNMENT_FAILED, leader.member_id, detail, now)
+        prepare_or_complete(group, [cause], config, result, now)
         return result
 
     result.records.append(group_metadata_record(group.group_id, group.metadata_with(assignments)))
@@ -117,9 +127,14 @@ def on_sync_timer(group: ClassicGroup, config: GroupConfig, result: Result, now:
     """
     if not group.pending_sync or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
-    silent = sorted(group.pending_sync)
-    for member_id in silent:
+    died_at = Millis(now - group.rebalance_timeout_ms)
+    causes = []
+    for member_id in sorted(group.pending_sync):
         member = group.remove(member_id)
         if member is not None:
             result.cancel(member.session_timer)
-    prepare_rebalance(group, f"members {', '.join(silent)} did not ask for their assignment", config, result, now)
+            detail = "it did not ask for its assignment"
+            event, cause = lost(group, member, Cause.REBALANCE_TIMED_OUT, detail, now, died_at=died_at)
+            result.events.append(event)
+            causes.append(cause)
+    prepare_rebalance(group, causes, config, result, now)

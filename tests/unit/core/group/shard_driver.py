@@ -8,11 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
-from klamm.core.coordinator.contract import ClientContext, CoordinatorRecord, Result, Ticket, TimerKey
+from tests.unit.core.group.plain_assignor import PLAIN_ASSIGNORS
+
+from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
+from klamm.core.coordinator.contract import (
+    BackgroundTask,
+    ClientContext,
+    CoordinatorRecord,
+    Result,
+    Ticket,
+    TimerKey,
+)
+from klamm.core.group.assignors.contract import Assignor
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.settings import GroupSettings
 from klamm.core.group.shard import GroupShard
 from klamm.core.group.states import GroupState
 from klamm.protocol.consumer_protocol import encode_subscription
@@ -68,6 +80,8 @@ class Written(NamedTuple):
 class ShardDriver:
     """One shard, its log, its timers and its clients."""
 
+    assignors: ClassVar[Mapping[str, Assignor]] = PLAIN_ASSIGNORS
+
     def __init__(
         self,
         config: GroupConfig | None = None,
@@ -75,23 +89,34 @@ class ShardDriver:
         log: Sequence[Written] = (),
         now: Millis = START,
         ids: Iterator[int] | None = None,
+        topics: ClusterTopics = NO_TOPICS,
+        settings: GroupSettings | None = None,
     ) -> None:
         self.config = config or GroupConfig()
+        self.settings = settings or GroupSettings()
+        self.topics = topics
         self.now = now
         self._ids = count(1) if ids is None else ids
         self._tickets = count(1)
-        self.shard = GroupShard(self.config, lambda prefix: f"{prefix}-{next(self._ids)}")
+        self.shard = GroupShard(
+            self.config,
+            lambda prefix: f"{prefix}-{next(self._ids)}",
+            settings_of=lambda group_id: self.settings,
+            assignors=self.assignors,
+        )
         self.log: list[Written] = []
         self.timers: dict[TimerKey, int] = {}
         self.answers: dict[Ticket, Message | ErrorCode] = {}
         self.parked: set[Ticket] = set()
-        self.events: list[str] = []
+        self.events: list[object] = []
+        self.tasks: list[BackgroundTask] = []
         self.append_error: ErrorCode | None = None
         self.hold_commits = False
         self._held: list[tuple[Result, Ticket | None]] = []
         for written in log:
             self._write(written)
-        self.apply(self.shard.on_loaded(self.now))
+        for result in self.shard.on_loaded(topics, self.now):
+            self.apply(result)
 
     # What the runtime does
 
@@ -101,7 +126,6 @@ class ShardDriver:
                 self.timers.pop(key, None)
             else:
                 self.timers[key] = self.now + delay_ms
-        self.events += result.events
         if result.records and self.append_error is not None:
             self.fail(result, ticket, self.append_error)
             return
@@ -109,6 +133,7 @@ class ShardDriver:
             self._write(Written(ProducerId(-1), record))
         if result.on_append is not None:
             result.on_append()
+        self.tasks += result.tasks
         if self.hold_commits and (result.records or self._held):
             self._held.append((result, ticket))
         else:
@@ -120,8 +145,13 @@ class ShardDriver:
 
     def _commit(self, result: Result) -> None:
         self._release(result.replies)
+        self.publish(result.events)
         if result.on_commit is not None:
             self.apply(result.on_commit(self.now))
+
+    def publish(self, events: Sequence[object]) -> None:
+        """What one decision has led to."""
+        self.events += events
 
     def _release(self, replies: Sequence[tuple[Ticket, Message | ErrorCode]]) -> None:
         for ticket, response in replies:
@@ -129,8 +159,10 @@ class ShardDriver:
                 self.parked.discard(ticket)
                 self.answers[ticket] = response
 
-    def fail(self, result: Result, ticket: Ticket | None, code: ErrorCode) -> None:
+    def fail(self, result: Result, ticket: Ticket | None, code: ErrorCode, *, is_written: bool = False) -> None:
         self._release([(other, response) for other, response in result.replies if other != ticket])
+        if not result.records or (is_written and result.on_failure is None):
+            self.publish(result.events)
         if result.on_failure is not None:
             self.apply(result.on_failure(code, self.now))
         if ticket is not None:
@@ -148,7 +180,17 @@ class ShardDriver:
         self.hold_commits = False
         held, self._held = self._held, []
         for result, ticket in held:
-            self.fail(result, ticket, code)
+            self.fail(result, ticket, code, is_written=True)
+
+    def run_tasks(self) -> None:
+        """What was to be done elsewhere is done, and what follows from it, until nothing is left."""
+        while self.tasks:
+            task = self.tasks.pop(0)
+            try:
+                outcome = task.run()
+            except Exception as error:
+                outcome = error
+            self.apply(self.shard.handle_task(task.key, outcome, self.now))
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, and fire what becomes due on the way, in order."""
@@ -164,7 +206,9 @@ class ShardDriver:
 
     def reload(self) -> ShardDriver:
         """A shard that knows nothing but the log."""
-        return ShardDriver(self.config, log=self.log, now=self.now, ids=self._ids)
+        return ShardDriver(
+            self.config, log=self.log, now=self.now, ids=self._ids, topics=self.topics, settings=self.settings
+        )
 
     # What clients do
 
@@ -266,6 +310,7 @@ class ShardDriver:
         topic_id: bytes = ZERO_UUID,
         partition: int = 0,
         metadata: str | None = "",
+        leader_epoch: int = -1,
         retention_ms: int = -1,
         version: int = 9,
     ) -> ErrorCode | None:
@@ -282,7 +327,10 @@ class ShardDriver:
                     topic_id=topic_id,
                     partitions=[
                         OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_leader_epoch=leader_epoch,
+                            committed_metadata=metadata,
                         )
                     ],
                 )

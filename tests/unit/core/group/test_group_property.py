@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.core.group.clients import PARTITIONS, REBALANCE_MS, SESSION_MS, STATIC_SESSION_MS, Client, ClientState
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
+from klamm.core.group.config import GroupConfig
 from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode
@@ -34,9 +35,11 @@ REFUSALS = {
 class GroupMachine(RuleBasedStateMachine):
     """One group, six clients (dynamic, of an old version, static), and what can happen to them."""
 
+    config = GroupConfig()
+
     def __init__(self) -> None:
         super().__init__()
-        self.driver = ShardDriver()
+        self.driver = ShardDriver(self.config)
         self.clients = [
             Client("new-1"),
             Client("new-2"),
@@ -252,6 +255,16 @@ class GroupMachine(RuleBasedStateMachine):
         self.durable_state_is_a_replay_of_the_log()
 
 
+class BatchingGroupMachine(GroupMachine):
+    """The same where joins and leaves wait for others."""
+
+    config = GroupConfig(rebalance_batch_ms=2000)
+
+
+TestBatchingGroup = BatchingGroupMachine.TestCase
+TestBatchingGroup.settings = settings(
+    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
 TestGroup = GroupMachine.TestCase
 TestGroup.settings = settings(
     max_examples=400, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)

@@ -6,10 +6,12 @@ from typing import cast
 
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, small_sessions, subscription
 
+from klamm.core.coordinator.cluster_topics import NO_TOPICS
 from klamm.core.coordinator.contract import CoordinatorRecord, DeletedTopic
 from klamm.core.group.shard import GroupShard
 from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
@@ -48,10 +50,10 @@ def delete_groups(driver: ShardDriver, *group_ids: str) -> dict[str, ErrorCode]:
     return {one.group_id: ErrorCode(one.error_code) for one in cast(DeleteGroupsResponse, answer).results}
 
 
-def in_transaction(driver: ShardDriver, producer: int, topic: str = "events") -> None:
+def in_transaction(driver: ShardDriver, producer: int, topic: str = "events", topic_id: bytes = ZERO_UUID) -> None:
     """The log gets an offset that an open transaction committed."""
     key = OffsetCommitKey(group=GROUP, topic=topic, partition=0)
-    value = OffsetCommitValue(offset=9, commit_timestamp=driver.now)
+    value = OffsetCommitValue(offset=9, commit_timestamp=driver.now, topic_id=topic_id)
     driver._write(Written(ProducerId(producer), CoordinatorRecord(key, value, 4)))
 
 
@@ -166,8 +168,21 @@ def test_deleted_topic_takes_its_offsets_with_it() -> None:
     driver.commit(3, partition=2, topic_id=new)
     driver.commit(4, topic="audit", topic_id=old)
     in_transaction(driver, 1000, "events")
-    driver.apply(driver.shard.on_metadata_update([DeletedTopic("events", old)], driver.now))
+    driver.apply(driver.shard.on_metadata_update(NO_TOPICS, [DeletedTopic("events", old)], driver.now))
     assert driver.fetch(all_topics=True) == {("events", 2): 3, AUDIT_0: 4}
+    assert driver.shard.store.pending_offsets == {}
+
+
+def test_topics_of_one_name_that_went_one_after_the_other_both_take_their_offsets_with_them() -> None:
+    """A coordinator that was loading hears of them at once; what a transaction holds goes as well."""
+    driver = ShardDriver()
+    first, second = TopicId(bytes([1]) * 16), TopicId(bytes([2]) * 16)
+    driver.commit(1, partition=1, topic_id=first)
+    driver.commit(2, partition=2, topic_id=second)
+    in_transaction(driver, 1000, "events", first)
+    gone = [DeletedTopic("events", first), DeletedTopic("events", second)]
+    driver.apply(driver.shard.on_metadata_update(NO_TOPICS, gone, driver.now))
+    assert driver.fetch(all_topics=True) == {}
     assert driver.shard.store.pending_offsets == {}
 
 
@@ -265,6 +280,64 @@ def test_expiry_looks_at_many_groups_in_steps() -> None:
         driver.commit(1, group_id=f"group-{index}")
     driver.timers[("expiry",)] = driver.now + 1
     driver.advance(1)
+    assert driver.shard.store.groups == {}
+
+
+def test_expiry_looks_at_many_offsets_in_steps() -> None:
+    """Groups may be few and large."""
+    driver = ShardDriver(small_sessions(offsets_retention_ms=1))
+    for group in range(3):
+        for partition in range(900):
+            driver.commit(1, group_id=f"group-{group}", partition=partition)
+    driver.advance(1)
+    driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
+    assert len(driver.shard.store.groups) == 1
+    driver.advance(1)
+    assert driver.shard.store.groups == {}
+
+
+# Ephemeral groups
+
+EPHEMERAL = {"ephemeral_patterns": ("console-consumer-*", "test-?"), "ephemeral_retention_ms": 30_000}
+
+
+def test_ephemeral_groups_are_forgotten_soon() -> None:
+    """Those whose ids match, with tombstones for their offsets and for the group; others are kept."""
+    driver = ShardDriver(small_sessions(**EPHEMERAL))
+    for group_id in ("console-consumer-4711", "test-1", "test-11", "orders"):
+        driver.commit(1, group_id=group_id)
+    driver.advance(60_000)
+    assert sorted(driver.shard.store.groups) == ["orders", "test-11"]
+    assert sorted(tombstones(driver)) == ["console-consumer-4711", "events-0", "events-0", "test-1"]
+    driver.advance(WEEK + CHECK)
+    assert driver.shard.store.groups == {}
+
+
+def test_ephemeral_group_with_members_is_kept() -> None:
+    """Its time begins when the last member is gone, as that of any group."""
+    config = small_sessions(ephemeral_patterns=("ord*",), ephemeral_retention_ms=30_000)
+    driver = ShardDriver(config)
+    ids = driver.stable_group(size=1)
+    driver.commit(1, member_id=ids[0], generation=1)
+    for _ in range(20):
+        driver.advance(5000)
+        driver.heartbeat(ids[0], 1)
+    driver.leave((ids[0], None))
+    driver.advance(29_000)
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
+    driver.advance(31_001)
+    assert driver.shard.store.groups == {}
+
+
+def test_ephemeral_group_waits_for_its_transactions() -> None:
+    """They may still commit."""
+    driver = ShardDriver(small_sessions(ephemeral_patterns=("*",), ephemeral_retention_ms=30_000))
+    driver.commit(1)
+    in_transaction(driver, 1000)
+    driver.advance(DAY)
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
+    driver.shard.replay_end_transaction_marker(ProducerId(1000), ProducerEpoch(0), committed=True)
+    driver.advance(60_000)
     assert driver.shard.store.groups == {}
 
 

@@ -1,0 +1,60 @@
+"""How a member in a crash loop is held back, and let go on (`lives.py` says who that is).
+
+It joins like anybody else, and is to have nothing for a while that grows with each death; the others keep what they
+have. When the while is over the target is made anew, with it.
+"""
+
+from __future__ import annotations
+
+from klamm.core.group.assignors.contract import GroupSpec
+from klamm.core.group.consumer.epochs import raise_epoch
+from klamm.core.group.consumer.follow_ups import after_append, retry_on_failure
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.groups import Decision, Reason
+from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.consumer.specifications import Change
+from klamm.core.group.consumer.subscriptions import at_present
+from klamm.core.group.consumer.timers import back_off_timer, target_timer
+from klamm.core.group.events import Cause, Remark
+
+__all__ = ["begin_life", "on_back_off_timer", "watch_back_offs"]
+
+
+def begin_life(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+    """A member is new: remember since when, and say so if it is held back."""
+    groups, result, now = decision
+    group_id = group.group_id
+    after_append(result, lambda: groups.lives.joined(group_id, member.member_id, now))
+    until = groups.lives.held_back(group_id, [*group.members.values(), member], now).get(member.member_id)
+    if until is not None:
+        text = f"member {member.member_id} gets no partitions for {until - now} ms: it died again and again"
+        result.events.append(Remark(group_id, text))
+
+
+def watch_back_offs(decision: Decision, group: ConsumerGroup, spec: GroupSpec, change: Change | None) -> None:
+    """A target is made: whoever is to have nothing by it, newcomer or not, is let go on when its time is over."""
+    groups, result, now = decision
+    for member_id, each in spec.members.items():
+        if each.may_be_assigned:
+            continue
+        is_changed = change is not None and change.new.member_id == member_id
+        member = change.new if change is not None and is_changed else group.members[member_id]
+        until = groups.lives.back_off_end(group.group_id, member, now)
+        if until is not None:
+            result.arm(back_off_timer(group.group_id, member_id), until - now)
+
+
+def on_back_off_timer(decision: Decision, group_id: str, member_id: str) -> None:
+    """The member has waited long enough."""
+    groups, result, now = decision
+    group = groups.get(group_id)
+    if group is None or member_id not in group.members:
+        return
+    until = groups.lives.held_back(group_id, group.members.values(), now).get(member_id)
+    if until is not None:
+        result.arm(back_off_timer(group_id, member_id), until - now)  # Another of its name has died meanwhile.
+        return
+    cause = Reason(Cause.MEMBER_HELD_BACK, f"member {member_id} was held back and may have partitions again")
+    raise_epoch(decision, group, at_present(group), [cause], member_id=member_id, member_ids=list(group.members))
+    result.arm(target_timer(group_id), 0)
+    retry_on_failure(result, back_off_timer(group_id, member_id))

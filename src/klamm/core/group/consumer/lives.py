@@ -1,0 +1,101 @@
+"""What became of the members of consumer groups: when they joined, whether they got anything done, how they ended.
+
+Volatile: a coordinator that takes a group over knows none of it, and then nobody is held back. A member that has died
+again and again without a commit (`crash_loops.py`) is let in without partitions for a while, so that the others keep
+theirs; while all members of a group are in that state, none is held back, for there is nobody to keep anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.crash_loops import CrashLoops, lasting_name
+from klamm.protocol.types import Millis
+
+__all__ = ["Lives"]
+
+
+class _Life:
+    __slots__ = ("has_committed", "joined_at")
+
+    def __init__(self, joined_at: Millis) -> None:
+        self.joined_at = joined_at
+        self.has_committed = False
+
+
+class Lives:
+    """The lives of all members of a shard's consumer groups, as far as this coordinator has seen them."""
+
+    __slots__ = ("_lives", "_loops")
+
+    def __init__(self) -> None:
+        self._lives: dict[str, dict[str, _Life]] = {}
+        self._loops: dict[str, CrashLoops] = {}
+
+    def joined(self, group_id: str, member_id: str, now: Millis) -> None:
+        """A member is new."""
+        self._lives.setdefault(group_id, {})[member_id] = _Life(now)
+
+    def committed(self, group_id: str, member: ConsumerGroupMember) -> None:
+        """The member has got something done; what happened to others of its name before is forgiven."""
+        life = self._lives.get(group_id, {}).get(member.member_id)
+        if life is not None and not life.has_committed:
+            life.has_committed = True
+            loops = self._loops.get(group_id)
+            if loops is not None:
+                loops.note_commit(_name(member))
+
+    def left(self, group_id: str, member: ConsumerGroupMember) -> None:
+        """The member went of its own accord."""
+        self._end(group_id, member)
+
+    def died(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> int:
+        """The member was lost; returns how many of its name have been, in a row, without a commit."""
+        life = self._end(group_id, member)
+        if life is None:
+            return 0  # It joined under another coordinator: what it did there is not known.
+        loops = self._loops.setdefault(group_id, CrashLoops())
+        name = _name(member)
+        loops.note_death(name, now, life.has_committed, joined_at=life.joined_at)
+        return loops.deaths(name, now)
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone."""
+        self._lives.pop(group_id, None)
+        self._loops.pop(group_id, None)
+
+    def held_back(self, group_id: str, members: Iterable[ConsumerGroupMember], now: Millis) -> dict[str, Millis]:
+        """The members that should get no partitions, by id, and until when; never all of them."""
+        loops = self._loops.get(group_id)
+        if loops is None:
+            return {}
+        held = {}
+        count = 0
+        for member in members:
+            count += 1
+            until = self.back_off_end(group_id, member, now)
+            if until is not None:
+                held[member.member_id] = until
+        return held if len(held) < count else {}
+
+    def back_off_end(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> Millis | None:
+        """Until when the member should get no partitions if there are others to get them; None if it may."""
+        loops = self._loops.get(group_id)
+        life = self._lives.get(group_id, {}).get(member.member_id)
+        if loops is None or (life is not None and life.has_committed):
+            return None
+        return loops.held_back_until(_name(member), now)
+
+    def _end(self, group_id: str, member: ConsumerGroupMember) -> _Life | None:
+        lives = self._lives.get(group_id)
+        if lives is None:
+            return None
+        life = lives.pop(member.member_id, None)
+        if not lives:
+            del self._lives[group_id]
+        return life
+
+
+def _name(member: ConsumerGroupMember) -> Hashable:
+    return lasting_name(member.instance_id, member.client_id, member.client_host)

@@ -1,0 +1,192 @@
+"""A JoinGroup request to a consumer group: a member that speaks the classic protocol comes, or comes again (KIP-848).
+
+It goes through the same steps as a heartbeat, with its subscription and what it has read from its metadata. Nobody
+waits: the answer says which epoch the member has, as its generation, and that it does not lead; what it has it learns
+by SyncGroup. After Apache Kafka's `GroupMetadataManager.classicGroupJoinToConsumerGroup`.
+"""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.contract import ClientContext, Result, Ticket
+from klamm.core.group.consumer.epochs import announce_stability
+from klamm.core.group.consumer.follow_ups import if_refused
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.groups import Decision
+from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
+from klamm.core.group.consumer.migration.downgrade import downgrade, may_downgrade_by_replacement
+from klamm.core.group.consumer.migration.embedded import owned_partitions, protocol_name, subscription
+from klamm.core.group.consumer.regexes import RegexChange, update_regexes
+from klamm.core.group.consumer.removal import check_static_member
+from klamm.core.group.consumer.specifications import Change
+from klamm.core.group.consumer.steps import (
+    Subject,
+    check_room,
+    choose_target,
+    find_or_make,
+    reconcile,
+    take_place,
+    watch_on_failure,
+    write_epoch,
+    write_member,
+)
+from klamm.core.group.consumer.timers import join_timer, sync_timer
+from klamm.core.group.member import Protocols
+from klamm.core.group.subscription import CONSUMER_PROTOCOL_TYPE
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
+from klamm.protocol.schema.join_group_request import JoinGroupRequest
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+
+__all__ = ["ClassicJoin"]
+
+_MEMBER_ID_REQUIRED_FROM = 4
+
+
+class ClassicJoin:
+    """The decision on one JoinGroup request to a consumer group with members; `decide` makes it.
+
+    `new_member_id` is for a member that has none yet.
+    """
+
+    __slots__ = ("context", "decision", "group", "new_member_id", "protocols", "request", "ticket")
+
+    def __init__(
+        self,
+        decision: Decision,
+        group: ConsumerGroup,
+        *,
+        request: JoinGroupRequest,
+        context: ClientContext,
+        ticket: Ticket,
+        new_member_id: str,
+    ) -> None:
+        self.decision = decision
+        self.group = group
+        self.request = request
+        self.context = context
+        self.ticket = ticket
+        self.new_member_id = new_member_id
+        self.protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+
+    def decide(self) -> None:
+        """Write what follows into the result.
+
+        Raises GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
+        UNKNOWN_SERVER_ERROR.
+        """
+        request, result = self.request, self.decision.result
+        member_id = request.member_id or self.new_member_id
+        check_room(self.decision, self.group, member_id)
+        if not self._fits():
+            text = f"Member {member_id}'s protocols are not supported."
+            raise KafkaError(ErrorCode.inconsistent_group_protocol, text)
+        is_dynamic = request.group_instance_id is None
+        if is_dynamic and not request.member_id and self.context.api_version >= _MEMBER_ID_REQUIRED_FROM:
+            response = JoinGroupResponse(member_id=member_id, error_code=ErrorCode.member_id_required)
+            result.reply(self.ticket, response)
+            return
+        said = subscription(self.protocols)
+        present = self.group.static_member(request.group_instance_id)
+        subject = self._find_member(member_id)
+        new = self._updated(subject.member, said)
+        names_changed = write_member(self.decision, self.group, subject, new)
+        regex_change = update_regexes(self.decision, self.group, subject.member, new)
+        has_changed = names_changed or regex_change is not RegexChange.NONE
+        epoch, subscriptions = write_epoch(self.decision, self.group, subject, new, has_changed)
+        if present is not None and may_downgrade_by_replacement(self.decision.groups, self.group, present):
+            joined = self._downgrade(new, said, epoch, has_changed)
+        else:
+            change = Change(subject.member, new, None if subject.replaced is None else subject.replaced.member_id)
+            joined = reconcile(
+                self.decision,
+                self.group,
+                new,
+                towards=choose_target(self.decision, self.group, change, epoch=epoch, subscriptions=subscriptions),
+                has_subscription_changed=has_changed,
+                owned=owned_partitions(self.decision.groups.topics, said),
+            )
+            announce_stability(self.decision, self.group.group_id)
+            self._move_timers(joined)
+        response = JoinGroupResponse(
+            member_id=joined.member_id,
+            generation_id=joined.member_epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=protocol_name(joined),
+        )
+        result.reply(self.ticket, response)
+
+    def _fits(self) -> bool:
+        """Whether there is a protocol of the member that all others of the classic protocol support."""
+        group = self.group
+        return self.request.protocol_type == CONSUMER_PROTOCOL_TYPE and any(
+            group.classic_protocol_counts.get(name, 0) == group.classic_size for name, _ in self.protocols
+        )
+
+    def _find_member(self, member_id: str) -> Subject:
+        instance_id = self.request.group_instance_id
+        if instance_id is None:
+            return find_or_make(self.group, member_id)
+        if self.request.member_id:
+            return Subject(check_static_member(self.group, member_id, instance_id), None, False)
+        present = self.group.static_member(instance_id)
+        if present is None:
+            return find_or_make(self.group, member_id)
+        return take_place(self.decision, self.group, present, member_id)
+
+    def _updated(self, member: ConsumerGroupMember, said: ConsumerProtocolSubscription) -> ConsumerGroupMember:
+        request = self.request
+        timeout_ms = request.rebalance_timeout_ms
+        return member._replace(
+            instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
+            rack_id=said.rack_id or member.rack_id,
+            rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+            subscribed_topic_names=frozenset(said.topics),
+            subscribed_topic_regex="",
+            client_id=self.context.client_id,
+            client_host=self.context.client_host,
+            classic=ClassicMetadata(request.session_timeout_ms, self.protocols),
+        )
+
+    def _downgrade(
+        self, new: ConsumerGroupMember, said: ConsumerProtocolSubscription, epoch: int, has_changed: bool
+    ) -> ConsumerGroupMember:
+        group = self.group
+        is_stale = group.target_epoch < epoch
+        joined = new
+        if not is_stale:
+            joined = reconcile(
+                self.decision,
+                group,
+                new,
+                towards=(group.target_epoch, group.target_of(new.member_id, new.instance_id)),
+                has_subscription_changed=has_changed,
+                owned=owned_partitions(self.decision.groups.topics, said),
+            )
+        reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
+        # In a classic group that is stable nobody is told what is still to come.
+        is_on_its_way = is_stale or any(
+            not member.is_reconciled_to(group.target_epoch)
+            for member in (*group.members.values(), joined)
+            if member.instance_id != joined.instance_id or member is joined
+        )
+        downgrade(self.decision, group, joining=joined, rebalance=reason if is_on_its_way else None)
+        return joined
+
+    def _move_timers(self, member: ConsumerGroupMember) -> None:
+        """It has come; now it has so much time to ask for its assignment."""
+        groups, result, _ = self.decision
+        key = (self.group.group_id, member.member_id)
+        was_awaited = key in groups.awaiting_join
+        groups.awaiting_join.discard(key)
+        result.cancel(join_timer(*key))
+        groups.watch(self.group.group_id, member, result)
+        result.arm(sync_timer(*key), self.request.rebalance_timeout_ms)
+
+        def wait_again(again: Result) -> None:
+            again.cancel(sync_timer(*key))
+            if was_awaited:
+                groups.awaiting_join.add(key)
+                again.arm(join_timer(*key), self.request.rebalance_timeout_ms)
+
+        watch_on_failure(self.decision, self.group, member.member_id)
+        if_refused(result, wait_again)

@@ -1,0 +1,148 @@
+"""A classic group whose members are consumers becomes a consumer group while they go on (KIP-848).
+
+The first member of the consumer protocol brings it about. The generation becomes the epoch of the group, of its target
+and of all members, and what the leader assigned last is what everybody has. Members of the classic protocol stay such
+until each of them comes back with the other one. After Apache Kafka's `validateOnlineUpgrade`,
+`convertToConsumerGroup` and `ConsumerGroup.fromClassicGroup`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from klamm.core.coordinator.contract import CoordinatorRecord, Result
+from klamm.core.group.classic_events import needed
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.consumer.follow_ups import if_refused
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember, Target
+from klamm.core.group.consumer.migration.embedded import CustomAssignor, target
+from klamm.core.group.consumer.records import (
+    current_assignment_record,
+    epoch_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from klamm.core.group.consumer.replay import replay_consumer_record
+from klamm.core.group.consumer.subscriptions import at_present
+from klamm.core.group.consumer.timers import session_timer
+from klamm.core.group.consumer.topic_index import TopicIndex
+from klamm.core.group.events import Cause
+from klamm.core.group.member import Member
+from klamm.core.group.rebalance import answer_parked_requests
+from klamm.protocol.consumer_protocol import decode_subscription
+from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
+from klamm.protocol.types import Millis
+
+__all__ = ["is_settled", "upgrade"]
+
+_POLICIES = ("bidirectional", "upgrade")
+
+
+def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
+    """Write the records that make a consumer group of a classic one, and return it as it will be.
+
+    Requests that wait in the classic group get REBALANCE_IN_PROGRESS, so that their members come again. Raises
+    GROUP_ID_NOT_FOUND if the group can't become one, or must not.
+    """
+    groups, result, now = decision
+    _check(groups, classic)
+    try:
+        records = list(_records(groups, classic))
+    except MalformedMessage as error:
+        raise _refusal(classic, "the embedded consumer protocol is malformed.") from error
+    except CustomAssignor as error:
+        raise _refusal(
+            classic,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade.",
+        ) from error
+    for member in classic.members.values():
+        # The timers of the classic group stay: they are needed if the records are refused, and find nobody if not.
+        answer_parked_requests(classic, member, ErrorCode.rebalance_in_progress, result)
+        result.arm(session_timer(classic.group_id, member.member_id), member.session_timeout_ms)
+    if_refused(result, partial(_watch_again, classic))
+    result.records += classic.tombstones()
+    result.records += records
+    detail = f"group {classic.group_id} speaks the consumer protocol from now on"
+    result.events.append(needed(classic, Cause.PROTOCOL_CHANGED, None, detail, now))
+    # What follows is decided on the group as a replay of the records will make it.
+    scratch: dict[str, ConsumerGroup] = {}
+    for record in records:
+        replay_consumer_record(scratch, TopicIndex(), record.key, record.value)
+    return scratch[classic.group_id]
+
+
+def is_settled(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+    """Whether the leader's last assignment gave every partition to somebody.
+
+    If not, the group needs a target of its own, even if the member that brought the upgrade about only took the place
+    of a static member: there was a round under way, or a topic has grown that the leader has not looked at yet.
+    """
+    for name in group.subscribed_topics():
+        facts = groups.topics.by_name(name)
+        if facts is not None and len(group.owners.get(facts.topic_id, ())) < facts.partition_count:
+            return False
+    return True
+
+
+def _watch_again(classic: ClassicGroup, again: Result) -> None:
+    """It is still a classic group; whose session had ended while it waited, and was believed, has one again."""
+    for member in classic.members.values():
+        again.arm(member.session_timer, member.session_timeout_ms)
+
+
+def _check(groups: ConsumerGroups, classic: ClassicGroup) -> None:
+    if groups.config.consumer_migration_policy not in _POLICIES:
+        raise _refusal(classic, "online upgrade is disabled.")
+    if not classic.uses_consumer_protocol:
+        raise _refusal(classic, "the group does not use the consumer embedded protocol.")
+    if len(classic.members) > groups.config.consumer_max_size:
+        raise _refusal(classic, "the group size exceeds the consumer group maximum size.")
+
+
+def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
+    text = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}"
+    return KafkaError(ErrorCode.group_id_not_found, text)
+
+
+def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorRecord]:
+    """Raises MalformedMessage or CustomAssignor."""
+    group_id, epoch = classic.group_id, classic.generation
+    targets = {each.member_id: target(groups.topics, each.assignment) for each in classic.members.values()}
+    members = [_member(classic, each, targets[each.member_id]) for each in classic.members.values()]
+    # A group without any record read nothing, so that what its members read makes the hash of its topics.
+    scratch = ConsumerGroup(group_id, TopicIndex())
+    for member in members:
+        scratch.put_member(member)
+    return [
+        *(member_record(group_id, member) for member in members),
+        epoch_record(group_id, epoch, at_present(scratch).metadata_hash(groups.topics)),
+        *(target_record(group_id, member_id, wanted) for member_id, wanted in targets.items()),
+        target_epoch_record(group_id, epoch, Millis(0)),
+        *(current_assignment_record(group_id, member) for member in members),
+    ]
+
+
+def _member(classic: ClassicGroup, member: Member, wanted: Target) -> ConsumerGroupMember:
+    epoch = classic.generation
+    # Before its first generation a group has chosen no protocol, and who waits for the next one need not support the
+    # present one's; consumers say the same of each.
+    has_chosen = classic.protocol_name is not None and not member.is_new
+    name = classic.protocol_name if has_chosen else member.protocols[0][0]
+    said = decode_subscription(member.metadata(name))
+    return ConsumerGroupMember(
+        member.member_id,
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        instance_id=member.group_instance_id,
+        rack_id=said.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=frozenset(said.topics),
+        assigned={topic_id: dict.fromkeys(partitions, int(epoch)) for topic_id, partitions in wanted.items()},
+        classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
+    )

@@ -1,0 +1,194 @@
+"""Subscriptions by regular expression: checked at once, resolved elsewhere, refreshed together (KIP-848).
+
+The syntax is RE2's, whose matching takes time linear in the topic's name whatever a client sends. All regular
+expressions of a group are resolved in one go, so that a new topic costs one rebalance. After Apache Kafka's
+`GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` and `TopicRegexResolver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+from klamm.core.coordinator.cluster_topics import ClusterTopics
+from klamm.core.coordinator.contract import BackgroundTask, TimerKey
+from klamm.core.group.consumer.epochs import raise_epoch
+from klamm.core.group.consumer.follow_ups import after_append
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.consumer.records import ResolvedRegex, regex_record, regex_tombstone
+from klamm.core.group.consumer.subscriptions import after_resolution
+from klamm.core.group.consumer.targets import arm_target_timer
+from klamm.core.group.events import Cause, Remark
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis
+
+__all__ = ["RegexChange", "is_refresh_due", "is_regex_task", "on_regexes_resolved", "update_regexes"]
+
+_TASK: Final = "consumer regex"
+_MIN_REFRESH_MS: Final = 10_000
+"""Regular expressions are not resolved more often than that (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
+
+# What com.google.re2j says where RE2 says it in other words.
+_RE2J_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
+class RegexChange(Enum):
+    """What a heartbeat does to the regular expression of its member."""
+
+    NONE = "it stays"
+    UNRESOLVED = "it is another, and nobody knows yet what it stands for"
+    RESOLVED = "it is another, and what it stands for is known"
+
+
+def update_regexes(
+    decision: Decision, group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGroupMember
+) -> RegexChange:
+    """Take over the regular expression of a member, and have those of the group resolved if that is due.
+
+    Raises INVALID_REGULAR_EXPRESSION.
+    """
+    old_regex, new_regex = old.subscribed_topic_regex, new.subscribed_topic_regex
+    change = RegexChange.NONE
+    if old_regex != new_regex:
+        change = RegexChange.UNRESOLVED
+        if old_regex and group.regex_counts.get(old_regex) == 1:
+            decision.result.records.append(regex_tombstone(group.group_id, old_regex))
+        if not new_regex or (new_regex in group.regex_counts and new_regex in group.regexes):
+            change = RegexChange.RESOLVED
+        elif new_regex not in group.regex_counts:
+            _check(new_regex)
+    groups, result, now = decision
+    regexes = _regexes_after(group, old_regex, new_regex)
+    if is_refresh_due(groups, group, regexes, now):
+        run = partial(_resolve, frozenset(regexes), groups.topics, now)
+        result.tasks.append(BackgroundTask((_TASK, group.group_id), run))
+        after_append(result, lambda: groups.resolving.add(group.group_id))
+    return change
+
+
+def is_regex_task(key: TimerKey) -> bool:
+    """Whether the key is that of regular expressions that were resolved elsewhere."""
+    return key[0] == _TASK
+
+
+def on_regexes_resolved(decision: Decision, key: TimerKey, outcome: object) -> None:
+    """Write down what the regular expressions stand for; if that is news to the group, it needs another target."""
+    groups, result, _ = decision
+    _, group_id = key
+    assert isinstance(group_id, str)
+    groups.resolving.discard(group_id)
+    group = groups.get(group_id)
+    if isinstance(outcome, BaseException):
+        result.events.append(Remark(group_id, f"Couldn't update regular expression due to: {outcome!r}"))
+        return
+    if group is None:
+        return
+    assert isinstance(outcome, dict)
+    resolved: Mapping[str, ResolvedRegex] = {
+        regex: found for regex, found in outcome.items() if regex in group.regex_counts
+    }
+    result.records += [regex_record(group_id, regex, found) for regex, found in resolved.items()]
+    changes = [
+        _describe(regex, group.regexes.get(regex), found.topics)
+        for regex, found in resolved.items()
+        if group.regex_topics(regex) != found.topics
+    ]
+    subscriptions = after_resolution(group, resolved)
+    if not changes and subscriptions.metadata_hash(groups.topics) != group.metadata_hash:
+        changes = list(groups.causes(group_id))
+    if changes:
+        raise_epoch(decision, group, subscriptions, changes, member_id=None, member_ids=group.members)
+        arm_target_timer(decision, group)
+
+
+def _describe(regex: str, before: ResolvedRegex | None, topics: frozenset[str]) -> Reason:
+    known = frozenset() if before is None else before.topics
+    news = [f"also {name}" for name in sorted(topics - known)] + [f"no more {name}" for name in sorted(known - topics)]
+    shown = ", ".join(news[:5]) + (f" and {len(news) - 5} more changes" if len(news) > 5 else "")
+    if before is None:
+        cause = Cause.SUBSCRIPTION_CHANGED
+    else:
+        cause = Cause.TOPIC_CREATED if topics - known else Cause.TOPIC_DELETED
+    return Reason(cause, f"regular expression {regex} stands for {shown}")
+
+
+def _regexes_after(group: ConsumerGroup, old_regex: str, new_regex: str) -> Collection[str]:
+    if old_regex == new_regex:
+        return group.regex_counts
+    regexes = set(group.regex_counts)
+    if group.regex_counts.get(old_regex) == 1:
+        regexes.discard(old_regex)
+    if new_regex:
+        regexes.add(new_regex)
+    return regexes
+
+
+def is_refresh_due(groups: ConsumerGroups, group: ConsumerGroup, regexes: Collection[str], now: Millis) -> bool:
+    """Whether the group's regular expressions, which are these from now on, should be resolved."""
+    if group.group_id in groups.resolving or not regexes:
+        return False
+    # They are always resolved together: any of them tells when that was.
+    latest = next(iter(group.regexes.values()), None)
+    if latest is None:
+        return True
+    # Of a wall clock that was set back since then nothing can be said.
+    if 0 <= now - latest.resolved_at_ms <= _MIN_REFRESH_MS:
+        return False
+    return (
+        len(regexes) != len(group.regexes)
+        or latest.version < groups.new_topics_version
+        or now > latest.resolved_at_ms + groups.config.consumer_regex_refresh_interval_ms
+    )
+
+
+def _resolve(regexes: Collection[str], topics: ClusterTopics, now: Millis) -> dict[str, ResolvedRegex]:
+    names = list(topics.names())
+    found = {}
+    for regex in sorted(regexes):
+        matches = _compile(regex).fullmatch
+        found[regex] = ResolvedRegex(frozenset(name for name in names if matches(name)), topics.version, now)
+    return found
+
+
+def _check(regex: str) -> None:
+    try:
+        _compile(regex)
+    except _library().error as error:
+        words = _words(error)
+        raise KafkaError(
+            ErrorCode.invalid_regular_expression,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}.",
+        ) from None
+
+
+def _words(error: Exception) -> str:
+    said = error.args[0] if error.args else ""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    what, _, _ = text.partition(":")
+    return _RE2J_WORDS.get(what, what)
+
+
+def _compile(regex: str) -> Any:
+    re2 = _library()
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(regex, options)
+
+
+def _library() -> Any:
+    # Few groups use regular expressions, and the library takes its time to load.
+    return import_module("re2")

@@ -1,0 +1,207 @@
+"""How a group comes to a target assignment: who is asked, when, and what of the answer is written down (KIP-848).
+
+A target is made when the group epoch has risen, at most once in `group.consumer.assignment.interval.ms` (KIP-1263). A
+small group's is made in the heartbeat that finds it due; for a large group that would hold up everybody, so it is made
+elsewhere and believed only if the group is still at the same epoch with the same members. After Apache Kafka's
+`GroupMetadataManager.maybeUpdateTargetAssignment` and `TargetAssignmentBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from klamm.core.coordinator.contract import BackgroundTask, CoordinatorRecord, TimerKey
+from klamm.core.group.assignors.contract import Assignor, AssignorFailed, GroupSpec
+from klamm.core.group.assignors.load import LoadAssignor
+from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.held_back import watch_back_offs
+from klamm.core.group.consumer.member import NO_TARGET, Target
+from klamm.core.group.consumer.records import target_epoch_record, target_record
+from klamm.core.group.consumer.specifications import Change, remember_owners, size_of, specification
+from klamm.core.group.consumer.subscriptions import Subscriptions, preferred_assignor
+from klamm.core.group.consumer.timers import target_timer
+from klamm.core.group.events import GroupType, PartitionMove, PartitionsByTopic, Remark, TargetChosen
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis
+
+__all__ = [
+    "arm_target_timer",
+    "is_target_task",
+    "make_target",
+    "may_make_target",
+    "on_target_made",
+    "on_target_timer",
+]
+
+_TASK: Final = "consumer target"
+INLINE_LIMIT: Final = 1_500
+"""Subscriptions of members to topics, plus partitions, of a group whose target is made at once. The built-in assignors
+take one to four microseconds for each."""
+
+
+class Prepared(NamedTuple):
+    """A target that only has to be written down."""
+
+    epoch: int
+    assignor: str
+    target: Mapping[str, Target]
+    """What each member is to have."""
+    assignments: Mapping[str, PartitionsByTopic]
+    """The same by the names of topics."""
+    records: list[CoordinatorRecord]
+    """Of those members whose part is another than before."""
+
+
+def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> int | None:
+    """None if a target may be made now; else for how long it may not."""
+    interval_ms = groups.settings_of(group.group_id).assignment_interval_ms
+    elapsed_ms = now - group.assigned_at_ms
+    # A wall clock that was set back must not stop the group until it has caught up: it says nothing of the interval.
+    if group.assigned_at_ms == 0 or interval_ms == 0 or not 0 <= elapsed_ms < interval_ms:
+        return None
+    return interval_ms - elapsed_ms
+
+
+def arm_target_timer(decision: Decision, group: ConsumerGroup) -> None:
+    """Make the target in a while, unless a heartbeat does so before: more changes may be on their way."""
+    interval_ms = decision.groups.settings_of(group.group_id).assignment_interval_ms
+    if interval_ms:
+        decision.result.arm(target_timer(group.group_id), interval_ms)
+
+
+def make_target(
+    decision: Decision, group: ConsumerGroup, epoch: int, subscriptions: Subscriptions | None, change: Change | None
+) -> Mapping[str, Target] | None:
+    """Write a new target for that group epoch, or have it made elsewhere, and then return None.
+
+    `subscriptions` is what is read after the change, None for what is read now. Raises UNKNOWN_SERVER_ERROR if the
+    assignor fails.
+    """
+    groups, result, now = decision
+    assignor = preferred_assignor(
+        group, None if change is None else change.old, None if change is None else change.new, groups.default_assignor
+    )
+    # An assignor that the configuration names no more may still be wanted by members that joined before.
+    chosen = groups.assignors.get(assignor) or groups.assignors[groups.default_assignor]
+    is_by_load = chosen.name == LoadAssignor.name
+    spec = specification(groups, group, subscriptions, change, now, is_by_load=is_by_load)
+    watch_back_offs(decision, group, spec, change)
+    prepare = partial(_prepare, chosen, spec, group.group_id, epoch, dict(group.target))
+    if size_of(spec) > INLINE_LIMIT:
+        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), prepare))
+        after_append(result, lambda: groups.assigning.__setitem__(group.group_id, epoch))
+        return None
+    try:
+        prepared = prepare()
+    except AssignorFailed as failure:
+        raise KafkaError(
+            ErrorCode.unknown_server_error,
+            f"Failed to compute a new target assignment for epoch {epoch}: {failure}",
+        ) from failure
+    _write(decision, group, prepared)
+    return prepared.target
+
+
+def on_target_timer(decision: Decision, group_id: str) -> None:
+    """The wait is over: make the target, if no heartbeat has done so meanwhile."""
+    groups, result, now = decision
+    group = groups.get(group_id)
+    if group is None or group.is_empty or group.epoch <= group.target_epoch or group_id in groups.assigning:
+        return
+    wait_ms = may_make_target(groups, group, now)
+    if wait_ms is not None:
+        result.arm(target_timer(group_id), wait_ms)
+        return
+    try:
+        make_target(decision, group, group.epoch, None, None)
+    except KafkaError as error:
+        # The next heartbeat tries again, and its member hears of it.
+        result.events.append(Remark(group_id, error.message or error.code.name))
+        return
+    if result.records:
+        retry_on_failure(result, target_timer(group_id))
+
+
+def is_target_task(key: TimerKey) -> bool:
+    """Whether the key is that of a target that was made elsewhere."""
+    return key[0] == _TASK
+
+
+def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
+    """Write the target that was made elsewhere, if the group is still the one that it was made for."""
+    groups, result, _ = decision
+    _, group_id, epoch = key
+    assert isinstance(group_id, str)
+    if groups.assigning.get(group_id) == epoch:
+        del groups.assigning[group_id]
+    group = groups.get(group_id)
+    if group is None or group.is_empty or group.epoch <= group.target_epoch or group_id in groups.assigning:
+        return
+    if isinstance(outcome, BaseException):
+        text = f"Failed to compute a new target assignment for epoch {epoch}: {outcome!r}"
+        result.events.append(Remark(group_id, text))
+        result.arm(target_timer(group_id), max(RETRY_MS, groups.settings_of(group_id).assignment_interval_ms))
+        return
+    assert isinstance(outcome, Prepared)
+    if group.epoch != epoch or not outcome.target.keys() <= group.members.keys():
+        result.arm(target_timer(group_id), 0)
+        return
+    _write(decision, group, outcome)
+    retry_on_failure(result, target_timer(group_id))
+
+
+def _prepare(assignor: Assignor, spec: GroupSpec, group_id: str, epoch: int, known: Mapping[str, Target]) -> Prepared:
+    """All that takes long; `known` is what members were to have until now."""
+    assigned = assignor.assign(spec)
+    target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
+    return Prepared(
+        epoch=epoch,
+        assignor=assignor.name,
+        target=target,
+        assignments={
+            member_id: {spec.topics[topic_id].name: partitions for topic_id, partitions in wanted.items()}
+            for member_id, wanted in target.items()
+        },
+        # A new member gets a record even if there is nothing for it.
+        records=[
+            target_record(group_id, member_id, wanted)
+            for member_id, wanted in target.items()
+            if known.get(member_id) != wanted
+        ],
+    )
+
+
+def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared) -> None:
+    groups, result, now = decision
+    group_id, epoch, target = group.group_id, prepared.epoch, prepared.target
+    result.records += prepared.records
+    result.records.append(target_epoch_record(group_id, epoch, now))
+    result.cancel(target_timer(group_id))
+    moves = tuple(_moves(groups, group, target))
+    result.events.append(
+        TargetChosen(group_id, GroupType.CONSUMER, epoch, prepared.assignor, prepared.assignments, now, moves)
+    )
+    remember_owners(groups, group, target, now)
+
+
+def _moves(groups: ConsumerGroups, group: ConsumerGroup, target: Mapping[str, Target]) -> Iterator[PartitionMove]:
+    """What goes from a member that has it to another one, by this target."""
+    for member_id, wanted in target.items():
+        before = group.target.get(member_id, NO_TARGET)
+        if wanted == before:
+            continue
+        for topic_id, partitions in wanted.items():
+            facts = groups.topics.by_id(topic_id)
+            if facts is None:
+                continue
+            for partition in sorted(partitions - before.get(topic_id, frozenset())):
+                owner = group.owner(topic_id, partition)
+                if owner is not None and owner != member_id and owner in target:
+                    committed = groups.store.offset(group.group_id, facts.name, partition)
+                    yield PartitionMove(
+                        facts.name, partition, owner, member_id, None if committed is None else committed.offset
+                    )

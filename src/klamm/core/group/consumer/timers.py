@@ -1,0 +1,51 @@
+"""The timers of members and groups of the consumer protocol, by their names."""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.contract import Result, TimerKey
+
+__all__ = [
+    "back_off_timer",
+    "cancel_timers",
+    "join_timer",
+    "rebalance_timer",
+    "session_timer",
+    "sync_timer",
+    "target_timer",
+]
+
+
+def session_timer(group_id: str, member_id: str) -> TimerKey:
+    """Names the timer that runs out when the member has not been heard of for its session timeout."""
+    return ("consumer session", group_id, member_id)
+
+
+def rebalance_timer(group_id: str, member_id: str) -> TimerKey:
+    """Names the timer that runs out when the member has not let go of partitions for its rebalance timeout."""
+    return ("consumer rebalance", group_id, member_id)
+
+
+def back_off_timer(group_id: str, member_id: str) -> TimerKey:
+    """Names the timer that runs out when a member that was held back may have partitions."""
+    return ("consumer back-off", group_id, member_id)
+
+
+def join_timer(group_id: str, member_id: str) -> TimerKey:
+    """Names the timer that runs out when a member of the classic protocol, told to join again, has not in time."""
+    return ("consumer join", group_id, member_id)
+
+
+def sync_timer(group_id: str, member_id: str) -> TimerKey:
+    """Names the timer that runs out when a member of the classic protocol has not asked for its assignment in time."""
+    return ("consumer sync", group_id, member_id)
+
+
+def cancel_timers(group_id: str, member_id: str, result: Result) -> None:
+    """Forget all timers of a member that is about to go."""
+    for name in (session_timer, rebalance_timer, back_off_timer, join_timer, sync_timer):
+        result.cancel(name(group_id, member_id))
+
+
+def target_timer(group_id: str) -> TimerKey:
+    """Names the timer that ends the wait between two target assignments."""
+    return ("consumer target", group_id)

@@ -1,0 +1,108 @@
+"""How a group is doing: its lag, how fast records arrive, and how many members it would need.
+
+A member's pace is known only while its group has something to catch up with; a group that waits for records reads as
+fast as they come, which says no more than that its members are at least as fast. So the pace is that of the busy times,
+and grows with any time that was faster. It is measured by commits: two looks at them, some seconds apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from klamm.core.group.assignors.contract import PartitionLoad
+from klamm.core.group.assignors.load_settings import LoadSettings
+from klamm.core.group.assignors.members_needed import members_needed
+from klamm.core.group.committed_offset import PartitionOffsets
+from klamm.core.group.traffic import Traffic
+from klamm.protocol.types import Millis
+
+__all__ = ["GroupFigures", "GroupMeter"]
+
+_SHORTEST_LOOK_MS: Final = 1000
+_NEW_SHARE: Final = 0.3
+"""What the latest busy time counts in the pace."""
+
+
+class GroupFigures(NamedTuple):
+    """One group at one moment, over all partitions that it has committed for."""
+
+    group_id: str
+    members: int
+    lag: int
+    """Records."""
+    arrival_rate: float
+    """Records a second."""
+    pace: float | None
+    """Records a second that one member gets through; None until a busy time was seen."""
+    members_needed: int | None
+    """How many members bring the lag down to `klamm.consumer.assignor.load.target.lag` within `lag.drain.ms`, and keep
+    it there; None while the pace is not known."""
+
+
+class _Look(NamedTuple):
+    at: Millis
+    position: int
+    is_busy: bool
+    pace: float | None
+
+
+class GroupMeter:
+    """Remembers of each group what it looked like when it was looked at last."""
+
+    __slots__ = ("_looks",)
+
+    def __init__(self) -> None:
+        self._looks: dict[str, _Look] = {}
+
+    def measure(
+        self,
+        group_id: str,
+        members: int,
+        offsets: Mapping[str, PartitionOffsets],
+        traffic: Traffic,
+        *,
+        settings: LoadSettings,
+        now: Millis,
+    ) -> GroupFigures:
+        """Look at a group. Partitions that nothing is known of are left out."""
+        loads = []
+        position = 0
+        for topic, committed in offsets.items():
+            partitions = traffic.get(topic, ())
+            for index, offset in committed.items():
+                flow = partitions[index] if index < len(partitions) else None
+                if flow is not None:
+                    loads.append(PartitionLoad(flow.arrival_rate, flow.lag_of(offset.offset)))
+                    position += offset.offset
+        lag = sum(load.lag for load in loads)
+        rate = sum(load.arrival_rate for load in loads)
+        pace = self._pace(group_id, members, position, lag, now)
+        needed = members_needed(loads, pace or 0.0, settings.target_lag, settings.lag_drain_ms)
+        return GroupFigures(group_id, members, lag, rate, pace, needed)
+
+    def forget_others(self, group_ids: set[str]) -> None:
+        """Forget all groups but these."""
+        for group_id in self._looks.keys() - group_ids:
+            del self._looks[group_id]
+
+    def _pace(self, group_id: str, members: int, position: int, lag: int, now: Millis) -> float | None:
+        before = self._looks.get(group_id)
+        if before is None:
+            self._looks[group_id] = _Look(now, position, lag > 0, None)
+            return None
+        passed_ms = now - before.at
+        if 0 <= passed_ms < _SHORTEST_LOOK_MS:
+            return before.pace
+        pace = before.pace
+        # A clock or an offset that was set back says nothing.
+        if members and passed_ms > 0 and position > before.position:
+            seen = (position - before.position) / passed_ms * 1000 / members
+            if pace is None:
+                pace = seen if before.is_busy else None
+            elif before.is_busy and lag:
+                pace += _NEW_SHARE * (seen - pace)
+            else:
+                pace = max(pace, seen)
+        self._looks[group_id] = _Look(now, position, lag > 0, pace)
+        return pace

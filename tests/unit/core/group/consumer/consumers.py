@@ -1,0 +1,167 @@
+"""Members of a consumer group as clients behave: what they send next depends on what they were answered.
+
+Each is one consumer process of the consumer protocol. It joins, reports what it has, lets go of what it is asked to, a
+little later than it is asked, and commits what it has. Fenced, it drops everything and joins again. It may crash, and
+come back with nothing but its instance id.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, Beat, ConsumerDriver, name_of
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_heartbeat_request import TopicPartitions
+
+__all__ = ["Consumer", "ConsumerState"]
+
+START_OVER = (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found)
+
+
+class ConsumerState(Enum):
+    """What a consumer is about."""
+
+    OUT = "has to join"
+    IN = "is a member"
+    CRASHED = "does nothing"
+
+
+class Consumer:
+    """One consumer; `revocation_steps` heartbeats go by before it lets go of a partition."""
+
+    def __init__(self, name: str, *, instance: str | None = None, revocation_steps: int = 1) -> None:
+        self.name = name
+        self.instance = instance
+        self.revocation_steps = revocation_steps
+        self.starts = 0
+        self.member_id = f"{name}-0"
+        self.epoch = 0
+        self.state = ConsumerState.OUT
+        self.names: list[str] | None = [EVENTS]
+        self.regex: str | None = None
+        self.has: set[tuple[bytes, int]] = set()
+        """What it has, by topic id and partition."""
+        self.told: set[tuple[bytes, int]] = set()
+        """What it was last told to have."""
+        self.wait = 0
+        self.full = False
+        """Whether it should send all that there is to say, since it can't know what was heard."""
+        self.former: list[tuple[str, int]] = []
+        """Member ids and epochs that it once had."""
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.state.name}, {self.member_id!r}, {self.epoch}, {sorted(self.has)})"
+
+    def go_on(self, driver: ConsumerDriver) -> None:
+        """The next thing that a consumer in its state does."""
+        if self.state is ConsumerState.CRASHED:
+            return
+        if self.state is ConsumerState.OUT:
+            self._join(driver)
+        else:
+            self._live(driver)
+
+    def leave(self, driver: ConsumerDriver, *, for_a_while: bool = False) -> None:
+        """Go, and say so; nobody waits for the answer."""
+        if self.state is ConsumerState.IN:
+            epoch = -2 if for_a_while and self.instance is not None else -1
+            driver.maybe_beat(self.member_id, epoch, instance_id=self.instance)
+        self.crash()
+
+    def crash(self) -> None:
+        """Stop, without a word."""
+        self._remember()
+        self.state = ConsumerState.CRASHED
+        self.has, self.told = set(), set()
+
+    def restart(self) -> None:
+        """Begin anew, under another member id."""
+        self.crash()
+        self.starts += 1
+        self.member_id = f"{self.name}-{self.starts}"
+        self.state = ConsumerState.OUT
+        self.epoch = 0
+
+    def commit(self, driver: ConsumerDriver, topic_id: bytes, partition: int, offset: int) -> ErrorCode | None:
+        """Commit for a partition."""
+        return driver.commit(
+            offset,
+            member_id=self.member_id,
+            generation=self.epoch,
+            instance=self.instance,
+            topic=name_of(topic_id),
+            topic_id=topic_id,
+            partition=partition,
+        )
+
+    def _join(self, driver: ConsumerDriver) -> None:
+        self.has, self.told = set(), set()
+        answer = driver.maybe_beat(
+            self.member_id,
+            0,
+            instance_id=self.instance,
+            rebalance_timeout_ms=30_000,
+            subscribed_topic_names=self.names,
+            subscribed_topic_regex=self.regex,
+            topic_partitions=[],
+        )
+        if isinstance(answer, Beat) and answer.code is ErrorCode.none:
+            self.state = ConsumerState.IN
+        self._hear(answer)
+
+    def _live(self, driver: ConsumerDriver) -> None:
+        if self.has - self.told:
+            if self.wait < self.revocation_steps:
+                self.wait += 1
+            else:
+                self.has &= self.told
+                self.wait = 0
+        elif self.told - self.has:
+            self.has |= self.told
+        fields: dict[str, Any] = {}
+        if self.full:
+            fields = {
+                "rebalance_timeout_ms": 30_000,
+                "subscribed_topic_names": self.names,
+                "subscribed_topic_regex": self.regex,
+            }
+        self._hear(
+            driver.maybe_beat(
+                self.member_id, self.epoch, instance_id=self.instance, topic_partitions=self._owned(), **fields
+            )
+        )
+
+    def _owned(self) -> list[TopicPartitions]:
+        by_topic: dict[bytes, list[int]] = {}
+        for topic_id, partition in sorted(self.has):
+            by_topic.setdefault(topic_id, []).append(partition)
+        return [TopicPartitions(topic_id=each, partitions=partitions) for each, partitions in by_topic.items()]
+
+    def _hear(self, answer: Beat | ErrorCode | None) -> None:
+        if not isinstance(answer, Beat):
+            # The answer is lost, or it is an error that is to be tried again: what was said may have been heard.
+            self.full = True
+            return
+        if answer.code is ErrorCode.none:
+            self.full = False
+            if answer.epoch != self.epoch:
+                self._remember()
+                self.epoch = answer.epoch
+            if answer.response.assignment is not None:
+                topics = answer.response.assignment.topic_partitions
+                self.told = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
+            return
+        if answer.code in START_OVER:
+            self._remember()
+            self.has, self.told = set(), set()
+            self.state, self.epoch = ConsumerState.OUT, 0
+        elif answer.code is ErrorCode.fenced_instance_id:
+            self.crash()
+        else:
+            assert answer.code is ErrorCode.unreleased_instance_id, answer
+
+    def _remember(self) -> None:
+        if self.state is ConsumerState.IN:
+            self.former.append((self.member_id, self.epoch))

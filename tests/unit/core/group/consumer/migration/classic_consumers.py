@@ -1,0 +1,171 @@
+"""Consumers of the classic protocol as clients behave, eager ones, which come across groups of either type.
+
+Told to rejoin, such a consumer gives up what it has and joins; if it leads, it deals out the partitions; told that it
+is unknown, it starts over; fenced, it dies.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, ConsumerDriver
+from tests.unit.core.group.painted_topics import topic_id
+
+from klamm.core.coordinator.contract import Ticket
+from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+
+__all__ = ["SESSION_MS", "ClassicConsumer", "ClassicState"]
+
+SESSION_MS = 45_000
+REBALANCE_MS = 30_000
+METADATA = encode_subscription(ConsumerProtocolSubscription(topics=[EVENTS]))
+
+
+class ClassicState(Enum):
+    """What a consumer is about."""
+
+    OUT = "has to join"
+    JOINING = "waits for the generation"
+    JOINED = "has to sync"
+    SYNCING = "waits for its assignment"
+    IN = "has what it was assigned"
+    CRASHED = "does nothing"
+
+
+class ClassicConsumer:
+    """One consumer of the classic protocol that reads one topic."""
+
+    def __init__(self, name: str, *, instance: str | None = None) -> None:
+        self.name = name
+        self.instance = instance
+        self.state = ClassicState.OUT
+        self.member_id = ""
+        self.epoch = -1
+        """Its generation."""
+        self.member_ids: list[str] = []
+        self.has: set[tuple[bytes, int]] = set()
+        self.ticket: Ticket | None = None
+        self.former: list[tuple[str, int]] = []
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.state.name}, {self.member_id!r}, {self.epoch}, {sorted(self.has)})"
+
+    def go_on(self, driver: ConsumerDriver) -> None:
+        """The next thing that a consumer in its state does."""
+        self.listen(driver)
+        if self.state is ClassicState.OUT:
+            self._join(driver)
+        elif self.state is ClassicState.JOINED:
+            self._sync(driver)
+        elif self.state is ClassicState.IN:
+            code = driver.heartbeat(self.member_id, self.epoch, instance=self.instance)
+            if code is not None and code is not ErrorCode.none:
+                self._react(code)
+        self.listen(driver)
+
+    def leave(self, driver: ConsumerDriver) -> None:
+        """Go, and say so; a static one just goes."""
+        if self.instance is None and self.member_id:
+            driver.leave((self.member_id, None))
+        self.crash()
+
+    def crash(self) -> None:
+        """Stop, without a word."""
+        self._remember()
+        self.state = ClassicState.CRASHED
+        self.has = set()
+        self.ticket = None
+
+    def restart(self) -> None:
+        """Begin anew, with nothing but the instance id."""
+        self.crash()
+        self.state = ClassicState.OUT
+        self.member_id, self.epoch = "", -1
+
+    def lose_connection(self) -> None:
+        """The answer will never come; ask again."""
+        if self.ticket is not None:
+            self.ticket = None
+            self.state = ClassicState.OUT
+
+    def listen(self, driver: ConsumerDriver) -> None:
+        """Take the answer, if there is one."""
+        if self.ticket is None or self.ticket in driver.parked:
+            return
+        answer = driver.answers[self.ticket]
+        self.ticket = None
+        if isinstance(answer, JoinGroupResponse):
+            self._hear_join(answer)
+        elif isinstance(answer, SyncGroupResponse):
+            self._hear_sync(answer)
+        else:
+            assert isinstance(answer, ErrorCode)
+            self._react(answer)
+
+    def _join(self, driver: ConsumerDriver) -> None:
+        self.has = set()
+        self.state = ClassicState.JOINING
+        self.ticket = driver.join(
+            self.member_id,
+            instance=self.instance,
+            protocols=[("range", METADATA)],
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            client_id=self.name,
+        )
+
+    def _sync(self, driver: ConsumerDriver) -> None:
+        facts = driver.topics.by_name(EVENTS)
+        assert facts is not None
+        shares: dict[str, list[int]] = {member_id: [] for member_id in self.member_ids}
+        for index in range(facts.partition_count if shares else 0):
+            shares[self.member_ids[index % len(shares)]].append(index)
+        assignments = {
+            member_id: encode_assignment(
+                ConsumerProtocolAssignment(assigned_partitions=[TopicPartition(topic=EVENTS, partitions=partitions)])
+            )
+            for member_id, partitions in shares.items()
+        }
+        self.state = ClassicState.SYNCING
+        self.ticket = driver.sync(self.member_id, self.epoch, assignments, instance=self.instance)
+
+    def _hear_join(self, answer: JoinGroupResponse) -> None:
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.none:
+            self._remember()
+            self.member_id, self.epoch = answer.member_id, answer.generation_id
+            self.member_ids = [] if answer.skip_assignment else [member.member_id for member in answer.members]
+            self.state = ClassicState.JOINED
+        elif code is ErrorCode.member_id_required:
+            self.member_id = answer.member_id
+            self.state = ClassicState.OUT
+        else:
+            self._react(code)
+
+    def _hear_sync(self, answer: SyncGroupResponse) -> None:
+        code = ErrorCode(answer.error_code)
+        if code is not ErrorCode.none:
+            self._react(code)
+            return
+        self.state = ClassicState.IN
+        topics = decode_assignment(answer.assignment).assigned_partitions if answer.assignment else []
+        self.has = {(topic_id(topic.topic), index) for topic in topics for index in topic.partitions}
+
+    def _react(self, code: ErrorCode) -> None:
+        if code is ErrorCode.fenced_instance_id:
+            self.crash()
+            return
+        if code in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
+            self._remember()
+            self.member_id, self.epoch = "", -1
+        self.has = set()
+        self.state = ClassicState.OUT
+
+    def _remember(self) -> None:
+        if self.member_id:
+            self.former.append((self.member_id, self.epoch))

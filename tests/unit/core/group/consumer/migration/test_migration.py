@@ -1,0 +1,529 @@
+"""Groups that move between the protocols while their members go on, with members of both in between (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, name_of, owned
+from tests.unit.core.group.shard_driver import small_sessions
+
+from klamm.core.coordinator.contract import TimerKey
+from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
+from klamm.core.group.consumer.timers import join_timer, sync_timer
+from klamm.core.group.events import Cause, RebalanceNeeded
+from klamm.core.group.states import GroupState
+from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
+from klamm.protocol.schema.consumer_protocol_subscription import TopicPartition as Owned
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
+    """What a leader gives to a member."""
+    topics = [TopicPartition(topic=EVENTS, partitions=list(partitions))] if partitions else []
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=topics, user_data=user_data))
+
+
+def protocols(
+    *has: int, names: Sequence[str] = (EVENTS,), protocol: str = "range", rack: str | None = None
+) -> list[tuple[str, bytes]]:
+    """What a member says of itself that has these partitions."""
+    said = ConsumerProtocolSubscription(
+        topics=list(names), owned_partitions=[Owned(topic=EVENTS, partitions=list(has))] if has else [], rack_id=rack
+    )
+    return [(protocol, encode_subscription(said))]
+
+
+def classic_pair(driver: ConsumerDriver, **join: Any) -> list[str]:
+    """A stable classic group of two, each with its half; returns the member ids, the leader first."""
+    ids = [driver.member_id(protocols=protocols(), **join) for _ in range(2)]
+    tickets = [driver.join(member_id, protocols=protocols(), **join) for member_id in ids]
+    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+    assert [driver.joined(ticket).generation_id for ticket in tickets] == [1, 1]
+    driver.sync(ids[0], 1, {ids[0]: assignment(0, 1, 2), ids[1]: assignment(3, 4, 5)})
+    driver.sync(ids[1], 1)
+    assert driver.state() is GroupState.STABLE
+    return ids
+
+
+def joined(driver: ConsumerDriver, member_id: str, *has: int, **join: Any) -> JoinGroupResponse:
+    """A member of the classic protocol joins again, with what it has."""
+    return driver.joined(driver.join(member_id, protocols=protocols(*has), **join))
+
+
+def synced(driver: ConsumerDriver, member_id: str, generation: int) -> dict[str, list[int]]:
+    """What it learns that it has."""
+    answer = driver.synced(driver.sync(member_id, generation))
+    assert answer.error_code == ErrorCode.none
+    message = decode_assignment(answer.assignment)
+    return {topic.topic: list(topic.partitions) for topic in message.assigned_partitions}
+
+
+def mixed() -> tuple[ConsumerDriver, str, str]:
+    """A group that has just been upgraded, and its two members of the classic protocol."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver)
+    assert driver.enter("new").code is ErrorCode.none
+    return driver, one, other
+
+
+# Upgrade
+
+
+def test_first_member_of_the_consumer_protocol_upgrades_the_group() -> None:
+    """The generation becomes the epoch; everybody has what the leader gave, until they come again."""
+    driver, one, other = mixed()
+    group = driver.consumer_group()
+    assert (group.epoch, group.target_epoch) == (2, 2)
+    assert driver.shard.store.groups == {}
+    assert driver.member(one).member_epoch == 1
+    assert driver.assigned(one) == {EVENTS: [0, 1, 2]}
+    assert driver.assigned(other) == {EVENTS: [3, 4, 5]}
+    assert driver.assigned("new") == {}
+    assert driver.consumer_state() is ConsumerGroupState.RECONCILING
+    assert [member.member_type for member in driver.described().members] == [0, 0, 1]
+    assert driver.reload().shard.store == driver.shard.store
+    assert Cause.PROTOCOL_CHANGED in [event.cause for event in driver.happened(RebalanceNeeded)]
+
+
+def test_members_of_both_protocols_share() -> None:
+    """Those of the classic one are told to join again, let go, join once more, and ask what they have."""
+    driver, one, other = mixed()
+    for member_id, had in ((one, (0, 1, 2)), (other, (3, 4, 5))):
+        assert driver.heartbeat(member_id, 1) is ErrorCode.rebalance_in_progress
+        first = joined(driver, member_id, *had)
+        assert (first.error_code, first.leader, first.members, first.protocol_name) == (0, "", [], "range")
+        kept = synced(driver, member_id, first.generation_id)[EVENTS]
+        assert len(kept) == 2
+        if driver.member(member_id).state is MemberState.UNREVOKED_PARTITIONS:
+            assert driver.heartbeat(member_id, first.generation_id) is ErrorCode.rebalance_in_progress
+            second = joined(driver, member_id, *kept)
+            assert second.generation_id == 2
+            assert synced(driver, member_id, 2)[EVENTS] == kept
+        assert driver.heartbeat(member_id, 2) is ErrorCode.none
+    assert driver.beat("new", 2).assigned is not None
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_eager_member_gives_up_everything_first() -> None:
+    """Its metadata says that it has nothing; it gets what the target says at once."""
+    driver, one, _ = mixed()
+    answer = joined(driver, one)
+    assert answer.generation_id == 2
+    assert len(synced(driver, one, 2)[EVENTS]) == 2
+
+
+def test_requests_that_wait_are_sent_back() -> None:
+    """A rebalance was under way: its members are to join the new group."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver)
+    waiting = driver.join(one, protocols=protocols(names=[EVENTS, "audit"]))
+    assert driver.is_parked(waiting)
+    driver.enter("new")
+    assert driver.join_error(waiting) is ErrorCode.rebalance_in_progress
+    assert joined(driver, one, 0, 1, 2).error_code == ErrorCode.none
+    assert driver.heartbeat(other, 1) is ErrorCode.rebalance_in_progress
+
+
+def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
+    """The member that was to bring the upgrade about is refused: the group stays classic, and nobody is forgotten."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver)
+    waiting = driver.join(one, protocols=protocols(names=[EVENTS, "audit"]))
+    assert driver.enter("new", regex="(").code is ErrorCode.invalid_regular_expression
+    assert driver.join_error(waiting) is ErrorCode.rebalance_in_progress
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    tickets = [driver.join(each, protocols=protocols()) for each in (one, other)]
+    assert [driver.joined(ticket).generation_id for ticket in tickets] == [2, 2]
+
+
+def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
+    """Its members have no protocol and no partitions yet."""
+    driver = ConsumerDriver()
+    member_id = driver.member_id(protocols=protocols())
+    waiting = driver.join(member_id, protocols=protocols())
+    driver.enter("new")
+    assert driver.join_error(waiting) is ErrorCode.rebalance_in_progress
+    assert driver.consumer_group().members.keys() == {member_id, "new"}
+
+
+def test_partitions_that_do_not_exist_are_left_behind() -> None:
+    """A leader may have seen a topic that was larger, before it was made anew, or that the broker does not know yet."""
+    driver = ConsumerDriver()
+    member_id = driver.member_id(protocols=protocols())
+    ticket = driver.join(member_id, protocols=protocols())
+    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+    driver.sync(member_id, driver.joined(ticket).generation_id, {member_id: assignment(0, 6, 7)})
+    assert driver.enter("new").code is ErrorCode.none
+    assert driver.assigned(member_id) == {EVENTS: [0]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_allowed"), [("bidirectional", True), ("upgrade", True), ("downgrade", False), ("disabled", False)]
+)
+def test_policy_may_forbid_the_upgrade(policy: str, is_allowed: bool) -> None:
+    """`group.consumer.migration.policy`."""
+    driver = ConsumerDriver(small_sessions(consumer_migration_policy=policy))
+    classic_pair(driver)
+    answer = driver.enter("new")
+    if is_allowed:
+        assert answer.code is ErrorCode.none
+    else:
+        assert answer.code is ErrorCode.group_id_not_found
+        assert answer.message == (
+            f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is disabled."
+        )
+        assert driver.state() is GroupState.STABLE
+
+
+def test_group_that_would_lose_something_is_not_upgraded() -> None:
+    """Members that are no consumers, data of an assignor of their own, metadata that can't be read, too many."""
+    driver = ConsumerDriver()
+    driver.stable_group(protocol_type="connect", protocols=(("v1", b""),))
+    assert "does not use the consumer embedded protocol" in (driver.enter("new").message or "")
+    driver = ConsumerDriver()
+    ids = classic_pair(driver)
+    driver.join(ids[0], protocols=protocols())
+    driver.join(ids[1], protocols=protocols())
+    driver.sync(ids[0], 2, {ids[0]: assignment(0, user_data=b"mine"), ids[1]: assignment(1)})
+    answer = driver.enter("new")
+    assert (answer.code, "custom assignor is in use" in (answer.message or "")) == (
+        ErrorCode.group_id_not_found,
+        True,
+    )
+    driver = ConsumerDriver()
+    driver.stable_group()
+    assert "the embedded consumer protocol is malformed." in (driver.enter("new").message or "")
+    driver = ConsumerDriver(small_sessions(consumer_max_size=1))
+    classic_pair(driver)
+    assert "exceeds the consumer group maximum size" in (driver.enter("new").message or "")
+    assert driver.state() is GroupState.STABLE
+
+
+def test_refused_upgrade_leaves_a_classic_group() -> None:
+    """Whose members go on."""
+    driver = ConsumerDriver()
+    ids = classic_pair(driver)
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.maybe_beat("new", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
+    driver.append_error = None
+    assert driver.state() is GroupState.STABLE
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.none
+    driver.advance(SESSION_MS)
+    assert driver.shard.store.consumer_groups == {}
+
+
+# Members of the classic protocol in a consumer group
+
+
+def test_their_sessions_are_their_own() -> None:
+    """As they said when they joined, over restarts too."""
+    driver, one, other = mixed()
+    driver.advance(SESSION_MS - 1)
+    driver.heartbeat(one, 1)
+    driver.advance(1)
+    assert driver.consumer_group().members.keys() == {one, "new"}
+    again = driver.reload()
+    again.advance(SESSION_MS)
+    assert again.consumer_group().members.keys() == {"new"}
+    assert other not in driver.consumer_group().members
+
+
+def test_member_that_does_not_join_again_in_time_is_removed() -> None:
+    """Its time runs from the first time that it was told, however often it is told."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver, rebalance_timeout_ms=20_000)
+    driver.enter("new")
+    for _ in range(4):
+        assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+        driver.heartbeat(other, 1)
+        driver.advance(4999)
+    assert one in driver.consumer_group().members
+    driver.advance(4)
+    assert driver.consumer_group().members.keys() == {"new"}
+
+
+def test_member_that_does_not_ask_for_its_assignment_in_time_is_removed() -> None:
+    """It has joined, and then nothing."""
+    driver = ConsumerDriver()
+    one, _ = classic_pair(driver, rebalance_timeout_ms=15_000)
+    driver.enter("new")
+    joined(driver, one, rebalance_timeout_ms=15_000)
+    driver.advance(9000)
+    assert driver.heartbeat(one, 2) is ErrorCode.none
+    driver.advance(6000)
+    assert one not in driver.consumer_group().members
+
+
+def test_member_that_asked_in_time_stays() -> None:
+    """The wait is over with SyncGroup."""
+    driver = ConsumerDriver()
+    one, _ = classic_pair(driver, rebalance_timeout_ms=15_000)
+    driver.enter("new")
+    joined(driver, one, rebalance_timeout_ms=15_000)
+    synced(driver, one, 2)
+    for _ in range(3):
+        driver.advance(9000)
+        driver.beat("new", driver.member("new").member_epoch)
+        assert driver.heartbeat(one, 2) in (ErrorCode.none, ErrorCode.rebalance_in_progress)
+
+
+def test_join_that_could_not_be_written_is_waited_for_again() -> None:
+    """The member was told to come, and has not, as far as the log knows."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
+    driver.enter("new")
+    driver.heartbeat(one, 1)
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.join(one, protocols=protocols(), rebalance_timeout_ms=15_000)
+    driver.append_error = None
+    assert driver.member(one).member_epoch == 1
+    driver.advance(9000)
+    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    driver.heartbeat(other, 1)
+    driver.advance(6000)
+    assert one not in driver.consumer_group().members
+    assert other in driver.consumer_group().members
+
+
+def test_static_members_of_the_classic_protocol_are_known_by_their_instance_id() -> None:
+    """In a group of both; who has lost the instance id is fenced."""
+    driver, _, _ = mixed()
+    first = driver.joined(driver.join(instance="pod", protocols=protocols()))
+    assert first.error_code == ErrorCode.none
+    again = driver.joined(driver.join(first.member_id, instance="pod", protocols=protocols()))
+    assert (again.error_code, again.member_id) == (ErrorCode.none, first.member_id)
+    second = driver.joined(driver.join(instance="pod", protocols=protocols()))
+    assert second.member_id != first.member_id
+    fenced = driver.join(first.member_id, instance="pod", protocols=protocols())
+    assert driver.answers[fenced] is ErrorCode.fenced_instance_id
+    unknown = driver.join("ghost", instance="nobody", protocols=protocols())
+    assert driver.answers[unknown] is ErrorCode.unknown_member_id
+
+
+def test_requests_that_do_not_fit_are_refused() -> None:
+    """Unknown members, other generations, other protocols, members of the other protocol."""
+    driver, one, _ = mixed()
+    assert driver.heartbeat("ghost", 1) is ErrorCode.unknown_member_id
+    assert driver.heartbeat(one, 2) is ErrorCode.illegal_generation
+    assert driver.heartbeat("new", 2) is ErrorCode.unknown_member_id
+    assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.unknown_member_id
+    assert driver.sync_error(driver.sync(one, 7)) is ErrorCode.illegal_generation
+    assert driver.sync_error(driver.sync(one, 1)) is ErrorCode.rebalance_in_progress
+    other_name = driver.sync(one, 1, protocol_type="consumer", protocol_name="sticky")
+    assert driver.sync_error(other_name) is ErrorCode.inconsistent_group_protocol
+    other_type = driver.sync(one, 1, protocol_type="connect")
+    assert driver.sync_error(other_type) is ErrorCode.inconsistent_group_protocol
+    strangers = driver.join(one, protocols=[("other", b"")])
+    assert driver.answers[strangers] is ErrorCode.inconsistent_group_protocol
+    unreadable = driver.join(one, protocols=[("range", b"\x00")])
+    assert driver.answers[unreadable] is ErrorCode.unknown_server_error
+
+
+def test_new_member_may_come_with_the_classic_protocol() -> None:
+    """First it is given a name, from version 4 on."""
+    driver, _, _ = mixed()
+    named = driver.joined(driver.join(protocols=protocols()))
+    assert (named.error_code, named.member_id != "") == (ErrorCode.member_id_required, True)
+    assert named.member_id not in driver.consumer_group().members
+    answer = joined(driver, named.member_id)
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.none, 3)
+    old = driver.joined(driver.join(protocols=protocols(), version=3))
+    assert (old.error_code, old.member_id in driver.consumer_group().members) == (ErrorCode.none, True)
+
+
+def test_commits_of_both_protocols_are_held_to_their_epochs() -> None:
+    """I16: with the error that each protocol knows."""
+    driver, one, _ = mixed()
+    topic_id = next(iter(driver.member(one).assigned))
+    assert name_of(topic_id) == EVENTS
+    assert driver.commit(1, member_id=one, generation=1, topic_id=topic_id, version=8) is ErrorCode.none
+    assert driver.commit(1, member_id=one, generation=2, topic_id=topic_id) is ErrorCode.illegal_generation
+    assert driver.commit(1, member_id="new", generation=1, topic_id=topic_id) is ErrorCode.stale_member_epoch
+
+
+def test_member_may_change_its_protocol() -> None:
+    """A static member that is restarted with the other one takes its own place."""
+    driver = ConsumerDriver()
+    tickets = [driver.join(instance=each, protocols=protocols()) for each in ("pod-1", "pod-2")]
+    driver.advance(6000)
+    one, other = (driver.joined(ticket).member_id for ticket in tickets)
+    driver.sync(one, 1, {one: assignment(0, 1, 2), other: assignment(3, 4, 5)}, instance="pod-1")
+    taken = driver.enter("new-1", instance="pod-1")
+    assert (taken.code, taken.assigned) == (ErrorCode.none, {EVENTS: [0, 1, 2]})
+    assert driver.consumer_group().members.keys() == {"new-1", other}
+    assert driver.heartbeat(one, 1, instance="pod-1") is ErrorCode.fenced_instance_id
+    assert driver.enter("new-2", instance="pod-2").assigned == {EVENTS: [3, 4, 5]}
+    assert driver.consumer_group().classic_size == 0
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+    assert driver.reload().shard.store == driver.shard.store
+
+
+# Leaving and downgrade
+
+
+def test_members_of_either_protocol_may_be_sent_away() -> None:
+    """By LeaveGroup, each with its own error."""
+    driver, one, other = mixed()
+    driver.enter("static", instance="pod")
+    codes = driver.leave((one, None), ("ghost", None), ("", "pod"), ("", "nobody"), ("wrong", "pod"))
+    assert codes == [
+        ErrorCode.none,
+        ErrorCode.unknown_member_id,
+        ErrorCode.none,
+        ErrorCode.unknown_member_id,
+        ErrorCode.fenced_instance_id,
+    ]
+    assert driver.consumer_group().members.keys() == {other, "new"}
+
+
+def test_last_member_of_the_consumer_protocol_takes_the_group_back() -> None:
+    """It is classic again, with the epoch as its generation, and everybody joins again."""
+    driver, one, other = mixed()
+    assert driver.go("new").epoch == -1
+    assert driver.shard.store.consumer_groups == {}
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.group().generation == 2
+    assert driver.group().protocol_name == "range"
+    assert decode_assignment(driver.group().members[one].assignment).assigned_partitions[0].topic == EVENTS
+    assert driver.heartbeat(one, 2) is ErrorCode.rebalance_in_progress
+    tickets = [driver.join(each, protocols=protocols()) for each in (one, other)]
+    assert [driver.joined(ticket).generation_id for ticket in tickets] == [3, 3]
+    again = driver.reload()
+    assert again.shard.store == driver.shard.store
+    assert again.state() is GroupState.STABLE
+
+
+def test_silence_of_the_last_one_has_the_same_effect() -> None:
+    """Its session ends; the others have theirs."""
+    driver, one, other = mixed()
+    for _ in range(9):
+        driver.advance(5000)
+        for member_id in (one, other):
+            if driver.shard.store.consumer_groups:
+                driver.heartbeat(member_id, driver.member(member_id).member_epoch)
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.group().members.keys() == {one, other}
+
+
+def test_static_member_that_comes_back_with_the_classic_protocol_takes_the_group_back() -> None:
+    """Nobody has to rebalance: it has what it had."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod")
+    answer = driver.joined(driver.join(instance="pod", protocols=protocols()))
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.none, 2)
+    assert driver.state() is GroupState.STABLE
+    assert driver.group().members.keys() == {answer.member_id}
+    assert synced(driver, answer.member_id, 2) == {EVENTS: [0, 1, 2, 3, 4, 5]}
+    assert driver.reload().shard.store == driver.shard.store
+    assert driver.heartbeat(answer.member_id, 2, instance="pod") is ErrorCode.none
+
+
+def test_static_member_that_comes_back_with_another_subscription_rebalances() -> None:
+    """The target that there was does not answer it."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod")
+    driver.joined(driver.join(instance="pod", protocols=protocols(names=["audit"])))
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_group_that_is_taken_back_on_its_way_rebalances() -> None:
+    """Somebody was still waiting for partitions, and would not be told of them in a stable classic group."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod")
+    named = driver.joined(driver.join(protocols=protocols())).member_id
+    waiting = joined(driver, named)
+    assert synced(driver, named, waiting.generation_id) == {}
+    driver.joined(driver.join(instance="pod", protocols=protocols()))
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.heartbeat(named, waiting.generation_id) is ErrorCode.rebalance_in_progress
+    assert driver.reload().shard.store == driver.shard.store
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
+def test_policy_may_forbid_the_downgrade(policy: str) -> None:
+    """Then it stays a consumer group, of members of the classic protocol."""
+    driver, one, other = mixed()
+    strict = ConsumerDriver(small_sessions(consumer_migration_policy=policy), log=driver.log, now=driver.now)
+    strict.go("new")
+    assert strict.consumer_group().members.keys() == {one, other}
+    assert strict.consumer_group().epoch == 3
+
+
+def test_group_that_is_too_large_for_a_classic_one_stays() -> None:
+    """`group.max.size`."""
+    driver, one, other = mixed()
+    strict = ConsumerDriver(small_sessions(max_size=1), log=driver.log, now=driver.now)
+    strict.go("new")
+    assert strict.consumer_group().members.keys() == {one, other}
+
+
+def test_refused_downgrade_leaves_a_consumer_group() -> None:
+    """With all its members watched."""
+    driver, one, other = mixed()
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.maybe_beat("new", -1)
+    driver.append_error = None
+    assert driver.consumer_group().members.keys() == {one, other, "new"}
+    assert driver.beat("new", 2, topic_partitions=owned()).code is ErrorCode.none
+    driver.advance(SESSION_MS)
+    assert driver.consumer_group().members.keys() == {"new"}
+
+
+def test_who_was_told_to_join_again_is_told_anew_after_a_detour() -> None:
+    """Once the group has turned classic and back, the member's time to join again runs as if for the first time."""
+    driver, one, _ = mixed()
+    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    driver.go("new")
+    assert driver.shard.consumer_groups.awaiting_join == set()
+    assert driver.enter("newer").code is ErrorCode.none
+    assert driver.heartbeat(one, driver.member(one).member_epoch) is ErrorCode.rebalance_in_progress
+    assert join_timer(GROUP, one) in driver.timers
+
+
+def test_time_to_join_again_runs_on_if_the_group_cannot_turn_classic() -> None:
+    """Nobody waits for a member that lives and never joins again, whatever the log refused meanwhile."""
+    driver, one, _ = mixed()
+    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.maybe_beat("new", -1)
+    driver.append_error = None
+    assert join_timer(GROUP, one) in driver.timers
+
+
+@pytest.mark.parametrize("timer", [join_timer, sync_timer])
+def test_member_that_is_late_goes_when_the_log_writes_again(timer: Callable[[str, str], TimerKey]) -> None:
+    """What its timer decided is decided again if it could not be written; its heartbeats don't help it."""
+    driver, one, _ = mixed()
+    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    if timer is sync_timer:
+        joined(driver, one)
+    epoch = driver.member(one).member_epoch
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.timers.pop(timer(GROUP, one))
+    driver.apply(driver.shard.handle_timer(timer(GROUP, one), driver.now))
+    assert driver.consumer_group().members.keys() >= {one}
+    driver.append_error = None
+    driver.heartbeat(one, epoch)
+    driver.advance(1_000)
+    assert one not in driver.consumer_group().members
+
+
+def test_nothing_is_left_of_a_group_that_has_turned_classic() -> None:
+    """What was known of its members besides the log goes, that of the one who took it back too."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod")
+    driver.joined(driver.join(instance="pod", protocols=protocols()))
+    groups = driver.shard.consumer_groups
+    assert driver.state() is GroupState.STABLE
+    assert (groups.lives._lives, groups.lives._loops, groups.previous_owners) == ({}, {}, {})
+    assert (groups.outdated, groups.assigning, groups.awaiting_join) == ({}, {}, set())

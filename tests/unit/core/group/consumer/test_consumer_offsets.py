@@ -1,0 +1,148 @@
+"""Offsets of consumer groups: who may commit and fetch, what may be deleted, and when it expires (I16)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned, slow
+from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
+from tests.unit.core.group.test_removals import delete_groups, delete_offsets
+
+from klamm.core.group.events import GroupDeleted, GroupType
+from klamm.core.group.shard import GroupShard
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
+
+EVENTS_0 = (EVENTS, 0)
+DAY = 24 * 60 * 60 * 1000
+CHECK = 600_000
+
+
+def commit(driver: ConsumerDriver, member_id: str, epoch: int, *, partition: int = 0, version: int = 9) -> object:
+    return driver.commit(
+        1, member_id=member_id, generation=epoch, partition=partition, topic_id=topic_id(EVENTS), version=version
+    )
+
+
+def fetch_code(driver: ConsumerDriver, member_id: str | None, epoch: int) -> ErrorCode:
+    group = OffsetFetchRequestGroup(group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=None)
+    ticket = driver.ask(GroupShard.handle_offset_fetch, OffsetFetchRequest(groups=[group]), 9)
+    answer = driver.answers[ticket]
+    return answer if isinstance(answer, ErrorCode) else ErrorCode(cast(OffsetFetchResponseGroup, answer).error_code)
+
+
+def test_member_commits_at_its_epoch() -> None:
+    """Not before it is a member, not at an epoch that it has not reached."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    assert commit(driver, "a", 2) is ErrorCode.none
+    assert commit(driver, "a", 3) is ErrorCode.stale_member_epoch
+    assert commit(driver, "ghost", 2) is ErrorCode.unknown_member_id
+    assert commit(driver, "", -1) is ErrorCode.unknown_member_id
+
+
+def test_late_commit_is_taken_for_what_the_member_has_had_since() -> None:
+    """KIP-1251: its epoch has risen, and it has not heard of that yet; what it got later it can't have read."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, events=8))
+    driver.beat("a", 2)
+    assert driver.member("a").member_epoch == 3
+    assert commit(driver, "a", 2, partition=5) is ErrorCode.none
+    assert commit(driver, "a", 2, partition=7) is ErrorCode.stale_member_epoch
+    assert commit(driver, "a", 1, partition=5) is ErrorCode.stale_member_epoch
+
+
+def test_what_is_being_let_go_may_still_be_committed() -> None:
+    """Until the member has said that it let go; then it is a zombie as to that."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.enter("b")
+    driver.beat("a", 2)
+    assert commit(driver, "a", 2, partition=4) is ErrorCode.none
+    driver.beat("a", 2, topic_partitions=owned(events=[0, 1, 2]))
+    assert commit(driver, "a", 2, partition=0) is ErrorCode.none
+    assert commit(driver, "a", 2, partition=4) is ErrorCode.stale_member_epoch
+
+
+def test_members_need_a_version_that_knows_them() -> None:
+    """OffsetCommit 9 brought consumer groups."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    assert commit(driver, "a", 2, version=8) is ErrorCode.unsupported_version
+
+
+def test_empty_group_takes_commits_of_anybody_outside() -> None:
+    """Administrators and consumers that manage themselves; the group stays a consumer group."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.go("a")
+    assert commit(driver, "", -1) is ErrorCode.none
+    assert commit(driver, "a", 2) is ErrorCode.unknown_member_id
+    assert driver.shard.store.groups == {}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_fetch_of_a_member_is_checked() -> None:
+    """That of an administrator, who names no member, is not."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    assert fetch_code(driver, None, -1) is ErrorCode.none
+    assert fetch_code(driver, "a", 2) is ErrorCode.none
+    assert fetch_code(driver, "a", 1) is ErrorCode.stale_member_epoch
+    assert fetch_code(driver, "ghost", 2) is ErrorCode.unknown_member_id
+
+
+def test_offsets_of_topics_that_are_not_read_may_be_deleted() -> None:
+    """Also while there are members."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    commit(driver, "a", 2)
+    driver.commit(1, member_id="a", generation=2, topic="other")
+    assert delete_offsets(driver, EVENTS) is ErrorCode.group_subscribed_to_topic
+    assert delete_offsets(driver, "other") is ErrorCode.none
+    driver.go("a")
+    assert delete_offsets(driver, EVENTS) is ErrorCode.none
+
+
+def test_group_is_deleted_with_all_there_is_of_it() -> None:
+    """Once it is empty; every record of it gets a tombstone."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=["audit"], regex="ev.*")
+    driver.run_tasks()
+    driver.settle()
+    driver.commit(1, member_id="a", generation=3, topic="audit")
+    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.non_empty_group}
+    driver.go("a")
+    assert delete_groups(driver, GROUP) == {GROUP: ErrorCode.none}
+    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.store == driver.reload().shard.store
+    (deleted,) = driver.happened(GroupDeleted)
+    assert (deleted.group_type, deleted.epoch) == (GroupType.CONSUMER, 4)
+    last = {repr(written.record.key): written.record.value for written in driver.log}
+    assert all(value is None for value in last.values())
+    assert driver.enter("a").epoch == 2
+
+
+def test_offsets_expire_from_their_commit_on() -> None:
+    """Those of topics that are not read, and the whole group once it is empty and nothing is left."""
+    driver = ConsumerDriver(settings=slow(session_timeout_ms=30 * DAY, assignment_interval_ms=0))
+    driver.enter("a")
+    commit(driver, "a", 2)
+    driver.commit(1, member_id="a", generation=2, topic="other")
+    driver.advance(7 * DAY + CHECK)
+    assert driver.fetch(EVENTS_0, ("other", 0)) == {EVENTS_0: 1, ("other", 0): -1}
+    driver.go("a")
+    driver.advance(CHECK)
+    assert driver.shard.store.consumer_groups == {}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_empty_group_without_offsets_goes() -> None:
+    """With the next look."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.go("a")
+    driver.advance(CHECK)
+    assert driver.shard.store.consumer_groups == {}

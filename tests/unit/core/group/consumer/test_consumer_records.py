@@ -1,0 +1,174 @@
+"""Records of consumer groups: as bytes, back again, and whatever compaction leaves of them (I17)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver
+from tests.unit.core.group.painted_topics import topic_id
+from tests.unit.core.group.shard_driver import Written
+
+from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
+from klamm.core.group.consumer.records import (
+    current_assignment_record,
+    epoch_record,
+    member_record,
+    with_assignment,
+    with_metadata,
+)
+from klamm.core.group.consumer.states import MemberState
+from klamm.core.group.metadata import NO_METADATA
+from klamm.core.group.store import GroupStore
+from klamm.protocol.message import Message
+from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
+from klamm.protocol.schema.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    TopicPartitions,
+)
+from klamm.protocol.schema.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from klamm.protocol.schema.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from klamm.protocol.schema.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from klamm.protocol.schema.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
+from klamm.protocol.schema.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from klamm.protocol.schema.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
+from klamm.protocol.schema.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
+from klamm.protocol.schema.share_group_metadata_key import ShareGroupMetadataKey
+from klamm.protocol.types import Offset, PartitionIndex, ProducerId
+from klamm.runtime.record_serde import GroupRecordSerde
+
+SERDE = GroupRecordSerde()
+NO_PRODUCER = ProducerId(-1)
+
+
+def through_bytes(record: CoordinatorRecord) -> CoordinatorRecord:
+    key, value = SERDE.serialize(record)
+    decoded = SERDE.deserialize(key, value)
+    assert decoded is not None
+    return decoded
+
+
+def busy_group() -> ConsumerDriver:
+    """A group whose log has a record of every type."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod", rack_id="r", assignor="range")
+    driver.enter("b", names=["audit"], regex="ev.*")
+    driver.run_tasks()
+    driver.settle()
+    driver.enter("c")
+    driver.beat("a", driver.member("a").member_epoch, instance_id="pod")
+    driver.go("c")
+    return driver
+
+
+def test_log_that_went_through_bytes_tells_the_same() -> None:
+    """I17: what is read from a log equals what was replayed when it was written."""
+    driver = busy_group()
+    store = GroupStore()
+    for offset, written in enumerate(driver.log):
+        store.replay(Offset(offset), NO_PRODUCER, through_bytes(written.record))
+    assert store == driver.shard.store
+
+
+def test_compacted_log_tells_the_same() -> None:
+    """Only the last record of each key is left, with or without the tombstones."""
+    driver = busy_group()
+    last = {SERDE.serialize(written.record)[0]: offset for offset, written in enumerate(driver.log)}
+    kept = [driver.log[offset] for offset in sorted(last.values())]
+    without_tombstones = [written for written in kept if written.record.value is not None]
+    for log in (kept, without_tombstones):
+        store = GroupStore()
+        for offset, written in enumerate(log):
+            store.replay(Offset(offset), NO_PRODUCER, written.record)
+        assert store == driver.shard.store
+
+
+def test_members_survive_their_records() -> None:
+    """With everything that a member can have."""
+    member = ConsumerGroupMember(
+        "a",
+        member_epoch=7,
+        previous_member_epoch=6,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        instance_id="pod",
+        rack_id="r",
+        rebalance_timeout_ms=5,
+        client_id="app",
+        client_host="/10.0.0.1",
+        subscribed_topic_names=frozenset({"events", "audit"}),
+        subscribed_topic_regex="e.*",
+        server_assignor="range",
+        assigned={topic_id(EVENTS): {PartitionIndex(2): 5, PartitionIndex(0): 7}},
+        pending_revocation={topic_id("audit"): {PartitionIndex(1): 6}},
+        classic=ClassicMetadata(6000, (("range", b"r"), ("sticky", b""))),
+    )
+    metadata = through_bytes(member_record(GROUP, member)).value
+    assignment = through_bytes(current_assignment_record(GROUP, member)).value
+    assert isinstance(metadata, ConsumerGroupMemberMetadataValue)
+    assert isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue)
+    assert with_assignment(with_metadata(ConsumerGroupMember("a"), metadata), assignment) == member
+
+
+def test_assignment_without_epochs_has_that_of_the_member() -> None:
+    """Brokers before KIP-1251 wrote none; a static member that has left counts from 0."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=4, assigned_partitions=[TopicPartitions(topic_id=topic_id(EVENTS), partitions=[0, 1])]
+    )
+    assert with_assignment(ConsumerGroupMember("a"), value).assigned == {topic_id(EVENTS): {0: 4, 1: 4}}
+    value.member_epoch = -2
+    assert with_assignment(ConsumerGroupMember("a"), value).assigned == {topic_id(EVENTS): {0: 0, 1: 0}}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ConsumerGroupMetadataKey(group_id="ghost"),
+        ConsumerGroupPartitionMetadataKey(group_id="ghost"),
+        ConsumerGroupMemberMetadataKey(group_id="ghost", member_id="m"),
+        ConsumerGroupTargetAssignmentMetadataKey(group_id="ghost"),
+        ConsumerGroupTargetAssignmentMemberKey(group_id="ghost", member_id="m"),
+        ConsumerGroupCurrentMemberAssignmentKey(group_id="ghost", member_id="m"),
+        ConsumerGroupRegularExpressionKey(group_id="ghost", regular_expression="e.*"),
+    ],
+)
+def test_tombstone_of_what_is_not_there_does_nothing(key: Message) -> None:
+    """Neither for a group that is unknown nor for a part of one."""
+    store = GroupStore()
+    store.replay(Offset(0), NO_PRODUCER, CoordinatorRecord(key, None, 0))
+    assert store == GroupStore()
+    if not isinstance(key, ConsumerGroupMetadataKey | ConsumerGroupTargetAssignmentMetadataKey):
+        driver = ConsumerDriver()
+        driver.enter("a")
+        before = driver.reload().shard.store
+        key.group_id = GROUP  # type: ignore[attr-defined]
+        driver.shard.store.replay(Offset(99), NO_PRODUCER, CoordinatorRecord(key, None, 0))
+        assert driver.shard.store == before
+
+
+def test_offsets_that_come_before_their_group_do_not_hide_it() -> None:
+    """Compaction may have left them first; without a record of its own the group was taken for a simple one."""
+    driver = ConsumerDriver()
+    driver.commit(3)
+    assert driver.shard.store.groups == {GROUP: NO_METADATA}
+    driver._write(Written(NO_PRODUCER, epoch_record(GROUP, 5, 0)))
+    assert driver.shard.store.groups == {}
+    assert driver.consumer_group().epoch == 5
+    assert driver.fetch((EVENTS, 0)) == {(EVENTS, 0): 3}
+
+
+def test_metadata_of_old_brokers_is_taken_away() -> None:
+    """Before 4.1 a group's topics had a record of their own, which the next change of the group's epoch removes."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    key = ConsumerGroupPartitionMetadataKey(group_id=GROUP)
+    driver._write(Written(NO_PRODUCER, CoordinatorRecord(key, ConsumerGroupPartitionMetadataValue(), 0)))
+    assert driver.consumer_group().has_legacy_metadata
+    driver.enter("b")
+    assert not driver.consumer_group().has_legacy_metadata
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_unknown_types_are_still_skipped() -> None:
+    """Share groups are not understood yet: their records stay in the log."""
+    key, _ = SERDE.serialize(CoordinatorRecord(ShareGroupMetadataKey(group_id="s"), None, 0))
+    assert SERDE.deserialize(key, None) is None

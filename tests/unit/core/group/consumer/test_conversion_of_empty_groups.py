@@ -1,0 +1,80 @@
+"""Groups without members change their type with the first member of the other protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver
+
+from klamm.core.group.states import GroupState
+from klamm.protocol.errors import ErrorCode
+
+EVENTS_0 = (EVENTS, 0)
+
+
+def test_empty_classic_group_becomes_a_consumer_group() -> None:
+    """What it committed stays."""
+    driver = ConsumerDriver()
+    ids = driver.stable_group(size=1)
+    driver.commit(5, member_id=ids[0], generation=1)
+    driver.leave((ids[0], None))
+    assert driver.enter("a").code is ErrorCode.none
+    assert driver.shard.store.groups == {}
+    assert driver.shard.groups.find(GROUP) is None
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_simple_group_becomes_a_consumer_group() -> None:
+    """One that only ever had offsets."""
+    driver = ConsumerDriver()
+    driver.commit(5)
+    assert driver.enter("a").epoch == 2
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_empty_consumer_group_becomes_a_classic_group() -> None:
+    """With the JoinGroup of somebody who has no member id yet."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.commit(5, member_id="a", generation=2)
+    driver.go("a")
+    assert driver.join_error(driver.join("stranger")) is ErrorCode.unknown_member_id
+    assert GROUP in driver.shard.store.consumer_groups
+    ids = driver.stable_group(size=2)
+    assert driver.state() is GroupState.STABLE
+    assert driver.shard.store.consumer_groups == {}
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.none
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_refused_conversion_leaves_the_group_as_it_was() -> None:
+    """In both directions."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.go("a")
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.join()
+    assert GROUP in driver.shard.store.consumer_groups
+    driver.append_error = None
+    driver.stable_group(size=1)
+    driver.leave((next(iter(driver.group().members)), None))
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
+    assert driver.state() is GroupState.EMPTY
+    assert driver.shard.store.consumer_groups == {}
+
+
+def test_members_of_the_other_protocol_are_unknown() -> None:
+    """Classic requests find no member of theirs in a consumer group, and the other way round."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    assert driver.heartbeat("a", 2) is ErrorCode.unknown_member_id
+    assert driver.sync_error(driver.sync("a", 2)) is ErrorCode.unknown_member_id
+    classic = ConsumerDriver()
+    ids = classic.stable_group(size=1)
+    answer = classic.beat(ids[0], 1)
+    assert (answer.code, answer.message) == (
+        ErrorCode.group_id_not_found,
+        f"Group {GROUP} is not a consumer group.",
+    )

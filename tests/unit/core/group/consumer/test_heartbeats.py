@@ -1,0 +1,223 @@
+"""ConsumerGroupHeartbeat: who is let in, who stays, who is told what, and who is turned away."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned
+from tests.unit.core.group.shard_driver import small_sessions
+
+from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
+from klamm.protocol.errors import ErrorCode
+
+ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
+
+
+def test_first_member_has_everything_at_once() -> None:
+    """A group begins at epoch 1, so its first member brings it to 2."""
+    driver = ConsumerDriver()
+    answer = driver.enter("a")
+    assert (answer.code, answer.member_id, answer.epoch, answer.assigned) == (ErrorCode.none, "a", 2, ALL)
+    assert answer.response.heartbeat_interval_ms == 5000
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+
+
+def test_steady_heartbeat_changes_nothing() -> None:
+    """It writes nothing, tells no assignment, and begins the session anew."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    written = len(driver.log)
+    driver.advance(44_999)
+    answer = driver.beat("a", 2)
+    assert (answer.code, answer.epoch, answer.assigned) == (ErrorCode.none, 2, None)
+    driver.advance(44_999)
+    assert "a" in driver.consumer_group().members
+    assert len(driver.log) == written
+
+
+def test_full_request_is_answered_in_full() -> None:
+    """A client that lost an answer says all it knows, and is told all."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    full = driver.beat(
+        "a", 2, rebalance_timeout_ms=60_000, subscribed_topic_names=[EVENTS], topic_partitions=owned(events=range(6))
+    )
+    assert full.assigned == ALL
+    assert driver.beat("a", 2, rebalance_timeout_ms=60_000, subscribed_topic_names=[EVENTS]).assigned is None
+
+
+def test_joining_again_tells_what_the_member_has() -> None:
+    """With epoch 0, as a client does that was fenced: nothing changes, since the coordinator never let go of it."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    again = driver.enter("a")
+    assert (again.epoch, again.assigned) == (2, ALL)
+    assert driver.consumer_group().epoch == 2
+
+
+def test_member_without_a_name_gets_one() -> None:
+    """Before version 1 clients had the broker name them."""
+    driver = ConsumerDriver()
+    answer = driver.beat(
+        "", 0, version=0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[], client_id="app"
+    )
+    assert answer.member_id == "app-1"
+    assert driver.beat("app-1", 2, version=0, client_id="app").code is ErrorCode.none
+
+
+def test_member_may_join_without_a_topic() -> None:
+    """Others need no other assignment for it."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    idle = driver.enter("b", names=[])
+    assert (idle.code, idle.epoch, idle.assigned) == (ErrorCode.none, 2, {})
+    assert driver.consumer_group().epoch == 2
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+
+
+def test_topic_that_does_not_exist_assigns_nothing() -> None:
+    """The member is there, and gets its partitions when the topic comes."""
+    driver = ConsumerDriver()
+    assert driver.enter("a", names=["nowhere"]).assigned == {}
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+
+
+# Epochs
+
+
+def test_greater_epoch_is_fenced() -> None:
+    """The member knows more than the coordinator: what it has may be somebody else's."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    answer = driver.beat("a", 3)
+    assert answer.code is ErrorCode.fenced_member_epoch
+    assert answer.message == (
+        "The consumer group member has a greater member epoch (3) than the one known by the group coordinator (2). "
+        "The member must abandon all its partitions and rejoin."
+    )
+
+
+def test_previous_epoch_will_do_if_nothing_is_owned_beyond_the_assignment() -> None:
+    """The answer with the present epoch was lost."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.beat("a", 2, rebalance_timeout_ms=60_000, subscribed_topic_names=[EVENTS, "audit"], topic_partitions=[])
+    assert driver.member("a").previous_member_epoch == 2
+    assert driver.beat("a", 2, topic_partitions=owned(events=range(6))).code is ErrorCode.none
+    assert driver.beat("a", 2).code is ErrorCode.fenced_member_epoch
+    answer = driver.beat("a", 2, topic_partitions=owned(events=[7]))
+    assert answer.code is ErrorCode.fenced_member_epoch
+    assert answer.message is not None
+    assert "has a smaller member epoch (2)" in answer.message
+
+
+def test_epoch_before_the_previous_is_fenced() -> None:
+    """Even if the member says that it has nothing."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    for names in ([EVENTS, "audit"], [EVENTS]):
+        driver.beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=names, topic_partitions=[])
+    assert driver.member("a").member_epoch == 4
+    assert driver.beat("a", 2, topic_partitions=[]).code is ErrorCode.fenced_member_epoch
+
+
+# Who is unknown
+
+
+def test_unknown_group_is_not_made_by_a_member_that_goes_on() -> None:
+    """Only by one that joins."""
+    driver = ConsumerDriver()
+    answer = driver.beat("a", 1)
+    assert (answer.code, answer.message) == (ErrorCode.group_id_not_found, f"Consumer group {GROUP} not found.")
+    answer = driver.go("a")
+    assert (answer.code, answer.message) == (ErrorCode.group_id_not_found, f"Group {GROUP} not found.")
+
+
+def test_unknown_member_is_told() -> None:
+    """It has to join again."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    for answer in (driver.beat("ghost", 2), driver.go("ghost")):
+        assert answer.code is ErrorCode.unknown_member_id
+        assert answer.message == f"Member ghost is not a member of group {GROUP}."
+
+
+def test_full_group_takes_nobody_in() -> None:
+    """Its members may join again."""
+    driver = ConsumerDriver(small_sessions(consumer_max_size=1))
+    driver.enter("a")
+    answer = driver.enter("b")
+    assert answer.code is ErrorCode.group_max_size_reached
+    assert answer.message == "The consumer group has reached its maximum capacity of 1 members."
+    assert driver.enter("a").code is ErrorCode.none
+
+
+# Changes of a member
+
+
+def test_changed_subscription_raises_the_group_epoch() -> None:
+    """What is read no more is let go at once, before the target is made anew."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=[EVENTS, "audit"])
+    answer = driver.beat("a", 2, subscribed_topic_names=["audit"])
+    assert (answer.epoch, answer.assigned) == (2, {"audit": [0, 1]})
+    assert driver.member("a").state is MemberState.UNREVOKED_PARTITIONS
+    answer = driver.beat("a", 2, topic_partitions=owned(audit=[0, 1]))
+    assert (answer.epoch, answer.assigned) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "change", [{"rebalance_timeout_ms": 5}, {"rack_id": "r"}, {"server_assignor": "range"}, {"client_id": "other"}]
+)
+def test_change_that_concerns_nobody_else_is_written_down(change: dict[str, object]) -> None:
+    """And raises no epoch."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    written = len(driver.log)
+    assert driver.beat("a", 2, **change).epoch == 2  # type: ignore[arg-type]
+    assert len(driver.log) == written + 1
+    assert driver.reload().shard.store == driver.shard.store
+    assert driver.consumer_group().epoch == 2
+
+
+# Leaving
+
+
+def test_member_that_leaves_makes_room() -> None:
+    """The others get what it had at their next heartbeats."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.enter("b")
+    driver.settle()
+    answer = driver.go("a")
+    assert (answer.code, answer.member_id, answer.epoch) == (ErrorCode.none, "a", -1)
+    assert driver.consumer_state() is ConsumerGroupState.ASSIGNING
+    assert driver.beat("b", 3).assigned == ALL
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+
+
+def test_group_is_empty_when_all_have_left() -> None:
+    """It stays, with its epoch."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.go("a")
+    assert driver.consumer_state() is ConsumerGroupState.EMPTY
+    assert driver.enter("b").epoch == 4
+
+
+def test_failed_append_leaves_no_trace() -> None:
+    """Neither of a group that was about to begin nor of a member that was about to go."""
+    driver = ConsumerDriver()
+    driver.append_error = ErrorCode.not_enough_replicas
+    assert (
+        driver.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
+        is ErrorCode.not_enough_replicas
+    )
+    assert driver.shard.store.consumer_groups == {}
+    driver.append_error = None
+    driver.enter("a")
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.maybe_beat("a", -1)
+    driver.append_error = None
+    assert driver.beat("a", 2).code is ErrorCode.none
+    driver.advance(45_000)
+    assert driver.consumer_state() is ConsumerGroupState.EMPTY

@@ -1,0 +1,150 @@
+"""A member that dies again and again does not shake the group each time it comes."""
+
+from __future__ import annotations
+
+from tests.unit.core.group.consumer.consumer_driver import GROUP, ConsumerDriver, slow
+from tests.unit.core.group.consumer.test_loads import LoadDriver
+from tests.unit.core.group.painted_topics import topic_id
+
+from klamm.core.group.events import Cause, MemberRemoved, RebalanceNeeded
+from klamm.protocol.errors import ErrorCode
+
+SESSION_MS = 45_000
+SETTINGS = slow(assignment_interval_ms=0)
+
+
+def driver_with_steady() -> LoadDriver:
+    """A group of one member that stays."""
+    driver = LoadDriver(settings=SETTINGS)
+    driver.enter("steady", client_id="steady")
+    driver.settle("steady")
+    return driver
+
+
+def wait(driver: ConsumerDriver, milliseconds: int) -> None:
+    """Time passes, and the steady member goes on."""
+    for _ in range(milliseconds // 5_000):
+        driver.advance(5_000)
+        driver.settle("steady", rounds=2)
+
+
+def crash(driver: ConsumerDriver, number: int, *, commits: bool = False) -> None:
+    """A member comes, gets what it gets, perhaps commits, and is never heard of again."""
+    name = f"looping-{number}"
+    driver.enter(name, client_id="looping")
+    driver.settle("steady", name)
+    if commits:
+        code = driver.commit(
+            1, member_id=name, generation=driver.member(name).member_epoch, topic_id=topic_id("events")
+        )
+        assert code is ErrorCode.none
+    wait(driver, SESSION_MS + 5_000)
+    assert name not in driver.consumer_group().members
+
+
+def test_the_fourth_time_it_joins_with_nothing_and_the_others_keep_theirs() -> None:
+    """It is a member all the same; the cause of the last death says that it is a loop."""
+    driver = driver_with_steady()
+    for number in range(3):
+        crash(driver, number)
+    deaths = [event for event in driver.happened(RebalanceNeeded) if event.cause is Cause.SESSION_TIMED_OUT]
+    assert [event.crash_loop for event in deaths] == [False, False, True]
+    assert "3 deaths without a commit" in driver.happened(MemberRemoved)[-1].detail
+    before = driver.assigned("steady")
+    driver.enter("looping-3", client_id="looping")
+    driver.settle("steady", "looping-3")
+    assert driver.assigned("looping-3") == {}
+    assert driver.assigned("steady") == before
+    assert driver.consumer_group().unreconciled == 0
+
+
+def test_when_it_has_waited_it_gets_its_share() -> None:
+    """Without anybody's help, if it lives that long."""
+    driver = driver_with_steady()
+    for number in range(3):
+        crash(driver, number)
+    driver.enter("looping-3", client_id="looping")
+    driver.settle("steady", "looping-3")
+    for _ in range(4):
+        driver.advance(5_000)
+        driver.settle("steady", "looping-3", rounds=2)
+    assert len(driver.assigned("looping-3")["events"]) == 3
+    assert driver.happened(RebalanceNeeded)[-1].cause is Cause.MEMBER_HELD_BACK
+
+
+def test_one_that_commits_before_it_dies_is_no_loop() -> None:
+    """It does its work; that it dies is another matter."""
+    driver = driver_with_steady()
+    for number in range(4):
+        crash(driver, number, commits=True)
+    driver.enter("looping-4", client_id="looping")
+    driver.settle("steady", "looping-4")
+    assert len(driver.assigned("looping-4")["events"]) == 3
+
+
+def test_another_coordinator_begins_anew() -> None:
+    """What it knew of deaths is lost with it."""
+    driver = driver_with_steady()
+    for number in range(3):
+        crash(driver, number)
+    again = driver.reload()
+    again.enter("looping-3", client_id="looping")
+    again.settle("steady", "looping-3")
+    assert len(again.assigned("looping-3")["events"]) == 3
+
+
+def test_one_that_was_alone_when_it_came_is_let_go_on_too() -> None:
+    """Nobody holds it back until somebody else comes; then its time must end all the same."""
+    driver = LoadDriver(settings=SETTINGS)
+    for number in range(3):
+        driver.enter(f"looping-{number}", client_id="looping")
+        driver.advance(SESSION_MS + 1_000)
+    driver.enter("looping-3", client_id="looping")
+    driver.settle("looping-3")
+    assert len(driver.assigned("looping-3")["events"]) == 6
+    driver.enter("steady", client_id="steady")
+    driver.settle("looping-3", "steady")
+    assert driver.assigned("looping-3") == {}
+    for _ in range(4):
+        driver.advance(5_000)
+        driver.settle("looping-3", "steady", rounds=2)
+    assert len(driver.assigned("looping-3")["events"]) == 3
+
+
+def test_another_one_of_the_same_name_is_let_go_on_too() -> None:
+    """It has not committed either, so the third death of its like holds it back in the middle of its life."""
+    driver = driver_with_steady()
+    driver.enter("twin", client_id="looping")
+    driver.settle("steady", "twin")
+    for number in range(3):
+        driver.enter(f"looping-{number}", client_id="looping")
+        for _ in range(SESSION_MS // 5_000 + 1):
+            driver.advance(5_000)
+            driver.settle("steady", "twin", rounds=2)
+    assert driver.assigned("twin") == {}
+    for _ in range(4):
+        driver.advance(5_000)
+        driver.settle("steady", "twin", rounds=2)
+    assert len(driver.assigned("twin")["events"]) == 3
+
+
+def test_static_member_that_goes_for_a_while_has_not_died() -> None:
+    """Whoever says good-bye is in no loop, even if it stays away for longer than its session; nothing is left of it."""
+    driver = driver_with_steady()
+    for number in range(4):
+        name = f"static-{number}"
+        driver.enter(name, client_id="static", instance="i")
+        driver.settle("steady", name)
+        assert driver.go(name, instance="i", for_a_while=True).code is ErrorCode.none
+        wait(driver, SESSION_MS + 5_000)
+        assert name not in driver.consumer_group().members
+    assert not any(event.crash_loop for event in driver.happened(RebalanceNeeded))
+
+
+def test_life_of_a_static_member_ends_when_another_takes_its_place() -> None:
+    """However often it restarts, one life is remembered."""
+    driver = driver_with_steady()
+    for number in range(4):
+        driver.enter(f"static-{number}", client_id="static", instance="i")
+        driver.go(f"static-{number}", instance="i", for_a_while=True)
+    assert driver.shard.consumer_groups.lives._lives[GROUP].keys() == {"steady", "static-3"}

@@ -1,0 +1,217 @@
+"""Subscriptions by regular expression (KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned, slow
+from tests.unit.core.group.painted_topics import PaintedTopics
+
+from klamm.core.group.events import Cause, RebalanceNeeded, Remark
+from klamm.core.group.shard import GroupShard
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+
+ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
+TEN_SECONDS = 10_000
+
+
+def test_regex_is_resolved_elsewhere() -> None:
+    """The member is let in at once, and assigned at a later heartbeat."""
+    driver = ConsumerDriver()
+    joined = driver.enter("a", names=None, regex="ev.*")
+    assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.none, 1, {})
+    driver.run_tasks()
+    assert driver.consumer_group().epoch == 2
+    assert driver.happened(RebalanceNeeded)[-1].cause is Cause.SUBSCRIPTION_CHANGED
+    assert driver.beat("a", 1).assigned == ALL
+    assert driver.described().members[0].subscribed_topic_regex == "ev.*"
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_regex_matches_whole_names() -> None:
+    """As Java's `matches`."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="event|audi")
+    driver.run_tasks()
+    assert driver.consumer_group().regexes["event|audi"].topics == frozenset()
+
+
+def test_names_and_regex_add_up() -> None:
+    """The protocol allows both."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=["audit"], regex="ev.*")
+    driver.run_tasks()
+    assert driver.beat("a", 2).assigned == {EVENTS: [0, 1, 2, 3, 4, 5], "audit": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("regex", "words"),
+    [
+        ("(", "missing closing )"),
+        ("[a", "missing closing ]"),
+        ("*a", "missing argument to repetition operator"),
+        ("a{2000}", "invalid repeat count"),
+        ("(?<=a)b", "invalid or unsupported Perl syntax"),
+        ("\\", "trailing backslash at end of expression"),
+        ("[b-a]", "invalid character class range"),
+    ],
+)
+def test_bad_regex_is_refused_at_once(regex: str, words: str) -> None:
+    """With the words that Kafka's library has for it; nothing of the member stays."""
+    driver = ConsumerDriver()
+    answer = driver.enter("a", names=None, regex=regex)
+    assert answer.code is ErrorCode.invalid_regular_expression
+    assert answer.message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}."
+    assert driver.shard.store.consumer_groups == {}
+
+
+def test_resolved_regex_is_shared() -> None:
+    """A second member needs nothing resolved, and makes one rebalance."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="ev.*")
+    driver.run_tasks()
+    driver.beat("a", 1)
+    driver.advance(TEN_SECONDS + 1)
+    driver.enter("b", names=None, regex="ev.*")
+    assert driver.tasks == []
+    assert driver.consumer_group().epoch == 3
+    driver.settle()
+    assert driver.assigned("a") == {EVENTS: [0, 1, 2]}
+
+
+def test_regex_goes_with_the_last_member_that_uses_it() -> None:
+    """Whether it leaves or changes its mind."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="ev.*")
+    driver.enter("b", names=None, regex="ev.*")
+    driver.run_tasks()
+    driver.go("b")
+    assert driver.consumer_group().regexes.keys() == {"ev.*"}
+    driver.beat("a", driver.member("a").member_epoch, subscribed_topic_regex="", topic_partitions=[])
+    assert driver.consumer_group().regexes == {}
+    driver.enter("c", names=None, regex="a.*")
+    driver.run_tasks()
+    assert driver.consumer_group().regexes.keys() == {"a.*"}
+    driver.go("c")
+    assert driver.consumer_group().regexes == {}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_dropped_regex_is_let_go_at_once() -> None:
+    """What only it stood for."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=["audit"], regex="ev.*")
+    driver.run_tasks()
+    driver.settle()
+    answer = driver.beat("a", 3, subscribed_topic_regex="")
+    assert answer.assigned == {"audit": [0, 1]}
+    assert driver.beat("a", 3, topic_partitions=owned(audit=[0, 1])).epoch == 4
+
+
+def test_new_topic_is_found() -> None:
+    """At a heartbeat after it came, not before ten seconds after the last look."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="e.*")
+    driver.run_tasks()
+    driver.beat("a", 1)
+    driver.paint(PaintedTopics(2, events=6, errors=1))
+    driver.beat("a", 2)
+    assert driver.tasks == []
+    driver.advance(TEN_SECONDS + 1)
+    driver.beat("a", 2)
+    driver.run_tasks()
+    assert driver.happened(RebalanceNeeded)[-1].cause is Cause.TOPIC_CREATED
+    assert driver.beat("a", 2).assigned == {EVENTS: [0, 1, 2, 3, 4, 5], "errors": [0]}
+
+
+def test_topic_that_grows_or_goes_is_noticed_like_any() -> None:
+    """Without resolving anything; a topic that is gone leaves the resolved ones at the next look."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="e.*")
+    driver.run_tasks()
+    driver.beat("a", 1)
+    driver.paint(PaintedTopics(2, events=7))
+    assert driver.beat("a", 2).assigned == {EVENTS: list(range(7))}
+    driver.paint(PaintedTopics(3))
+    assert driver.beat("a", 3, topic_partitions=[]).assigned == {}
+    assert driver.consumer_group().regexes["e.*"].topics == {EVENTS}
+
+
+def test_regexes_are_looked_at_from_time_to_time() -> None:
+    """`group.consumer.regex.refresh.interval.ms`; what is found is written down even if it is no news."""
+    driver = ConsumerDriver(settings=slow(session_timeout_ms=10_000_000))
+    driver.enter("a", names=None, regex="e.*")
+    driver.run_tasks()
+    driver.advance(1000)
+    driver.settle("a")
+    driver.advance(590_000)
+    driver.beat("a", 2)
+    assert driver.tasks == []
+    driver.advance(10_000)
+    driver.beat("a", 2)
+    (task,) = driver.tasks
+    driver.beat("a", 2)
+    assert driver.tasks == [task]
+    driver.run_tasks()
+    assert driver.consumer_group().epoch == 2
+    assert driver.consumer_group().regexes["e.*"].resolved_at_ms > driver.now - 10_000
+
+
+def test_regexes_are_looked_at_after_a_restart() -> None:
+    """A topic may have come while no coordinator looked."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="e.*")
+    driver.run_tasks()
+    driver.beat("a", 1)
+    driver.advance(TEN_SECONDS + 1)
+    driver.topics = PaintedTopics(2, events=6, errors=1)
+    again = driver.reload()
+    again.beat("a", 2)
+    again.run_tasks()
+    assert again.beat("a", 2).assigned == {EVENTS: [0, 1, 2, 3, 4, 5], "errors": [0]}
+
+
+def test_wall_clock_that_was_set_back_keeps_no_regex_waiting() -> None:
+    """A time of the future says nothing of when the others were resolved."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="ev.*")
+    driver.run_tasks()
+    driver.now = type(driver.now)(driver.now - 3_600_000)
+    driver.enter("b", names=None, regex="au.*")
+    driver.run_tasks()
+    assert driver.consumer_group().regexes.keys() == {"ev.*", "au.*"}
+
+
+def test_outcome_for_a_regex_that_nobody_uses_any_more_is_dropped() -> None:
+    """As is one for a group that is gone."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="e.*")
+    driver.go("a")
+    written = len(driver.log)
+    driver.run_tasks()
+    assert len(driver.log) == written
+
+
+def test_failure_leaves_what_was_known() -> None:
+    """With a remark; a later heartbeat tries again."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="e.*")
+    (task,) = driver.tasks
+    driver.tasks.clear()
+    driver.apply(driver.shard.handle_task(task.key, RuntimeError("no"), driver.now))
+    assert len(driver.happened(Remark)) == 1
+    driver.beat("a", 1)
+    driver.run_tasks()
+    assert driver.beat("a", 1).assigned == ALL
+
+
+def test_quiet_heartbeat_stays_quiet_with_a_regex() -> None:
+    """Once it is resolved: the answer needs no record and no task."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="e.*")
+    driver.run_tasks()
+    driver.beat("a", 1)
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=2)
+    written = len(driver.log)
+    driver.ask(GroupShard.handle_consumer_group_heartbeat, request, 1)
+    assert (len(driver.log), driver.tasks) == (written, [])

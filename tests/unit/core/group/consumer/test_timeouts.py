@@ -1,0 +1,133 @@
+"""Members that are not heard of, and members that do not let go."""
+
+from __future__ import annotations
+
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned, slow
+
+from klamm.core.group.consumer.states import ConsumerGroupState
+from klamm.core.group.events import Cause, GroupIsStable, MemberRemoved, NewEpoch
+from klamm.protocol.errors import ErrorCode
+
+ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
+
+
+def test_member_that_is_not_heard_of_is_removed() -> None:
+    """After the session timeout of the group, to the millisecond; the others get its partitions."""
+    driver = ConsumerDriver(settings=slow(session_timeout_ms=50_000, assignment_interval_ms=0))
+    driver.enter("a")
+    driver.enter("b")
+    driver.settle()
+    driver.advance(40_000)
+    driver.beat("b", 3)
+    driver.advance(9_999)
+    assert driver.beat("a", 3).code is ErrorCode.none
+    driver.advance(40_000)
+    driver.beat("b", 3)
+    driver.advance(10_000)
+    assert driver.consumer_group().members.keys() == {"b"}
+    (removed,) = driver.happened(MemberRemoved)
+    assert (removed.member_id, removed.cause) == ("a", Cause.SESSION_TIMED_OUT)
+    assert driver.beat("b", 3).assigned == ALL
+    assert driver.beat("a", 3).code is ErrorCode.unknown_member_id
+
+
+def test_member_that_does_not_let_go_is_removed() -> None:
+    """After its own rebalance timeout, although it sends heartbeats."""
+    driver = ConsumerDriver()
+    driver.enter("a", rebalance_timeout_ms=20_000)
+    driver.enter("b")
+    driver.beat("a", 2)
+    for _ in range(3):
+        driver.advance(5000)
+        driver.beat("a", 2)
+        driver.beat("b", 3)
+    driver.advance(4999)
+    assert "a" in driver.consumer_group().members
+    driver.advance(1)
+    assert "a" not in driver.consumer_group().members
+    assert driver.happened(MemberRemoved)[0].cause is Cause.REBALANCE_TIMED_OUT
+    assert driver.beat("a", 2).code is ErrorCode.unknown_member_id
+    assert driver.beat("b", 3).assigned == ALL
+
+
+def test_member_that_lets_go_in_time_stays() -> None:
+    """Its time begins anew when it is asked anew."""
+    driver = ConsumerDriver()
+    driver.enter("a", rebalance_timeout_ms=20_000)
+    driver.enter("b")
+    driver.beat("a", 2)
+    driver.advance(19_999)
+    driver.beat("a", 2, topic_partitions=owned(events=[0, 1, 2]))
+    driver.advance(10_000)
+    assert "a" in driver.consumer_group().members
+    driver.enter("c")
+    driver.beat("a", 3)
+    driver.advance(19_999)
+    assert "a" in driver.consumer_group().members
+    driver.advance(1)
+    assert "a" not in driver.consumer_group().members
+
+
+def test_member_that_waits_for_others_has_all_the_time() -> None:
+    """It is they who hold it up."""
+    driver = ConsumerDriver()
+    driver.enter("a", rebalance_timeout_ms=100_000)
+    driver.enter("b", rebalance_timeout_ms=1000)
+    for _ in range(4):
+        driver.advance(5000)
+        driver.beat("a", 2)
+        assert driver.beat("b", 3).code is ErrorCode.none
+
+
+def test_timers_run_again_after_a_restart() -> None:
+    """In full: a session for everybody, and patience for who has to let go."""
+    driver = ConsumerDriver()
+    driver.enter("a", rebalance_timeout_ms=20_000)
+    driver.enter("b")
+    driver.beat("a", 2)
+    driver.advance(15_000)
+    again = driver.reload()
+    again.advance(19_999)
+    assert again.consumer_group().members.keys() == {"a", "b"}
+    again.advance(1)
+    assert again.consumer_group().members.keys() == {"b"}
+    again.advance(25_000)
+    assert again.consumer_state() is ConsumerGroupState.EMPTY
+
+
+def test_removal_that_could_not_be_written_is_tried_again() -> None:
+    """Half a second later."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.advance(45_000)
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+    driver.append_error = None
+    driver.advance(499)
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+    driver.advance(1)
+    assert driver.consumer_state() is ConsumerGroupState.EMPTY
+
+
+def test_timers_of_members_that_are_gone_do_nothing() -> None:
+    """A static member's successor has timers of its own."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod")
+    driver.advance(40_000)
+    driver.go("a", instance="pod", for_a_while=True)
+    driver.enter("b", instance="pod")
+    driver.advance(40_000)
+    assert driver.beat("b", 2, instance_id="pod").code is ErrorCode.none
+    for key in (("consumer session", "ghost", "a"), ("consumer rebalance", "ghost", "a"), ("consumer target", "ghost")):
+        assert driver.shard.handle_timer(key, driver.now).records == []
+    assert driver.shard.handle_timer(("consumer rebalance", GROUP, "b"), driver.now).records == []
+
+
+def test_group_that_was_left_is_at_rest() -> None:
+    """The events say so: an epoch without members, stable at once."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.events.clear()
+    driver.advance(45_000)
+    assert [event.member_ids for event in driver.happened(NewEpoch)] == [()]
+    assert [event.epoch for event in driver.happened(GroupIsStable)] == [3]

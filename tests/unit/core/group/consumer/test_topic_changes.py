@@ -1,0 +1,122 @@
+"""What a change of the cluster's topics means for consumer groups: noticed without a client's help."""
+
+from __future__ import annotations
+
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned
+from tests.unit.core.group.painted_topics import PaintedTopics
+
+from klamm.core.group.consumer.states import ConsumerGroupState
+from klamm.core.group.events import Cause, RebalanceNeeded
+from klamm.protocol.errors import ErrorCode
+
+
+def causes(driver: ConsumerDriver) -> list[tuple[Cause, str | None, str]]:
+    return [(event.cause, event.member_id, event.detail) for event in driver.happened(RebalanceNeeded)]
+
+
+def test_partitions_that_are_added_are_assigned() -> None:
+    """At the next heartbeat of whichever member."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, events=8))
+    answer = driver.beat("a", 2)
+    assert (answer.epoch, answer.assigned) == (3, {EVENTS: [0, 1, 2, 3, 4, 5, 6, 7]})
+    detail = "topic events has 8 partitions instead of 6"
+    assert causes(driver)[-1] == (Cause.PARTITIONS_ADDED, None, detail)
+
+
+def test_topic_that_is_deleted_is_taken_away() -> None:
+    """And comes back as another one."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=[EVENTS, "audit"])
+    driver.paint(PaintedTopics(2, events=6))
+    answer = driver.beat("a", 2, topic_partitions=owned(events=range(6)))
+    assert (answer.epoch, answer.assigned) == (3, {EVENTS: [0, 1, 2, 3, 4, 5]})
+    assert causes(driver)[-1][0] is Cause.TOPIC_DELETED
+    driver.paint(PaintedTopics(3, incarnations={"audit": 1}, events=6, audit=1))
+    answer = driver.beat("a", 3)
+    assert answer.assigned == {EVENTS: [0, 1, 2, 3, 4, 5], "audit": [0]}
+    assert causes(driver)[-1][0] is Cause.TOPIC_CREATED
+
+
+def test_topic_that_was_waited_for_comes() -> None:
+    """The members had subscribed before it was there."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=["later"])
+    driver.paint(PaintedTopics(2, later=1))
+    assert driver.beat("a", 2).assigned == {"later": [0]}
+
+
+def test_change_of_a_topic_that_is_not_read_concerns_nobody() -> None:
+    """Heartbeats stay quiet."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.beat("a", 2)
+    driver.paint(PaintedTopics(2, events=6, audit=9, other=3))
+    assert driver.shard.consumer_groups.outdated == {}
+    assert driver.beat("a", 2).epoch == 2
+
+
+def test_change_that_is_undone_before_anybody_looked_changes_nothing() -> None:
+    """The hash of the topics says so."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, audit=2))
+    driver.paint(PaintedTopics(3, events=6, audit=2))
+    written = len(driver.log)
+    assert driver.beat("a", 2).epoch == 2
+    assert len(driver.log) == written
+    assert driver.shard.consumer_groups.outdated == {}
+
+
+def test_topics_are_compared_after_a_restart() -> None:
+    """They may have changed while no coordinator looked."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    same = driver.reload()
+    assert same.beat("a", 2).epoch == 2
+    driver.topics = PaintedTopics(2, events=7)
+    grown = driver.reload()
+    assert grown.beat("a", 2).assigned == {EVENTS: list(range(7))}
+    assert causes(grown)[-1][0] is Cause.COORDINATOR_MOVED
+
+
+def test_replicas_in_other_racks_are_a_change() -> None:
+    """Assignments may depend on them."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, "r", events=6, audit=2))
+    assert driver.beat("a", 2).epoch == 3
+    assert causes(driver)[-1][2] == "replicas of topic events are in other racks"
+
+
+def test_every_change_since_the_last_epoch_is_a_cause() -> None:
+    """In order."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=[EVENTS, "audit"])
+    driver.paint(PaintedTopics(2, events=8, audit=2))
+    driver.paint(PaintedTopics(3, events=8))
+    driver.beat("a", 2)
+    assert [cause for cause, _, _ in causes(driver)[-2:]] == [Cause.PARTITIONS_ADDED, Cause.TOPIC_DELETED]
+
+
+def test_refused_epoch_is_tried_again() -> None:
+    """The change is not forgotten before it is answered."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, events=8))
+    driver.append_error = ErrorCode.not_enough_replicas
+    assert driver.maybe_beat("a", 2) is ErrorCode.not_enough_replicas
+    driver.append_error = None
+    assert driver.beat("a", 2).epoch == 3
+
+
+def test_only_groups_of_the_topic_look() -> None:
+    """Of many groups on a shard."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.enter("b", group_id="other", names=["audit"])
+    driver.paint(PaintedTopics(2, events=6, audit=3))
+    assert driver.shard.consumer_groups.outdated.keys() == {"other"}
+    assert driver.consumer_state() is ConsumerGroupState.STABLE
+    assert GROUP not in driver.shard.consumer_groups.outdated

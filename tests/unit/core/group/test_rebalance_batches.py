@@ -1,0 +1,159 @@
+"""`klamm.group.rebalance.batch.ms`: who comes and goes within that time makes one rebalance of a stable group."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.shard_driver import DEFAULT_PROTOCOLS, ShardDriver, small_sessions, subscription
+
+from klamm.core.group.events import Cause, RebalanceNeeded
+from klamm.core.group.shard import GroupShard
+from klamm.core.group.states import GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+
+BATCH_MS = 2000
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver(small_sessions(rebalance_batch_ms=BATCH_MS))
+
+
+def causes(driver: ShardDriver) -> list[Cause]:
+    """Of the generations after the first one."""
+    return [event.cause for event in driver.events if isinstance(event, RebalanceNeeded) and event.epoch]
+
+
+def test_joins_and_leaves_that_arrive_together_make_one_rebalance(driver: ShardDriver) -> None:
+    """It begins when the time is up, counted from the first of them, with all of them as its causes."""
+    ids = driver.stable_group(3)
+    first = driver.join(driver.member_id())
+    driver.advance(1000)
+    assert driver.leave((ids[2], None)) == [ErrorCode.none]
+    second = driver.join(driver.member_id())
+    driver.advance(999)
+    assert driver.state() is GroupState.STABLE
+    driver.advance(1)
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    again = [driver.join(member_id) for member_id in ids[:2]]
+    assert {driver.joined(ticket).generation_id for ticket in (first, second, *again)} == {2}
+    assert causes(driver) == [Cause.MEMBER_JOINED, Cause.MEMBER_LEFT, Cause.MEMBER_JOINED]
+
+
+def test_members_go_on_meanwhile(driver: ShardDriver) -> None:
+    """Their heartbeats and commits are answered as in a stable group; only then are they told to join again."""
+    ids = driver.stable_group()
+    newcomer = driver.join(driver.member_id())
+    driver.advance(BATCH_MS - 1)
+    assert driver.is_parked(newcomer)
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.none
+    assert driver.commit(5, member_id=ids[1], generation=1) is ErrorCode.none
+    driver.advance(1)
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+
+
+def test_who_has_left_holds_nothing_up(driver: ShardDriver) -> None:
+    """Once the others have joined the generation begins, whether they left before the rebalance or during it."""
+    ids = driver.stable_group(3)
+    driver.leave((ids[0], None))
+    driver.advance(BATCH_MS)
+    ticket = driver.join(ids[1])
+    driver.leave((ids[2], None))
+    assert driver.joined(ticket).generation_id == 2
+    assert driver.joined(ticket).leader == ids[1]
+
+
+def test_last_member_leaves_at_once(driver: ShardDriver) -> None:
+    """There is nobody whom a rebalance would stop."""
+    (only,) = driver.stable_group(1)
+    driver.leave((only, None))
+    assert driver.state() is GroupState.EMPTY
+
+
+def test_newcomer_that_leaves_again_is_gone(driver: ShardDriver) -> None:
+    """Its join is answered, and the others still rebalance only once."""
+    ids = driver.stable_group()
+    newcomer_id = driver.member_id()
+    ticket = driver.join(newcomer_id)
+    driver.leave((newcomer_id, None))
+    assert driver.join_error(ticket) is ErrorCode.unknown_member_id
+    driver.advance(BATCH_MS)
+    tickets = [driver.join(member_id) for member_id in ids]
+    assert [driver.joined(each).generation_id for each in tickets] == [2, 2]
+
+
+def test_newcomer_that_asks_again_goes_on_waiting(driver: ShardDriver) -> None:
+    """It has no place in the present generation."""
+    driver.stable_group()
+    newcomer_id = driver.member_id()
+    first = driver.join(newcomer_id)
+    second = driver.join(newcomer_id)
+    assert driver.join_error(first) is ErrorCode.rebalance_in_progress
+    assert driver.is_parked(second)
+    driver.advance(BATCH_MS)
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.is_parked(second)
+
+
+def test_member_that_joins_again_ends_the_wait(driver: ShardDriver) -> None:
+    """It has stopped already: waiting would only make its pause longer."""
+    ids = driver.stable_group()
+    newcomer = driver.join(driver.member_id())
+    changed = driver.join(ids[1], protocols=[("range", subscription("events", "audit"))])
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    ticket = driver.join(ids[0])
+    assert {driver.joined(each).generation_id for each in (ticket, newcomer, changed)} == {2}
+    driver.advance(BATCH_MS)
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+
+
+def test_silent_members_are_part_of_the_batch(driver: ShardDriver) -> None:
+    """A host that stops takes several members with it; they are missed one after the other."""
+    ids = driver.stable_group(3, session_timeout_ms=10_000)
+    driver.advance(500)
+    driver.heartbeat(ids[1], 1)
+    driver.advance(9000)
+    driver.heartbeat(ids[0], 1)
+    driver.advance(500 + BATCH_MS - 1)
+    assert driver.state() is GroupState.STABLE
+    assert list(driver.group().members) == [ids[0]]
+    driver.advance(1)
+    ticket = driver.join(ids[0])
+    assert driver.joined(ticket).generation_id == 2
+    assert causes(driver) == [Cause.SESSION_TIMED_OUT, Cause.SESSION_TIMED_OUT]
+
+
+def test_static_member_that_returns_ends_the_wait(driver: ShardDriver) -> None:
+    """Its place in the present generation would not last anyway."""
+    static = driver.join(instance="pod-1")
+    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+    static_id = driver.joined(static).member_id
+    driver.sync(static_id, 1, {static_id: b""}, instance="pod-1")
+    assert driver.state() is GroupState.STABLE
+    newcomer = driver.join(driver.member_id())
+    back = driver.join(instance="pod-1")
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    assert {driver.joined(each).generation_id for each in (newcomer, back)} == {2}
+
+
+def test_newcomer_with_other_protocols_can_be_described(driver: ShardDriver) -> None:
+    """It need not support what the present generation has chosen."""
+    both = [*DEFAULT_PROTOCOLS, ("roundrobin", subscription("events"))]
+    driver.stable_group(protocols=both)
+    newcomer = driver.join(driver.member_id(), protocols=both[1:])
+    assert driver.is_parked(newcomer)
+    ticket = driver.ask(GroupShard.handle_describe_groups, DescribeGroupsRequest(groups=["orders"]), 6)
+    answer = driver.answers[ticket]
+    assert isinstance(answer, DescribeGroupsResponse)
+    (described,) = answer.groups
+    assert described.group_state == "Stable"
+    assert [bool(member.member_metadata) for member in described.members] == [True, True, False]
+
+
+def test_without_the_setting_every_change_rebalances_at_once() -> None:
+    """As in Kafka."""
+    driver = ShardDriver()
+    driver.stable_group()
+    driver.join(driver.member_id())
+    assert driver.state() is GroupState.PREPARING_REBALANCE
