@@ -13,7 +13,7 @@ been heard.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
@@ -27,6 +27,8 @@ TICK_MS: Final = 500.0
 """The queue wakes at least so often, which is how well it can measure a stall."""
 STALL_MS: Final = 500.0
 """A wake-up later than this is a stall; less is the loop being busy."""
+STEP_MS: Final = 4.0
+"""After so long of firing, others have their turn before the rest fires."""
 
 
 class _Alarm:
@@ -89,7 +91,11 @@ class AlarmQueue:
 
     def set_deadline(self, alarm: _Alarm, delay_ms: float) -> None:
         """Move an alarm: for `Alarms`."""
-        deadline_ms = self._timers.now_ms() - self._stalled_ms + delay_ms
+        now_ms = self._timers.now_ms()
+        if self._wake_up is not None and now_ms - self._wake_up_at_ms > STALL_MS:
+            # What waited in the sockets is heard before the queue wakes: its time begins after the stall.
+            self._note_stall(now_ms)
+        deadline_ms = now_ms - self._stalled_ms + delay_ms
         alarm.deadline_ms = deadline_ms
         queued_at_ms = alarm.queued_at_ms
         if queued_at_ms is None or deadline_ms < queued_at_ms:
@@ -123,14 +129,16 @@ class AlarmQueue:
     def _wake(self) -> None:
         self._wake_up = None
         now_ms = self._timers.now_ms()
-        late_ms = now_ms - self._wake_up_at_ms
-        if late_ms > STALL_MS:
-            self._stalled_ms += late_ms
-            self._plan_wake_up(now_ms + TICK_MS)
+        if now_ms - self._wake_up_at_ms > STALL_MS:
+            self._note_stall(now_ms)
             return
         active_ms = now_ms - self._stalled_ms
         self._fire_due(active_ms)
         self._plan_wake_up()
+
+    def _note_stall(self, now_ms: float) -> None:
+        self._stalled_ms += now_ms - self._wake_up_at_ms
+        self._plan_wake_up(now_ms + TICK_MS)
 
     def _fire_due(self, active_ms: float) -> None:
         due = []
@@ -145,7 +153,11 @@ class AlarmQueue:
                 self._enter(alarm, alarm.deadline_ms)
             else:
                 due.append(alarm)
-        for alarm in due:
+        until_ms = self._timers.now_ms() + STEP_MS
+        for index, alarm in enumerate(due):
+            if index and self._timers.now_ms() >= until_ms:
+                self._put_back(due[index:])
+                return
             # Those before it may have moved or cancelled it.
             if alarm.deadline_ms is None:
                 continue
@@ -156,3 +168,8 @@ class AlarmQueue:
             alarm.deadline_ms = None
             alarm.owner.forget(alarm.key)
             alarm.owner.fire(alarm.key)
+
+    def _put_back(self, alarms: Iterable[_Alarm]) -> None:
+        for alarm in alarms:
+            if alarm.deadline_ms is not None and alarm.queued_at_ms is None:
+                self._enter(alarm, alarm.deadline_ms)

@@ -6,21 +6,20 @@ of the calls: on a single node, where the high watermark passes a record as it i
 answer. Where it has to wait for replicas, or for other members, it returns a promise.
 
 After Apache Kafka's `CoordinatorRuntime`, without its threads, snapshots and event queue: nothing is visible before
-it is appended, so nothing has to be taken back.
+it is appended, so nothing has to be taken back. What lingers (`linger.py`) is appended before anything else is decided.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, Final, Generic, TypeVar, cast
 
+from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
 from klamm.core.coordinator.contract import (
     ClientContext,
-    CoordinatorRecord,
     DeletedTopic,
     Result,
     Shard,
@@ -30,13 +29,15 @@ from klamm.core.coordinator.contract import (
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message
-from klamm.protocol.records import UnstampedRecord, encode_batch
-from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
 from klamm.runtime.alarms import AlarmQueue, Alarms
 from klamm.runtime.led_partition import LedPartition, PartitionState, Waiting
-from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Timers, WallClock
+from klamm.runtime.linger import ADAPTIVE, Linger
+from klamm.runtime.loads import Loads
+from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Timers, WallClock
 from klamm.runtime.record_serde import RecordSerde
 from klamm.runtime.replay import replay_log
+from klamm.runtime.writer import OutOfSync, Writer
 
 __all__ = ["CoordinatorRuntime"]
 
@@ -46,16 +47,7 @@ R = TypeVar("R", bound=Message)
 
 _log = logging.getLogger(__name__)
 
-_LOAD_STEP_MS: Final = 5.0
-"""Loading gives the event loop back after so long."""
-_BATCH_OVERHEAD_BYTES: Final = 61
-_RECORD_OVERHEAD_BYTES: Final = 32
 _WRITE_TIMEOUT: Final[TimerKey] = ("runtime", "write timeout")
-_NO_PRODUCER: Final = (ProducerId(-1), ProducerEpoch(-1))
-
-
-class _OutOfSync(Exception):
-    """The shard and the log tell different stories; only reading the log anew helps."""
 
 
 class _Asking:
@@ -80,8 +72,11 @@ class CoordinatorRuntime(Generic[S]):
         timers: Timers,
         wall_clock: WallClock,
         promises: Promises,
+        executor: Executor,
+        publish: Callable[[PartitionIndex, Sequence[object]], None],
         write_timeout_ms: int,
         compression: Compression,
+        linger_ms: int = ADAPTIVE,
     ) -> None:
         self._new_shard = new_shard
         self._serde = serde
@@ -89,11 +84,15 @@ class CoordinatorRuntime(Generic[S]):
         self._timers = timers
         self._wall_clock = wall_clock
         self._promises = promises
+        self._executor = executor
+        self._publish = publish
         self._write_timeout_ms = write_timeout_ms
-        self._compression = compression
+        self._writer = Writer(log, serde, wall_clock, compression)
+        self._linger_ms = linger_ms
         self._alarm_queue = AlarmQueue(timers)
+        self._topics = NO_TOPICS
         self._led: dict[PartitionIndex, LedPartition[S]] = {}
-        self._loads: deque[tuple[LedPartition[S], Iterator[Offset]]] = deque()
+        self._loads: Loads[S] = Loads(timers)
         self._tickets = count()
         self._parked: dict[Ticket, Promise[Any]] = {}
         self._asking: _Asking | None = None
@@ -107,14 +106,20 @@ class CoordinatorRuntime(Generic[S]):
         request: Q,
         context: ClientContext,
         refuse: Callable[[Q, ErrorCode], R],
+        *,
+        may_linger: bool = False,
     ) -> R | Awaitable[R]:
         """Have the partition's shard decide the request.
 
-        `refuse` puts an error into the shape of the API; nothing is raised.
+        `refuse` puts an error into the shape of the API; nothing is raised. A request of the kind whose records linger
+        is decided besides what lingers already, any other one after that is written.
         """
         led = self._led.get(partition)
+        if led is not None and led.lingering and not may_linger:
+            self._flush(led)
+            led = self._led.get(partition)
         if led is None or led.state is not PartitionState.ACTIVE:
-            is_loading = led is not None and led.state is PartitionState.LOADING
+            is_loading = led is not None and led.state in (PartitionState.LOADING, PartitionState.STARTING)
             code = ErrorCode.coordinator_load_in_progress if is_loading else ErrorCode.not_coordinator
             return refuse(request, code)
         ticket = Ticket(next(self._tickets))
@@ -125,7 +130,14 @@ class CoordinatorRuntime(Generic[S]):
         except Exception:
             _log.exception("partition %d: %s failed", partition, type(request).__name__)
             return refuse(request, ErrorCode.unknown_server_error)
-        if not result.records and not result.events and len(result.replies) == 1 and led.is_committed:
+        if (
+            not (result.records or result.events or result.tasks)
+            and len(result.replies) == 1
+            and result.linger_epoch is None
+            and result.on_append is None
+            and result.on_commit is None
+            and led.is_committed
+        ):
             # The way of a heartbeat: nothing to write, nothing to wait for.
             answered, response = result.replies[0]
             if answered == ticket:
@@ -146,23 +158,30 @@ class CoordinatorRuntime(Generic[S]):
         """The partitions that are led, loaded or not."""
         return list(self._led)
 
+    def shard(self, partition: PartitionIndex) -> S | None:
+        """The shard of a partition that is led and loaded, to look at."""
+        led = self._led.get(partition)
+        return led.shard if led is not None and led.state is PartitionState.ACTIVE else None
+
     # Leadership
 
     def load(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
         """Lead the partition: read its log, then answer. Nothing happens if it is led already."""
         led = self._led.get(partition)
-        if led is not None and led.state is not PartitionState.FAILED:
-            led.leader_epoch = max(led.leader_epoch, leader_epoch)
-            return
+        if led is not None:
+            if led.state is not PartitionState.FAILED:
+                led.leader_epoch = max(led.leader_epoch, leader_epoch)
+                return
+            self._close(led)
         led = LedPartition(
-            partition, leader_epoch, self._new_shard(), Alarms(self._alarm_queue, partial(self._on_alarm, partition))
+            partition,
+            leader_epoch,
+            self._new_shard(),
+            Alarms(self._alarm_queue, partial(self._on_alarm, partition)),
+            Linger(self._linger_ms, self._timers, partial(self._flush_partition, partition)),
         )
         self._led[partition] = led
-        steps = replay_log(self._coordinator_log, partition, led.shard, self._serde.deserialize)
-        self._loads.append((led, steps))
-        if len(self._loads) == 1:
-            # The first step is made at once: a partition that is new, or small, answers at once.
-            self._load_step()
+        self._loads.add(led, self._load(led))
 
     def unload(self, partition: PartitionIndex) -> None:
         """Lead the partition no more: whatever waits gets NOT_COORDINATOR."""
@@ -174,59 +193,61 @@ class CoordinatorRuntime(Generic[S]):
         """Give up all partitions and wake no more."""
         for partition in list(self._led):
             self.unload(partition)
-        self._loads.clear()
+        self._loads.stop()
         self._alarm_queue.stop()
 
-    def on_metadata_update(self, deleted_topics: Sequence[DeletedTopic]) -> None:
-        """Topics were deleted. Partitions that are still loading hear of it afterwards."""
-        for led in self._led.values():
+    def shards(self) -> Sequence[S]:
+        """The shards that are loaded, for a look."""
+        return [led.shard for led in self._led.values() if led.state is PartitionState.ACTIVE]
+
+    def tell(self, decide: Callable[[S, Millis], Result]) -> None:
+        """Have every shard decide on something that nobody asked for."""
+        for led in list(self._led.values()):
             if led.state is PartitionState.ACTIVE:
-                self._execute(led, led.shard.on_metadata_update(deleted_topics, self._wall_clock()))
-            elif led.state is PartitionState.LOADING:
+                self._flush(led)
+                self._execute(led, decide(led.shard, self._wall_clock()))
+
+    def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic]) -> None:
+        """The cluster has changed. Partitions that are still loading hear of it afterwards."""
+        self._topics = topics
+        for led in list(self._led.values()):
+            self._flush(led)
+        # A partition whose log had to be read anew is another one now, which has to hear of it as well.
+        for led in list(self._led.values()):
+            if led.state is PartitionState.ACTIVE:
+                self._execute(led, led.shard.on_metadata_update(topics, deleted_topics, self._wall_clock()))
+            elif led.state in (PartitionState.LOADING, PartitionState.STARTING):
                 led.deleted_topics.extend(deleted_topics)
 
-    def _load_step(self) -> None:
-        started_ms = self._timers.now_ms()
-        while self._loads and self._timers.now_ms() - started_ms < _LOAD_STEP_MS:
-            led, steps = self._loads[0]
-            if led.state is not PartitionState.LOADING:
-                self._loads.popleft()
-                continue
-            try:
-                finished = next(steps, None) is None
-            except Exception:
-                _log.exception(
-                    "partition %d of the internal topic cannot be read: its groups have no coordinator", led.partition
-                )
-                led.state = PartitionState.FAILED
-                continue
-            if finished:
-                self._loads.popleft()
-                self._activate(led)
-        if self._loads:
-            self._timers.call_at(self._timers.now_ms(), self._load_step)
-
-    def _activate(self, led: LedPartition[S]) -> None:
+    def _load(self, led: LedPartition[S]) -> Iterator[Offset]:
+        """Read the partition, a little with each step, and have the shard take it over."""
         log, partition = self._coordinator_log, led.partition
+        yield from replay_log(log, partition, led.shard, self._serde.deserialize)
         led.log_end_offset = log.log_end_offset(partition)
         led.high_watermark = log.high_watermark(partition)
         led.high_watermark_listener = log.on_high_watermark(partition, partial(self._on_high_watermark, led))
+        led.state = PartitionState.STARTING
+        topics = self._topics
+        for result in led.shard.on_loaded(topics, self._wall_clock()):
+            self._execute(led, result)
+            yield led.log_end_offset
         led.state = PartitionState.ACTIVE
-        now = self._wall_clock()
-        self._execute(led, led.shard.on_loaded(now))
-        if led.deleted_topics:
+        if led.deleted_topics or topics is not self._topics:
             deleted_topics, led.deleted_topics = led.deleted_topics, []
-            self._execute(led, led.shard.on_metadata_update(deleted_topics, now))
+            self._execute(led, led.shard.on_metadata_update(self._topics, deleted_topics, self._wall_clock()))
 
     def _close(self, led: LedPartition[S]) -> None:
-        was_active = led.state is PartitionState.ACTIVE
+        was_open = led.is_open
         led.state = PartitionState.CLOSED
         led.alarms.cancel_all()
+        led.linger.stop()
         if led.high_watermark_listener is not None:
             led.high_watermark_listener.cancel()
         while led.waiting:
             self._fail(led, led.waiting.popleft(), ErrorCode.not_coordinator)
-        if was_active:
+        while led.lingering:
+            self._fail(led, led.lingering.pop(0), ErrorCode.not_coordinator)
+        if was_open:
             self._release(led.shard.on_unloaded())
 
     def _reload(self, led: LedPartition[S]) -> None:
@@ -243,87 +264,117 @@ class CoordinatorRuntime(Generic[S]):
         refuse: Callable[[ErrorCode], Message] | None = None,
     ) -> None:
         """Do what a decision wants done."""
-        if led.state is not PartitionState.ACTIVE:
+        if not led.is_open:
             self._release(result)
             return
         self._set_alarms(led, result)
-        for event in result.events:
-            _log.info("%s", event)
         waiting = Waiting(led.log_end_offset, result, ticket, refuse, 0.0)
-        if result.records:
-            try:
-                self._append(led, result)
-            except KafkaError as error:
-                _log.warning("partition %d: append failed: %s", led.partition, error)
-                self._fail(led, waiting, error.code)
-                return
-            except Exception as error:
-                expected = isinstance(error, _OutOfSync)
-                _log.error("partition %d: %s; reading the log anew", led.partition, error, exc_info=not expected)
-                self._fail(led, waiting, ErrorCode.not_coordinator)
-                self._reload(led)
-                return
-            waiting.offset = led.log_end_offset
-        if result.on_append is not None:
-            result.on_append()
-        if led.is_committed:
-            self._commit(led, result)
-        else:
-            self._wait(led, waiting)
-            self._release_committed(led)
-
-    def _append(self, led: LedPartition[S], result: Result) -> None:
-        """Append and replay the records.
-
-        Raises KafkaError if the log refused them, _OutOfSync if it is not what the shard knows.
-        """
-        timestamp = self._wall_clock()
-        for records, batch in self._batches(result, timestamp):
-            led.is_appending = True
-            try:
-                last_offset = self._coordinator_log.append(led.partition, batch)
-            finally:
-                led.is_appending = False
-            offset = last_offset - len(records) + 1
-            if offset != led.log_end_offset:
-                raise _OutOfSync(f"records were written at offset {offset} instead of {led.log_end_offset}")
-            for record in records:
-                led.shard.replay(Offset(offset), *_NO_PRODUCER, record)
-                offset += 1
-            led.log_end_offset = Offset(offset)
-        led.high_watermark = max(led.high_watermark, self._coordinator_log.high_watermark(led.partition))
-
-    def _batches(self, result: Result, timestamp: Millis) -> Iterator[tuple[Sequence[CoordinatorRecord], bytes]]:
-        serialize = self._serde.serialize
-        encoded: list[UnstampedRecord] = []
-        for record in result.records:
-            key, value = serialize(record)
-            encoded.append((timestamp, key, value, ()))
-        if result.atomic:
-            yield result.records, encode_batch(encoded, compression=self._compression)
+        if result.linger_epoch is not None and self._let_linger(led, waiting):
             return
-        start, size_bytes = 0, _BATCH_OVERHEAD_BYTES
-        for end, (_, record_key, record_value, _) in enumerate(encoded):
-            record_bytes = len(record_key or b"") + len(record_value or b"") + _RECORD_OVERHEAD_BYTES
-            if end > start and size_bytes + record_bytes > self._coordinator_log.max_batch_bytes:
-                yield result.records[start:end], encode_batch(encoded[start:end], compression=self._compression)
-                start, size_bytes = end, _BATCH_OVERHEAD_BYTES
-            size_bytes += record_bytes
-        yield result.records[start:], encode_batch(encoded[start:], compression=self._compression)
+        if result.records:
+            self._flush(led)  # What lingers came before it.
+            if self._write(led, result, [waiting]) is not None:
+                return
+        # What is called is dropped first: it refers to the result, and nobody should have to look for such circles.
+        on_append, result.on_append = result.on_append, None
+        if on_append is not None:
+            on_append()
+        for task in result.tasks:
+            self._executor.submit(task.run, partial(self._on_task_done, led, task.key))
+        self._release_or_wait(led, [waiting])
+
+    def _let_linger(self, led: LedPartition[S], waiting: Waiting) -> bool:
+        """Have the records wait for others that replace them. False if they are to be written at once."""
+        if not led.linger.admits():
+            return False
+        limit_bytes = self._coordinator_log.max_batch_bytes
+        if not led.shard.put_aside(waiting.result, limit_bytes):
+            code = self._flush(led)
+            if code is not None:
+                # It may have found that what lingered says the same.
+                self._fail(led, waiting, code)
+                return True
+            if not led.shard.put_aside(waiting.result, limit_bytes):
+                return False
+        led.lingering.append(waiting)
+        return True
+
+    def _flush(self, led: LedPartition[S]) -> ErrorCode | None:
+        """Write what lingers, if anything does. If that fails, who waits for it gets the error, which is returned."""
+        if not led.lingering or not led.is_open:
+            return None
+        lingering, led.lingering = led.lingering, []
+        led.linger.note_flush()
+        result = Result()
+        result.records = led.shard.take_lingering()
+        code = self._write(led, result, lingering)
+        if code is None:
+            self._release_or_wait(led, lingering)
+        return code
+
+    def _flush_partition(self, partition: PartitionIndex) -> None:
+        led = self._led.get(partition)
+        if led is not None:
+            self._flush(led)
+
+    def _write(self, led: LedPartition[S], result: Result, waiting: Sequence[Waiting]) -> ErrorCode | None:
+        """Append and replay the records. If that fails, all who wait for it get the error, which is returned."""
+        is_broken = False
+        try:
+            if not led.is_open:
+                raise KafkaError(ErrorCode.not_coordinator)
+            self._writer.write(led, result)
+        except KafkaError as error:
+            _log.warning("partition %d: append failed: %s", led.partition, error)
+            code = error.code
+        except Exception as error:
+            expected = isinstance(error, OutOfSync)
+            _log.error("partition %d: %s; reading the log anew", led.partition, error, exc_info=not expected)
+            code, is_broken = ErrorCode.not_coordinator, True
+        else:
+            for each in waiting:
+                each.offset = led.log_end_offset
+            return None
+        for each in waiting:
+            self._fail(led, each, code)
+        if is_broken:
+            self._reload(led)
+        return code
+
+    def _release_or_wait(self, led: LedPartition[S], waiting: Sequence[Waiting]) -> None:
+        if led.is_committed:
+            for each in waiting:
+                self._commit(led, each.result)
+            return
+        for each in waiting:
+            self._wait(led, each)
+        self._release_committed(led)
 
     def _commit(self, led: LedPartition[S], result: Result) -> None:
         self._release(result)
-        if result.on_commit is not None:
-            self._execute(led, result.on_commit(self._wall_clock()))
+        if result.events:
+            self._publish(led.partition, result.events)
+        on_commit = result.on_commit
+        result.on_commit = result.on_failure = None
+        if on_commit is not None:
+            self._flush(led)
+            self._execute(led, on_commit(self._wall_clock()))
 
-    def _fail(self, led: LedPartition[S], waiting: Waiting, code: ErrorCode) -> None:
+    def _fail(self, led: LedPartition[S], waiting: Waiting, code: ErrorCode, *, is_written: bool = False) -> None:
         """The decision did not come to stand. Others who were answered by it are; the request itself gets an error."""
         result = waiting.result
         for ticket, response in result.replies:
             if ticket != waiting.ticket:
                 self._answer(ticket, response)
-        if result.on_failure is not None:
-            again = result.on_failure(code, self._wall_clock())
+        if result.events and (not result.records or (is_written and result.on_failure is None)):
+            # It has happened: without a record, or by one that the log has and may commit yet. Where it is decided
+            # again, that tells of it.
+            self._publish(led.partition, result.events)
+        on_failure = result.on_failure
+        result.on_append = result.on_commit = result.on_failure = None
+        if on_failure is not None:
+            self._flush(led)
+            again = on_failure(code, self._wall_clock())
             # Bad news need not wait for the log.
             self._release(again)
             again.replies.clear()
@@ -357,15 +408,28 @@ class CoordinatorRuntime(Generic[S]):
 
     def _on_alarm(self, partition: PartitionIndex, key: TimerKey) -> None:
         led = self._led.get(partition)
-        if led is None or led.state is not PartitionState.ACTIVE:
+        if led is None or not led.is_open:
             return
         if key == _WRITE_TIMEOUT:
             self._give_up_waiting(led)
+            return
+        if self._flush(led) is not None and self._led.get(partition) is not led:
             return
         try:
             result = led.shard.handle_timer(key, self._wall_clock())
         except Exception:
             _log.exception("partition %d: timer %s failed", partition, key)
+            return
+        self._execute(led, result)
+
+    def _on_task_done(self, led: LedPartition[S], key: TimerKey, outcome: object) -> None:
+        self._flush(led)
+        if not led.is_open:
+            return
+        try:
+            result = led.shard.handle_task(key, outcome, self._wall_clock())
+        except Exception:
+            _log.exception("partition %d: what follows from task %s failed", led.partition, key)
             return
         self._execute(led, result)
 
@@ -389,6 +453,6 @@ class CoordinatorRuntime(Generic[S]):
         """The replicas did not follow in time: the requests fail, the records stay and may commit."""
         now_ms = self._timers.now_ms()
         while led.waiting and led.waiting[0].deadline_ms <= now_ms:
-            self._fail(led, led.waiting.popleft(), ErrorCode.request_timed_out)
+            self._fail(led, led.waiting.popleft(), ErrorCode.request_timed_out, is_written=True)
         if led.waiting:
             led.alarms.arm(_WRITE_TIMEOUT, led.waiting[0].deadline_ms - now_ms)

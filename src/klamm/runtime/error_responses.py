@@ -10,6 +10,9 @@ from collections.abc import Iterable
 
 from klamm.core.coordinator.append_errors import coordinator_error, offset_fetch_error
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.protocol.schema.delete_groups_response import DeletableGroupResult
 from klamm.protocol.schema.describe_groups_response import DescribedGroup
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
@@ -37,6 +40,8 @@ from klamm.protocol.schema.sync_group_response import SyncGroupResponse
 
 __all__ = [
     "commit_error",
+    "consumer_group_describe_error",
+    "consumer_group_heartbeat_error",
     "delete_groups_error",
     "describe_groups_error",
     "fetch_group_error",
@@ -63,6 +68,19 @@ def heartbeat_error(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResp
     if code is ErrorCode.coordinator_load_in_progress:
         return HeartbeatResponse()
     return HeartbeatResponse(error_code=coordinator_error(code))
+
+
+def consumer_group_heartbeat_error(
+    request: ConsumerGroupHeartbeatRequest, code: ErrorCode
+) -> ConsumerGroupHeartbeatResponse:
+    """The answer to a ConsumerGroupHeartbeat that failed."""
+    return ConsumerGroupHeartbeatResponse(error_code=coordinator_error(code))
+
+
+def consumer_group_describe_error(group_ids: Iterable[str], code: ErrorCode) -> list[DescribedConsumerGroup]:
+    """The part of a ConsumerGroupDescribe answer for groups that could not be asked."""
+    error_code = coordinator_error(code)
+    return [DescribedConsumerGroup(group_id=group_id, error_code=error_code) for group_id in group_ids]
 
 
 def leave_error(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:

@@ -9,16 +9,28 @@ A method returns the response at once where it is known, and else an awaitable o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 from klamm.core.coordinator.contract import ClientContext, DeletedTopic
 from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.group.assignors.contract import Assignor
+from klamm.core.group.assignors.load_settings import LoadSettings
+from klamm.core.group.assignors.registry import BUILT_IN
+from klamm.core.group.committed_offset import PartitionOffsets
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.group_meter import GroupFigures, GroupMeter
+from klamm.core.group.settings import GroupSettings, SettingsOf
 from klamm.core.group.shard import GroupShard
+from klamm.core.group.traffic import Traffic
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.compression import Compression
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
@@ -42,17 +54,23 @@ from klamm.protocol.schema.sync_group_response import SyncGroupResponse
 from klamm.protocol.types import LeaderEpoch, PartitionIndex
 from klamm.runtime import error_responses as errors
 from klamm.runtime.answers import Answer, gather, then
+from klamm.runtime.consumer_group_requests import check_heartbeat
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
-from klamm.runtime.ports import CoordinatorLog, Ids, Promises, Timers, WallClock
+from klamm.runtime.image_topics import ImageTopics
+from klamm.runtime.ports import CoordinatorLog, Executor, Ids, Promises, Timers, WallClock
 from klamm.runtime.record_serde import GroupRecordSerde
 
 __all__ = ["GroupCoordinator"]
+
+_DEFAULT_SETTINGS: Final = GroupSettings()
 
 
 class GroupCoordinator:
     """All groups whose partition of `__consumer_offsets` this broker leads.
 
-    `partition_count` says how many partitions `__consumer_offsets` has, or will have; `start` asks it once.
+    `assignors` are those that there are; `config` names the ones that consumer groups may use. `settings_of` says what
+    a consumer group is set to. `partition_count` says how many partitions `__consumer_offsets` has, or will have;
+    `start` asks it once.
     """
 
     def __init__(
@@ -64,22 +82,35 @@ class GroupCoordinator:
         wall_clock: WallClock,
         ids: Ids,
         promises: Promises,
+        executor: Executor,
+        publish: Callable[[PartitionIndex, Sequence[object]], None],
         partition_count: Callable[[], int],
+        settings_of: SettingsOf = lambda group_id: _DEFAULT_SETTINGS,
+        assignors: Mapping[str, Assignor] = BUILT_IN,
         write_timeout_ms: int = 5000,
         compression: Compression = Compression.NONE,
     ) -> None:
         self._config = config
+        self._settings_of = settings_of
+        self._wall_clock = wall_clock
+        self._traffic: Traffic = {}
+        self._meter = GroupMeter()
+        self._assignors = {name: assignors[name] for name in config.consumer_assignors}
+        self._topics: ImageTopics | None = None
         self._count_partitions = partition_count
         self._partition_count = 0
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda: GroupShard(config, ids.member_id),
+            lambda: GroupShard(config, ids.member_id, settings_of=settings_of, assignors=self._assignors),
             serde=GroupRecordSerde(),
             log=log,
             timers=timers,
             wall_clock=wall_clock,
             promises=promises,
+            executor=executor,
+            publish=publish,
             write_timeout_ms=write_timeout_ms,
             compression=compression,
+            linger_ms=config.offset_commit_linger_ms,
         )
         # The hash walks over every character, and the same groups ask again and again.
         self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
@@ -98,6 +129,13 @@ class GroupCoordinator:
         """The partition of `__consumer_offsets` that is responsible for the group."""
         return self._partition_of(group_id)
 
+    def committed_offsets(self, group_id: str) -> Mapping[str, PartitionOffsets]:
+        """What the group has committed at this moment, by topic and partition: nothing if it is not led here."""
+        shard = self._runtime.shard(self._partition_of(group_id)) if self._partition_count else None
+        if shard is None:
+            return {}
+        return {topic: offsets.copy() for topic, offsets in shard.store.offsets_of(group_id).items()}
+
     def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
         """This broker leads the partition now: load it.
 
@@ -110,11 +148,45 @@ class GroupCoordinator:
         self._runtime.unload(partition)
 
     def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Drop the offsets of topics that were deleted between the two images."""
+        """Let the groups know what the cluster looks like now; offsets of topics that are gone go too."""
+        if old.topics is new.topics and old.brokers is new.brokers:
+            return
         gone = old.topics_by_id.keys() - new.topics_by_id.keys()
-        if gone:
-            deleted = [DeletedTopic(old.topics_by_id[topic_id].name, topic_id) for topic_id in sorted(gone)]
-            self._runtime.on_metadata_update(deleted)
+        deleted = [DeletedTopic(old.topics_by_id[topic_id].name, topic_id) for topic_id in sorted(gone)]
+        self._topics = ImageTopics(new, self._topics)
+        self._runtime.on_metadata_update(self._topics, deleted)
+
+    def on_traffic(self, traffic: Traffic) -> None:
+        """What flows through the partitions now: groups that are assigned by load are weighed anew."""
+        self._traffic = traffic
+        self._runtime.tell(lambda shard, now: shard.on_traffic(traffic, now))
+
+    def figures(self) -> Iterator[GroupFigures]:
+        """Measure every group led here, one in a step, against the latest traffic."""
+        seen: set[str] = set()
+        for shard in self._runtime.shards():
+            for group_id in [*shard.store.groups, *shard.store.consumer_groups]:
+                if shard.groups.is_known(group_id):  # It may have gone between two steps.
+                    seen.add(group_id)
+                    yield self._measure(shard, group_id)
+        self._meter.forget_others(seen)
+
+    def figures_of(self, group_id: str) -> GroupFigures | None:
+        """Measure one group; None if it is not led here, or not loaded yet."""
+        shard = self._runtime.shard(self._partition_of(group_id)) if self._partition_count else None
+        if shard is None or not shard.groups.is_known(group_id):
+            return None
+        return self._measure(shard, group_id)
+
+    def _measure(self, shard: GroupShard, group_id: str) -> GroupFigures:
+        return self._meter.measure(
+            group_id,
+            shard.groups.member_count(group_id),
+            shard.store.offsets_of(group_id),
+            self._traffic,
+            settings=LoadSettings.from_mapping(self._settings_of(group_id).load),
+            now=self._wall_clock(),
+        )
 
     def join_group(self, request: JoinGroupRequest, context: ClientContext) -> Answer[JoinGroupResponse]:
         """JoinGroup; the answer comes when the rebalance has gathered its members."""
@@ -127,6 +199,24 @@ class GroupCoordinator:
             return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_session_timeout)
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(partition, GroupShard.handle_join_group, request, context, errors.join_error)
+
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext
+    ) -> Answer[ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves."""
+        if not self._partition_count:
+            return errors.consumer_group_heartbeat_error(request, ErrorCode.coordinator_not_available)
+        try:
+            check_heartbeat(request, context.api_version, self._assignors)
+        except KafkaError as error:
+            return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return self._runtime.submit(
+            self._partition_of(request.group_id),
+            GroupShard.handle_consumer_group_heartbeat,
+            request,
+            context,
+            errors.consumer_group_heartbeat_error,
+        )
 
     def sync_group(self, request: SyncGroupRequest, context: ClientContext) -> Answer[SyncGroupResponse]:
         """SyncGroup; followers are answered when the leader's assignment is committed."""
@@ -165,7 +255,9 @@ class GroupCoordinator:
         if not self._partition_count:
             return errors.commit_error(request, ErrorCode.coordinator_not_available)
         partition = self._partition_of(request.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_offset_commit, request, context, errors.commit_error)
+        return self._runtime.submit(
+            partition, GroupShard.handle_offset_commit, request, context, errors.commit_error, may_linger=True
+        )
 
     def offset_fetch(
         self, group: OffsetFetchRequestGroup, require_stable: bool, context: ClientContext
@@ -227,6 +319,31 @@ class GroupCoordinator:
         return then(
             gather(parts),
             lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part.groups]),
+        )
+
+    def consumer_group_describe(
+        self, request: ConsumerGroupDescribeRequest, context: ClientContext
+    ) -> Answer[ConsumerGroupDescribeResponse]:
+        """ConsumerGroupDescribe; the groups may lie on several partitions."""
+
+        def refuse(request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGroupDescribeResponse:
+            groups = errors.consumer_group_describe_error(request.group_ids, code)
+            return ConsumerGroupDescribeResponse(groups=groups)
+
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        nameless: list[str] = [group_id for group_id in request.group_ids if not group_id]
+        parts: list[Answer[ConsumerGroupDescribeResponse]] = [
+            refuse(ConsumerGroupDescribeRequest(group_ids=nameless), ErrorCode.invalid_group_id)
+        ]
+        for partition, group_ids in self._by_partition([each for each in request.group_ids if each]).items():
+            part = ConsumerGroupDescribeRequest(group_ids=group_ids)
+            parts.append(
+                self._runtime.submit(partition, GroupShard.handle_consumer_group_describe, part, context, refuse)
+            )
+        return then(
+            gather(parts),
+            lambda parts: ConsumerGroupDescribeResponse(groups=[group for part in parts for group in part.groups]),
         )
 
     def delete_groups(self, request: DeleteGroupsRequest, context: ClientContext) -> Answer[DeleteGroupsResponse]:

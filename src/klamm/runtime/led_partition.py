@@ -13,6 +13,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
 from klamm.runtime.alarms import Alarms
+from klamm.runtime.linger import Linger
 from klamm.runtime.ports import Cancellable
 
 __all__ = ["LedPartition", "PartitionState", "Waiting"]
@@ -26,6 +27,8 @@ class PartitionState(Enum):
     """How far a partition is from answering."""
 
     LOADING = "loading"
+    STARTING = "starting"
+    """The log is read, and the shard takes its groups over; nobody is answered yet."""
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
@@ -51,14 +54,22 @@ class LedPartition(Generic[S]):
     leader_epoch: LeaderEpoch
     shard: S
     alarms: Alarms
+    linger: Linger
     state: PartitionState = PartitionState.LOADING
     log_end_offset: Offset = _START
     high_watermark: Offset = _START
+    lingering: list[Waiting] = field(default_factory=list)
+    """Requests whose records the shard keeps aside, in the order in which they came."""
     waiting: deque[Waiting] = field(default_factory=deque)
     deleted_topics: list[DeletedTopic] = field(default_factory=list)
     """Topics that were deleted while the partition was loading."""
     high_watermark_listener: Cancellable | None = None
     is_appending: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the shard may decide."""
+        return self.state is PartitionState.ACTIVE or self.state is PartitionState.STARTING
 
     @property
     def is_committed(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
-__all__ = ["Cancellable", "CoordinatorLog", "Ids", "Promise", "Promises", "Timers", "WallClock"]
+__all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promises", "Timers", "WallClock"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,18 @@ class Timers(Protocol):
 
         Sockets that are readable at that moment should be read first, so that a heartbeat that has arrived counts.
         """
+
+    def call_soon(self, callback: Callable[[], None]) -> Cancellable:
+        """Call back at the end of this turn of the event loop, never before this call returns: once everything that
+        was readable when the turn began has been handled, and before the loop waits for more.
+        """
+
+
+class Executor(Protocol):
+    """Where work runs that would hold up everybody else."""
+
+    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
+        """Run it somewhere, then call back with what it returned or raised: later, on the thread of the caller."""
 
 
 class Ids(Protocol):
@@ -84,7 +96,7 @@ class CoordinatorLog(Protocol):
         """
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:
-        """Whole batches from the one that holds `offset` on, a megabyte or so; empty at the end of the log."""
+        """Whole batches from the one that holds `offset` on, a few hundred kilobytes; empty at the end of the log."""
 
     def log_start_offset(self, partition: PartitionIndex) -> Offset:
         """The first offset that can be read."""

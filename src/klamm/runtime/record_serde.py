@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets` as the group coordinator's shard takes them.
 
-Types beyond those of classic groups (consumer, share and streams groups) are not understood by the shard yet: they are
+Types beyond those of classic and consumer groups (share and streams groups) are not understood by the shard: they are
 skipped, and stay in the log.
 """
 
@@ -9,16 +9,28 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.group.consumer.replay import CONSUMER_KEYS
 from klamm.protocol.coordinator_records import decode_group_record, encode_record_key, encode_record_value
+from klamm.protocol.message import Message
+from klamm.protocol.offset_commit_records import (
+    VALUE_VERSION,
+    encode_offset_commit_key,
+    encode_offset_commit_value,
+)
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.legacy_offset_commit_key import LegacyOffsetCommitKey
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 
 __all__ = ["GroupRecordSerde", "RecordSerde"]
 
-_UNDERSTOOD: Final = frozenset(
-    key_class.API_KEY.to_bytes(2, "big") for key_class in (LegacyOffsetCommitKey, OffsetCommitKey, GroupMetadataKey)
+_KEYS: Final[tuple[type[Message], ...]] = (
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    GroupMetadataKey,
+    *CONSUMER_KEYS,
 )
+_UNDERSTOOD: Final = frozenset((key_class.API_KEY or 0).to_bytes(2, "big") for key_class in _KEYS)
 
 
 class RecordSerde(Protocol):
@@ -35,12 +47,19 @@ class RecordSerde(Protocol):
 
 
 class GroupRecordSerde:
-    """The records that classic groups and their offsets are made of."""
+    """The records that classic groups, consumer groups and their offsets are made of."""
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value; a tombstone has no value."""
-        key = encode_record_key(record.key)
-        return key, None if record.value is None else encode_record_value(record.value, record.value_version)
+        key, value = record.key, record.value
+        if (
+            isinstance(key, OffsetCommitKey)
+            and isinstance(value, OffsetCommitValue)
+            and record.value_version == VALUE_VERSION
+        ):
+            return encode_offset_commit_key(key), encode_offset_commit_value(value)
+        encoded_key = encode_record_key(key)
+        return encoded_key, None if value is None else encode_record_value(value, record.value_version)
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         """The record, or None for a type that is not understood.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from klamm.core.coordinator.contract import CoordinatorRecord, Shard
 from klamm.protocol.control_batch import read_end_transaction_marker
-from klamm.protocol.records import BatchHeader, Record, decode_batch, iterate_batches
+from klamm.protocol.records import BatchHeader, Record, iterate_batches, iterate_records
 from klamm.protocol.types import Offset, PartitionIndex
 from klamm.runtime.ports import CoordinatorLog
 
@@ -38,11 +38,15 @@ def replay_log(
         for start, header in iterate_batches(view):
             if header.next_offset <= position:
                 continue  # The read began in front of the offset that was asked for.
-            for count, record in enumerate(decode_batch(view, start), 1):
-                if record.offset >= position:
+            is_control, producer_id = header.is_control, header.producer_id
+            for count, record in enumerate(iterate_records(view, start), 1):
+                offset, _, key, value, _ = record
+                if offset >= position and (
+                    is_control or key is None or not shard.replay_bytes(offset, producer_id, key, value)
+                ):
                     _replay_record(shard, header, record, deserialize)
                 if count % _RECORDS_PER_STEP == 0:
-                    yield record.offset
+                    yield offset
             reached = header.next_offset
             yield reached
         if reached == position:

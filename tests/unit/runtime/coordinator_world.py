@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from tests.unit.runtime.fake_ports import CountingIds, ManualTimers, MemoryLog, Pledge, Pledges
+from tests.unit.runtime.fake_ports import CountingIds, LaterExecutor, ManualTimers, MemoryLog, Pledge, Pledges
 
 from klamm.core.coordinator.contract import ClientContext
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.shard import GroupShard
+from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
@@ -46,17 +48,23 @@ class CoordinatorWorld:
         log: MemoryLog | None = None,
         partitions: int = 1,
         is_loaded: bool = True,
+        linger_ms: int = 0,
+        compression: Compression = Compression.NONE,
     ) -> None:
         self.log = log or MemoryLog()
         self.timers = ManualTimers()
+        self.events: list[object] = []
         self.coordinator = GroupCoordinator(
-            config=config or GroupConfig(initial_rebalance_delay_ms=0),
+            config=replace(config or GroupConfig(initial_rebalance_delay_ms=0), offset_commit_linger_ms=linger_ms),
             log=self.log,
             timers=self.timers,
             wall_clock=self.timers.wall_clock,
             ids=CountingIds(),
             promises=Pledges(),
+            executor=LaterExecutor(self.timers),
+            publish=lambda partition, events: self.events.extend(events),
             partition_count=lambda: partitions,
+            compression=compression,
         )
         self.partitions = [PartitionIndex(index) for index in range(partitions)]
         self.coordinator.start()
@@ -143,4 +151,10 @@ class CoordinatorWorld:
     def restart(self) -> CoordinatorWorld:
         """A coordinator that knows nothing but the log."""
         self.coordinator.stop()
-        return CoordinatorWorld(config=self.coordinator._config, log=self.log, partitions=len(self.partitions))
+        config = self.coordinator._config
+        return CoordinatorWorld(
+            config=config,
+            log=self.log,
+            partitions=len(self.partitions),
+            linger_ms=config.offset_commit_linger_ms,
+        )

@@ -15,7 +15,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import Record, decode_batch, read_batch_header, restamp
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
 
-__all__ = ["CountingIds", "ManualTimers", "MemoryLog", "Pledge", "Pledges"]
+__all__ = ["CountingIds", "LaterExecutor", "ManualTimers", "MemoryLog", "Pledge", "Pledges"]
 
 START_MS = 1_700_000_000_000
 
@@ -46,6 +46,10 @@ class ManualTimers:
         alarm = Alarm(callback)
         heappush(self._alarms, (deadline_ms, next(self._order), alarm))
         return alarm
+
+    def call_soon(self, callback: Callable[[], None]) -> Alarm:
+        """A turn of the loop lasts until somebody lets time pass, be it none: `advance(0)`."""
+        return self.call_at(self._now_ms, callback)
 
     def wall_clock(self) -> Millis:
         """Milliseconds since the epoch; `wall_clock_offset_ms` makes it jump."""
@@ -100,6 +104,24 @@ class Pledges:
 
     def create_future(self) -> Pledge:
         return Pledge()
+
+
+class LaterExecutor:
+    """Runs a task when the manual clock has moved on by `delay_ms`."""
+
+    def __init__(self, timers: ManualTimers, delay_ms: float = 0) -> None:
+        self._timers = timers
+        self.delay_ms = delay_ms
+
+    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
+        def report() -> None:
+            try:
+                outcome = run()
+            except Exception as error:
+                outcome = error
+            done(outcome)
+
+        self._timers.call_at(self._timers.now_ms() + self.delay_ms, report)
 
 
 class CountingIds:

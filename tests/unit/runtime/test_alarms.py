@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tests.unit.runtime.fake_ports import ManualTimers
 
 from klamm.core.coordinator.contract import TimerKey
@@ -128,6 +130,18 @@ def test_nothing_rings_in_the_moment_after_a_stall() -> None:
     assert bell.rung == []
 
 
+def test_alarm_armed_right_after_a_stall_is_not_extended_by_it() -> None:
+    """Sockets are read before the queue wakes: who is heard there has the session timeout from then on, and no more."""
+    bell = Bell()
+    bell.alarms.arm(B, 100)
+    bell.timers.call_at(50, lambda: bell.alarms.arm(A, 6000))
+    bell.timers.stall(20_000)
+    bell.timers.advance(5999)
+    assert A not in [key for key, _ in bell.rung]
+    bell.timers.advance(502)
+    assert A in [key for key, _ in bell.rung]
+
+
 def test_busy_loop_is_not_a_stall() -> None:
     """A wake-up that is a little late rings what is due."""
     bell = Bell()
@@ -143,3 +157,25 @@ def test_stopped_queue_wakes_no_more() -> None:
     bell.queue.stop()
     bell.timers.advance(1000)
     assert bell.rung == []
+
+
+def test_many_alarms_at_once_let_others_have_their_turn() -> None:
+    """All sessions of a lost network end together: whoever is there is heard in between, and none is forgotten."""
+    bell = Bell()
+
+    def fire(key: TimerKey) -> None:
+        bell.rung.append((key, bell.timers.now_ms()))
+        bell.timers._now_ms += 1
+        if key == ("alarm", 0):
+            bell.alarms.cancel(("alarm", 98))
+            bell.alarms.arm(("alarm", 99), 500)
+
+    bell.alarms.fire = fire
+    for number in range(100):
+        bell.alarms.arm(("alarm", number), 10)
+    turns: list[int] = []
+    for at_ms in range(12, 62, 10):
+        bell.timers.call_at(at_ms, lambda: turns.append(len(bell.rung)))
+    bell.timers.advance(1000)
+    assert all(0 < after - before < 20 for before, after in pairwise(turns))
+    assert [key for key, _ in bell.rung] == [*(("alarm", number) for number in range(98)), ("alarm", 99)]

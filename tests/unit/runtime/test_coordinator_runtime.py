@@ -7,9 +7,11 @@ from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, Coordinato
 from tests.unit.runtime.fake_ports import MemoryLog, Pledge
 
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.events import NewEpoch
 from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
 from klamm.protocol.types import LeaderEpoch, PartitionIndex
 
 # Answers
@@ -284,3 +286,20 @@ def test_partitions_are_independent() -> None:
     world.log.commit(PartitionIndex(1))
     assert [world.is_waiting(answers[partition]) for partition in world.partitions] == [True, False, True]
     assert TOPIC_ID in bytes(world.log.records(PartitionIndex(1))[0].value or b"")
+
+
+def test_what_was_written_is_told_once_though_the_replicas_did_not_follow_in_time() -> None:
+    """The record is in the log and may commit yet; who asked gets an error all the same."""
+    world = CoordinatorWorld(config=GroupConfig(initial_rebalance_delay_ms=0))
+    (member_id,) = world.stable_group(1)
+    world.events.clear()
+    world.log.holds_high_watermark = True
+    leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=member_id)])
+    answer = world.coordinator.leave_group(leave, world.client(5))
+    assert world.is_waiting(answer)
+    assert world.events == []
+    world.timers.advance(5_000)
+    assert world.now(answer).error_code == ErrorCode.coordinator_not_available
+    world.log.commit(P0)
+    world.timers.advance(5_000)
+    assert len([event for event in world.events if isinstance(event, NewEpoch)]) == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import pytest
-from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
+from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, CoordinatorWorld
 from tests.unit.runtime.fake_ports import MemoryLog
 
+from klamm.core.group.states import GroupState
+from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
 from klamm.protocol.errors import ErrorCode
@@ -17,8 +19,9 @@ from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetad
 from klamm.protocol.schema.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
-from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
-from klamm.runtime import coordinator_runtime
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId
+from klamm.runtime import loads
+from klamm.runtime.led_partition import PartitionState
 
 
 def offset_batch(offset: int, *, producer: int = -1) -> bytes:
@@ -64,7 +67,7 @@ def test_groups_are_loading_until_the_log_is_read() -> None:
     ids = world.stable_group()
     for offset in range(100):
         world.commit(offset, group_id="simple")
-    with patch.object(coordinator_runtime, "_LOAD_STEP_MS", 0.0):
+    with patch.object(loads, "_STEP_MS", 0.0):
         again = CoordinatorWorld(log=log, is_loaded=False)
         again.timers.stall(0)
         assert again.commit_code(1, group_id="simple") is ErrorCode.coordinator_load_in_progress
@@ -85,7 +88,7 @@ def test_leadership_lost_while_loading() -> None:
     log = MemoryLog(read_batches=1)
     for offset in range(200):
         log.append(P0, offset_batch(offset))
-    with patch.object(coordinator_runtime, "_LOAD_STEP_MS", 0.0):
+    with patch.object(loads, "_STEP_MS", 0.0):
         world = CoordinatorWorld(log=log, is_loaded=False)
         world.coordinator.on_resignation(P0)
     world.timers.advance(10)
@@ -151,8 +154,56 @@ def test_large_batch_is_read_in_steps() -> None:
         key = encode_record_key(OffsetCommitKey(group=f"g{index}", topic="events", partition=0))
         records.append((1, key, encode_record_value(OffsetCommitValue(offset=index), 4), ()))
     log.append(P0, encode_batch(records))
-    with patch.object(coordinator_runtime, "_LOAD_STEP_MS", 0.0):
+    with patch.object(loads, "_STEP_MS", 0.0):
         world = CoordinatorWorld(log=log, is_loaded=False)
         assert world.commit_code(1) is ErrorCode.coordinator_load_in_progress
     world.timers.advance(1)
     assert len(world.shard().store.groups) == 1000
+
+
+def test_groups_with_members_are_taken_over_in_steps() -> None:
+    """Ten thousand sessions are not begun in one go. Nobody is answered before all are, and what the cluster does
+    meanwhile is not lost.
+    """
+    world = CoordinatorWorld()
+    groups = [f"group-{index}" for index in range(120)]
+    for group_id in groups:
+        member_id = world.now(world.join(group_id=group_id)).member_id
+        joining = world.join(member_id, group_id=group_id)
+        world.timers.advance(1)
+        world.sync(member_id, world.now(joining).generation_id, [member_id], group_id=group_id)
+    world.commit(1, group_id="simple")
+    topic = TopicImage("events", TopicId(TOPIC_ID), ())
+    with patch.object(loads, "_STEP_MS", 0.0):
+        again = CoordinatorWorld(log=world.log, is_loaded=False)
+    led = again.coordinator._runtime._led[P0]
+    steps = again.coordinator._runtime._loads._queue[0][1]
+    while led.state is PartitionState.LOADING:
+        next(steps)
+    assert led.state is PartitionState.STARTING
+    assert len(led.alarms) == 50
+    assert again.commit_code(2, group_id="simple") is ErrorCode.coordinator_load_in_progress
+    again.coordinator.on_metadata_update(
+        MetadataImage(topics_by_id={topic.topic_id: topic}), MetadataImage(topics_by_id={})
+    )
+    again.timers.advance(1)
+    assert len(led.alarms) == len(groups) + 1
+    assert again.fetched(group_id="simple") == -1
+    again.timers.advance(60_000)
+    assert {again.shard().groups.summary(group_id)[0] for group_id in groups} == {GroupState.EMPTY}
+
+
+def test_leadership_lost_while_groups_are_taken_over() -> None:
+    """Sessions that were begun already do not end any more."""
+    world = CoordinatorWorld()
+    world.stable_group()
+    with patch.object(loads, "_STEP_MS", 0.0):
+        again = CoordinatorWorld(log=world.log, is_loaded=False)
+    led = again.coordinator._runtime._led[P0]
+    steps = again.coordinator._runtime._loads._queue[0][1]
+    while led.state is PartitionState.LOADING:
+        next(steps)
+    again.coordinator.on_resignation(P0)
+    again.timers.advance(60_000)
+    assert again.heartbeat("client-1", 1) is ErrorCode.not_coordinator
+    assert len(led.alarms) == 0

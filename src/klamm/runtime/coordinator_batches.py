@@ -1,0 +1,51 @@
+"""The records of a decision as batches for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.protocol.compression import Compression
+from klamm.protocol.records import UnstampedRecord, encode_batch
+from klamm.protocol.types import Millis
+from klamm.runtime.record_serde import RecordSerde
+
+__all__ = ["coordinator_batches"]
+
+_COMPRESSED_FROM_BYTES: Final = 1024
+"""Smaller batches stay as they are: there is little to win, and each is opened again when the partition is loaded."""
+_BATCH_OVERHEAD_BYTES: Final = 61
+_RECORD_OVERHEAD_BYTES: Final = 32
+
+
+def coordinator_batches(
+    records: Sequence[CoordinatorRecord],
+    serde: RecordSerde,
+    *,
+    timestamp: Millis,
+    compression: Compression,
+    max_batch_bytes: int | None,
+) -> Iterator[tuple[Sequence[CoordinatorRecord], bytes]]:
+    """Batches, each with the records in it: one that holds all or, where each record is right alone, as many as keep
+    within `max_batch_bytes`.
+
+    Batches over 1 KB are compressed.
+    """
+    encoded: list[UnstampedRecord] = []
+    for record in records:
+        key, value = serde.serialize(record)
+        encoded.append((timestamp, key, value, ()))
+    start, size_bytes = 0, _BATCH_OVERHEAD_BYTES
+    if max_batch_bytes is not None:
+        for end, (_, record_key, record_value, _) in enumerate(encoded):
+            record_bytes = len(record_key or b"") + len(record_value or b"") + _RECORD_OVERHEAD_BYTES
+            if end > start and size_bytes + record_bytes > max_batch_bytes:
+                yield records[start:end], _encode(encoded[start:end], compression)
+                start, size_bytes = end, _BATCH_OVERHEAD_BYTES
+            size_bytes += record_bytes
+    yield records[start:], _encode(encoded[start:], compression)
+
+
+def _encode(records: Sequence[UnstampedRecord], compression: Compression) -> bytes:
+    return encode_batch(records, compression=compression, compressed_from_bytes=_COMPRESSED_FROM_BYTES)

@@ -1,0 +1,199 @@
+"""Consumer groups through the façade: what it checks itself, and a whole life on a log of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
+
+from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+
+TOPIC_ID = TopicId(bytes([7]) * 16)
+NO_IMAGE = MetadataImage()
+
+
+def image(partitions: int, revision: int = 1) -> MetadataImage:
+    """A cluster with one topic."""
+    broker = BrokerId(0)
+    topic = TopicImage(
+        "events",
+        TOPIC_ID,
+        tuple(
+            PartitionImage(PartitionIndex(index), broker, LeaderEpoch(0), (broker,), (broker,))
+            for index in range(partitions)
+        ),
+    )
+    return MetadataImage(revision=revision, topics={"events": topic}, topics_by_id={TOPIC_ID: topic})
+
+
+def beat(world: CoordinatorWorld, member_id: str, epoch: int, version: int = 1, **fields: Any) -> Any:
+    fields.setdefault("group_id", GROUP)
+    request = ConsumerGroupHeartbeatRequest(member_id=member_id, member_epoch=epoch, **fields)
+    return world.coordinator.consumer_group_heartbeat(request, world.client(version))
+
+
+def enter(world: CoordinatorWorld, member_id: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+    joining: dict[str, Any] = {
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": ["events"],
+        "topic_partitions": [],
+    }
+    answer: ConsumerGroupHeartbeatResponse = world.now(beat(world, member_id, 0, **(joining | fields)))
+    return answer
+
+
+def assigned(response: ConsumerGroupHeartbeatResponse) -> list[int] | None:
+    if response.assignment is None:
+        return None
+    return [index for topic in response.assignment.topic_partitions for index in topic.partitions]
+
+
+def owned(*partitions: int) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id=TOPIC_ID, partitions=list(partitions))]
+
+
+@pytest.fixture
+def world() -> CoordinatorWorld:
+    """A coordinator in a cluster with a topic of four partitions."""
+    world = CoordinatorWorld()
+    world.coordinator.on_metadata_update(NO_IMAGE, image(4))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("fields", "version", "words"),
+    [
+        ({"member_id": ""}, 1, "MemberId can't be empty."),
+        ({"member_id": " ", "epoch": 1}, 0, "MemberId can't be empty."),
+        ({"member_id": "", "epoch": -1}, 0, "MemberId can't be empty."),
+        ({"group_id": " "}, 1, "GroupId can't be empty."),
+        ({"instance_id": ""}, 1, "InstanceId can't be empty."),
+        ({"rack_id": " "}, 1, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, 1, "RebalanceTimeoutMs must be provided in first request."),
+        ({"topic_partitions": None}, 1, "TopicPartitions must be empty when (re-)joining."),
+        ({"topic_partitions": owned(1)}, 1, "TopicPartitions must be empty when (re-)joining."),
+        (
+            {"subscribed_topic_names": None},
+            1,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        ),
+        ({"epoch": -2}, 1, "InstanceId can't be null."),
+        ({"epoch": -3}, 1, "MemberEpoch is invalid."),
+    ],
+)
+def test_request_that_makes_no_sense_is_refused(
+    world: CoordinatorWorld, fields: dict[str, Any], version: int, words: str
+) -> None:
+    """With Kafka's words, in Kafka's order."""
+    request: dict[str, Any] = {
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": ["events"],
+        "topic_partitions": [],
+        **fields,
+    }
+    member_id, epoch = request.pop("member_id", "a"), request.pop("epoch", 0)
+    answer = world.now(beat(world, member_id, epoch, version, **request))
+    assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, words)
+
+
+def test_unknown_assignor_is_refused(world: CoordinatorWorld) -> None:
+    """With the names of those that there are."""
+    answer = enter(world, "a", server_assignor="magic")
+    assert answer.error_code == ErrorCode.unsupported_assignor
+    assert answer.error_message is not None
+    assert answer.error_message.startswith("ServerAssignor magic is not supported. Supported assignors: uniform, range")
+    assert enter(world, "a", server_assignor="range").error_code == ErrorCode.none
+
+
+def test_coordinator_that_is_not_there_says_so(world: CoordinatorWorld) -> None:
+    """Before it has started, while it loads, and when the group is somebody else's."""
+    other = CoordinatorWorld(is_loaded=False)
+    other.coordinator.on_resignation(P0)
+    assert enter(other, "a").error_code == ErrorCode.not_coordinator
+    other.coordinator.stop()
+    assert enter(other, "a").error_code == ErrorCode.coordinator_not_available
+    described = other.now(
+        other.coordinator.consumer_group_describe(ConsumerGroupDescribeRequest(group_ids=["a"]), other.client(1))
+    )
+    assert [group.error_code for group in described.groups] == [ErrorCode.coordinator_not_available]
+
+
+def test_group_lives_on_a_log_of_bytes(world: CoordinatorWorld) -> None:
+    """Join, share, restart, lose a member, grow: each step is what the records say."""
+    assert assigned(enter(world, "a")) == [0, 1, 2, 3]
+    world.timers.advance(1000)
+    assert assigned(enter(world, "b")) == []
+    asked = world.now(beat(world, "a", 2, topic_partitions=owned(0, 1, 2, 3)))
+    kept = assigned(asked)
+    assert kept is not None
+    assert len(kept) == 2
+    assert world.now(beat(world, "a", 2, topic_partitions=owned(*kept))).member_epoch == 3
+    got = assigned(world.now(beat(world, "b", 3)))
+    assert got is not None
+    assert sorted(kept + got) == [0, 1, 2, 3]
+
+    again = world.restart()
+    again.coordinator.on_metadata_update(NO_IMAGE, image(4))
+    assert again.now(beat(again, "a", 3)).error_code == ErrorCode.none
+    again.timers.advance(44_000)
+    again.now(beat(again, "a", 3))
+    again.timers.advance(2_000)
+    assert sorted(assigned(again.now(beat(again, "a", 3))) or []) == [0, 1, 2, 3]
+    again.coordinator.on_metadata_update(image(4), image(6, 2))
+    again.timers.advance(1000)
+    assert sorted(assigned(again.now(beat(again, "a", 4))) or []) == [0, 1, 2, 3, 4, 5]
+
+
+def test_groups_are_described_over_partitions() -> None:
+    """A group without a name is refused on its own."""
+    world = CoordinatorWorld(partitions=5)
+    world.coordinator.on_metadata_update(NO_IMAGE, image(1))
+    names = [f"group-{index}" for index in range(8)]
+    for name in names:
+        enter(world, "a", group_id=name)
+    request = ConsumerGroupDescribeRequest(group_ids=["", *names, "ghost"])
+    answer = world.now(world.coordinator.consumer_group_describe(request, world.client(1)))
+    states = {group.group_id: (group.error_code, group.group_state) for group in answer.groups}
+    assert states == {
+        "": (ErrorCode.invalid_group_id, ""),
+        "ghost": (ErrorCode.group_id_not_found, ""),
+        **dict.fromkeys(names, (ErrorCode.none, "Stable")),
+    }
+
+
+def test_regular_expression_is_resolved_by_the_executor(world: CoordinatorWorld) -> None:
+    """The member's next heartbeat has what it stands for."""
+    joined = enter(world, "a", subscribed_topic_names=None, subscribed_topic_regex="ev.*")
+    assert (joined.member_epoch, assigned(joined)) == (1, [])
+    world.timers.advance(1000)
+    assert assigned(world.now(beat(world, "a", 1))) == [0, 1, 2, 3]
+
+
+def test_answer_waits_for_the_log(world: CoordinatorWorld) -> None:
+    """And so does that of a quiet heartbeat after it."""
+    enter(world, "a")
+    world.log.holds_high_watermark = True
+    joining = beat(world, "b", 0, rebalance_timeout_ms=1, subscribed_topic_names=["events"], topic_partitions=[])
+    quiet = beat(world, "a", 2)
+    assert world.is_waiting(joining)
+    assert world.is_waiting(quiet)
+    world.log.commit(P0)
+    assert world.now(joining).error_code == ErrorCode.none
+    assert world.now(quiet).error_code == ErrorCode.none
+
+
+def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: CoordinatorWorld) -> None:
+    """A coordinator that takes a group over has it look at its topics once, though nothing comes of it."""
+    enter(world, "a")
+    again = world.restart()
+    again.coordinator.on_metadata_update(NO_IMAGE, image(4))
+    groups = again.shard().consumer_groups
+    assert GROUP in groups.outdated
+    assert again.now(beat(again, "a", 2)).error_code == ErrorCode.none
+    assert GROUP not in groups.outdated

@@ -1,0 +1,66 @@
+"""Batches of a coordinator: how many, and which of them are compressed."""
+
+from __future__ import annotations
+
+import pytest
+
+from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.group.records import offset_tombstone
+from klamm.protocol.compression import Compression
+from klamm.protocol.records import BatchHeader, decode_batch, read_batch_header
+from klamm.protocol.types import Millis, PartitionIndex
+from klamm.runtime.coordinator_batches import coordinator_batches
+from klamm.runtime.record_serde import GroupRecordSerde
+
+
+def tombstones(count: int, topic: str = "events") -> list[CoordinatorRecord]:
+    return [offset_tombstone("orders", topic, PartitionIndex(index)) for index in range(count)]
+
+
+def batches(
+    records: list[CoordinatorRecord], compression: Compression, max_batch_bytes: int | None = None
+) -> list[tuple[int, BatchHeader]]:
+    """Records in each batch, and its header; no record is lost."""
+    found = []
+    keys = []
+    for part, batch in coordinator_batches(
+        records, GroupRecordSerde(), timestamp=Millis(1), compression=compression, max_batch_bytes=max_batch_bytes
+    ):
+        keys += [record.key for record in decode_batch(batch)]
+        found.append((len(part), read_batch_header(batch)))
+    assert keys == [GroupRecordSerde().serialize(record)[0] for record in records]
+    return found
+
+
+def test_batches_over_a_kilobyte_are_compressed() -> None:
+    """With `offsets.topic.compression.codec`; one byte less, and there is nothing to win."""
+    ((_, one),) = batches(tombstones(1), Compression.NONE)
+    topic = "x" * (6 + 1024 - one.size_bytes - 1)  # The record's length takes a byte more, too.
+    ((_, largest),) = batches(tombstones(1, topic), Compression.NONE)
+    assert largest.size_bytes in (1024, 1025)
+    topic = topic[largest.size_bytes - 1024 :]
+    ((_, small),) = batches(tombstones(1, topic), Compression.ZSTD)
+    assert (small.compression, small.size_bytes) == (Compression.NONE, 1024)
+    ((_, large),) = batches(tombstones(1, topic + "x"), Compression.ZSTD)
+    assert large.compression is Compression.ZSTD
+    assert large.size_bytes < 200
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_compressed_batch_is_read_back(codec: Compression) -> None:
+    """Whatever the codec; none compresses nothing."""
+    ((_, header),) = batches(tombstones(100), codec)
+    assert header.compression is codec
+
+
+def test_records_that_are_right_alone_are_spread_over_batches() -> None:
+    """None larger than the topic's limit; together they are all."""
+    found = batches(tombstones(100), Compression.NONE, 500)
+    assert len(found) > 5
+    assert sum(count for count, _ in found) == 100
+    assert all(header.size_bytes <= 500 for _, header in found)
+
+
+def test_records_that_belong_together_are_one_batch() -> None:
+    """However large: the log refuses it then, as a whole."""
+    assert [count for count, _ in batches(tombstones(1000), Compression.NONE)] == [1000]
