@@ -8,11 +8,12 @@ from pathlib import Path
 
 from klamm.config.broker import BASELINE
 from klamm.config.load import PROFILES
+from klamm.config.own_keys import TOPIC_WEIGHT_PREFIX
 from klamm.config.table import (
     ConfigKey,
     broker_keys,
     client_metrics_keys,
-    group_keys,
+    group_keys_with,
     group_synonyms,
     kafka_version,
     topic_keys,
@@ -56,7 +57,8 @@ a message that says which key, which value, where it was set, and what is allowe
 
 Topics, groups and running brokers are set with IncrementalAlterConfigs or AlterConfigs, for instance by
 `kafka-configs.sh`. A running broker takes the keys whose update is _per-broker_ or _cluster-wide_ below. Of those that
-are honoured, the defaults of topic settings, `max.connections` and `max.connections.per.ip` change at once,
+are honoured, the defaults of topic settings, `group.consumer.assignment.interval.ms`, `max.connections` and
+`max.connections.per.ip` change at once, as does what is set on a group,
 `num.recovery.threads.per.data.dir` and `producer.id.expiration.ms` count from the next start, and the listeners can't
 be changed while the broker runs.
 """
@@ -67,7 +69,11 @@ def render() -> str:
     scopes: list[tuple[str, str, Mapping[str, ConfigKey]]] = [
         ("Broker", "", broker_keys()),
         ("Topic", "The default of a topic's key is what the broker's key says that is named beside it.", topic_keys()),
-        ("Group", "The default of a group's key is what the broker's key says that is named beside it.", group_keys()),
+        (
+            "Group",
+            "The default of a group's key is what the broker's key says that is named beside it.",
+            group_keys_with([f"{TOPIC_WEIGHT_PREFIX}TOPIC"]),
+        ),
         ("Client metrics", "", client_metrics_keys()),
     ]
     counts = Counter(key.treatment for _, _, keys in scopes for key in keys.values())

@@ -18,12 +18,15 @@ from klamm.config.listeners import Listener
 from klamm.config.topic import TopicConfig
 from klamm.protocol.types import BrokerId
 
-__all__ = ["BASELINE", "BrokerConfig", "Profile"]
+__all__ = ["BASELINE", "CONSUMER_ASSIGNORS", "BrokerConfig", "Profile"]
 
 Profile = Literal["default", "test"]
 
 _INT_MAX: Final = 2**31 - 1
 _FIRST_BROKER: Final = BrokerId(1)
+
+CONSUMER_ASSIGNORS: Final = ("uniform", "range", "load")
+"""The names of the assignors for groups of the consumer protocol; the first one is the default."""
 
 BASELINE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -32,6 +35,7 @@ BASELINE: Final[Mapping[str, str]] = MappingProxyType(
         "controller.listener.names": "CONTROLLER",
         "listeners": "PLAINTEXT://127.0.0.1:9092",
         "log.dirs": "klamm-data",
+        "group.consumer.assignors": "uniform,range,load",
         "offsets.topic.replication.factor": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
@@ -39,8 +43,9 @@ BASELINE: Final[Mapping[str, str]] = MappingProxyType(
         "transaction.state.log.min.isr": "1",
     }
 )
-"""What holds before anything is set: the keys that Kafka requires, and what its own `server.properties` sets for a
-single node. It is shown as static configuration, as with a Kafka broker started from that file."""
+"""What holds before anything is set: the keys that Kafka requires, what its own `server.properties` sets for a single
+node, and the assignor that klamm has beside Kafka's. It is shown as static configuration, as with a Kafka broker
+started from that file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +87,34 @@ class BrokerConfig:
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1000
 
-    # Groups and their offsets
+    # Groups and their offsets. Kafka's default of the assignors is uniform and range; load is klamm's.
+    group_consumer_assignment_interval_ms: int = 1000
+    group_consumer_assignors: tuple[str, ...] = CONSUMER_ASSIGNORS
+    group_consumer_heartbeat_interval_ms: int = 5000
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_max_size: int = _INT_MAX
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_min_heartbeat_interval_ms: int = 5000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_coordinator_append_linger_ms: int = -1
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer", "streams")
     group_initial_rebalance_delay_ms: int = 3000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = _INT_MAX
     group_min_session_timeout_ms: int = 6000
+    klamm_group_ephemeral_patterns: tuple[str, ...] = ()
+    klamm_group_ephemeral_retention_ms: int = 3_600_000
+    klamm_group_history_enable: bool = True
+    klamm_group_history_retention_ms: int = 604_800_000
+    klamm_group_rebalance_batch_ms: int = 0
+    klamm_group_traffic_interval_ms: int = 5000
+    klamm_metrics_listener: str = ""
+    klamm_offsets_commit_linger_ms: int | None = None
     offset_metadata_max_bytes: int = 4096
     offsets_commit_timeout_ms: int = 5000
     offsets_retention_check_interval_ms: int = 600_000

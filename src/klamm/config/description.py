@@ -15,7 +15,7 @@ from klamm.config.table import (
     ConfigKey,
     broker_keys,
     client_metrics_keys,
-    group_keys,
+    group_keys_with,
     group_synonyms,
     topic_keys,
     topic_synonyms,
@@ -92,7 +92,7 @@ def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[C
             return layers.synonyms(name)
         return [] if key.default is None else [Synonym(key.name, key.default, ConfigSource.default)]
 
-    return _describe(group_keys(), overrides, ConfigSource.group, default, synonyms)
+    return _describe(group_keys_with(overrides), overrides, ConfigSource.group, default, synonyms)
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:

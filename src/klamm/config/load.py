@@ -36,8 +36,17 @@ CLIENT_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER"})
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     "default": {},
-    # First contact in a test should not wait for members that won't come, nor load what nobody wrote.
-    "test": {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"},
+    # First contact in a test should not wait for members that won't come, nor load what nobody wrote. Members of the
+    # consumer protocol hear of a change when they beat next, so they beat often; a test that kills one can give its
+    # group a session that ends soon.
+    "test": {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.heartbeat.interval.ms": "250",
+        "group.consumer.min.heartbeat.interval.ms": "50",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+    },
 }
 """What a profile sets."""
 

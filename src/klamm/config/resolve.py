@@ -10,22 +10,40 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker import CONSUMER_ASSIGNORS, BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener, parse_listener
-from klamm.config.table import topic_synonyms
+from klamm.config.table import broker_keys, topic_synonyms
 from klamm.config.topic import TopicConfig
 from klamm.config.values import Value
 
-__all__ = ["resolve_fields", "resolve_topic_defaults"]
+__all__ = ["check_group_bounds", "resolve_fields", "resolve_topic_defaults"]
 
 Values = Mapping[str, Value]
 
 # Fields that are more than the value of their key.
 _COMPOSED: Final = frozenset(
-    {"node_id", "listeners", "advertised_listeners", "log_dirs", "topic_defaults", "explicit", "klamm_cluster_id"}
+    {
+        "node_id",
+        "listeners",
+        "advertised_listeners",
+        "log_dirs",
+        "topic_defaults",
+        "explicit",
+        "klamm_cluster_id",
+        "group_consumer_assignors",
+    }
 )
 _COMPRESSION_CODECS: Final = range(5)
+
+_GROUP_PROTOCOLS: Final = ("consumer", "share", "streams")
+_BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+
+# Kafka's own classes may be named instead of what they call themselves.
+_ASSIGNOR_CLASSES: Final = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
 
 
 def resolve_fields(values: Values) -> dict[str, Any]:
@@ -46,7 +64,12 @@ def resolve_fields(values: Values) -> dict[str, Any]:
         key = field.name.replace("_", ".")
         if field.name not in _COMPOSED and key in values:
             result[field.name] = values[key]
+    if "group.consumer.assignors" in values:
+        result["group_consumer_assignors"] = _consumer_assignors(values)
     _check_limits(values)
+    check_group_bounds(values)
+    if "classic" not in (_names(values, "group.coordinator.rebalance.protocols") or ("classic",)):
+        raise ConfigurationError("group.coordinator.rebalance.protocols must contain classic, which can't be disabled")
     return result
 
 
@@ -171,3 +194,43 @@ def _check_limits(values: Values) -> None:
         raise ConfigurationError("max.connections.per.ip must be at least 1: there are no overrides for single hosts")
     if number("offsets.topic.compression.codec", 0) not in _COMPRESSION_CODECS:
         raise ConfigurationError("offsets.topic.compression.codec must be 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")
+
+
+def check_group_bounds(values: Values) -> None:
+    """Whether what groups get by default lies within what single groups may ask for, and sessions outlast heartbeats.
+
+    As `GroupCoordinatorConfig` checks it when a broker of Apache Kafka starts, in its words. Raises ConfigurationError.
+    """
+    keys = broker_keys()
+
+    def number(name: str) -> int:
+        value = values[name] if name in values else keys[name].default_value()
+        assert isinstance(value, int)
+        return value
+
+    for protocol in _GROUP_PROTOCOLS:
+        for rest in _BOUNDED:
+            name, lowest, highest = (f"group.{protocol}.{part}{rest}" for part in ("", "min.", "max."))
+            if number(highest) < number(lowest):
+                raise ConfigurationError(f"{highest} must be greater than or equal to {lowest}")
+            if number(name) < number(lowest):
+                raise ConfigurationError(f"{name} must be greater than or equal to {lowest}")
+            if number(name) > number(highest):
+                raise ConfigurationError(f"{name} must be less than or equal to {highest}")
+        heartbeat, session = f"group.{protocol}.heartbeat.interval.ms", f"group.{protocol}.session.timeout.ms"
+        if number(heartbeat) >= number(session):
+            raise ConfigurationError(f"{heartbeat} must be less than {session}")
+    standby, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+    if number(standby) > number(most):
+        raise ConfigurationError(f"{standby} must be less than or equal to {most}")
+
+
+def _consumer_assignors(values: Values) -> tuple[str, ...]:
+    names = [_ASSIGNOR_CLASSES.get(name, name) for name in _names(values, "group.consumer.assignors")]
+    unknown = [name for name in names if name not in CONSUMER_ASSIGNORS]
+    if unknown:
+        known = ", ".join(CONSUMER_ASSIGNORS)
+        raise ConfigurationError(
+            f"group.consumer.assignors must name assignors among {known}, not {', '.join(unknown)}"
+        )
+    return tuple(dict.fromkeys(names))

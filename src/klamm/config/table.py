@@ -8,13 +8,14 @@ which nothing is set starts without.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from klamm.config.treatment import TREATMENTS, Treatment
+from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS, TOPIC_WEIGHT, TOPIC_WEIGHT_PREFIX
+from klamm.config.treatment import TREATMENTS, Treated, Treatment
 from klamm.config.values import Check, Value, check_value, parse_value
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "broker_synonyms",
     "client_metrics_keys",
     "group_keys",
+    "group_keys_with",
     "group_synonyms",
     "kafka_version",
     "topic_keys",
@@ -74,19 +76,6 @@ class ConfigKey(NamedTuple):
         return None if self.default is None else parse_value(self.name, self.default, self.type)
 
 
-# klamm's own keys, in the words of Kafka's table.
-_OWN_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "klamm.cluster.id": {
-        "type": "STRING",
-        "default": None,
-        "importance": "LOW",
-        "valid": "non-empty string",
-        "check": ["non_empty"],
-        "doc": "The cluster id that a new data folder gets. A folder that has one already keeps it, and the broker "
-        "does not start when the two differ.",
-    },
-}
-
 # As Kafka's `DynamicBrokerConfig.brokerConfigSynonyms`: names for one setting in different units, the strongest first.
 _ROLL: Final = ("log.roll.ms", "log.roll.hours")
 _ROLL_JITTER: Final = ("log.roll.jitter.ms", "log.roll.jitter.hours")
@@ -113,32 +102,31 @@ def _data() -> dict[str, Any]:
 
 def _keys(scope: str, entries: Mapping[str, Mapping[str, Any]]) -> Mapping[str, ConfigKey]:
     treatments = TREATMENTS[scope]
-    return MappingProxyType(
-        {
-            name: ConfigKey(
-                name,
-                scope,
-                entry["type"],
-                entry.get("default"),
-                "default" not in entry,
-                entry["doc"],
-                entry.get("valid", ""),
-                entry.get("check"),
-                entry["importance"].lower(),
-                entry.get("internal", False),
-                entry.get("update_mode", "read-only"),
-                entry.get("dynamic_only", False),
-                *treatments[name],
-            )
-            for name, entry in entries.items()
-        }
+    return MappingProxyType({name: _key(name, scope, entry, treatments[name]) for name, entry in entries.items()})
+
+
+def _key(name: str, scope: str, entry: Mapping[str, Any], treated: Treated) -> ConfigKey:
+    return ConfigKey(
+        name,
+        scope,
+        entry["type"],
+        entry.get("default"),
+        "default" not in entry,
+        entry["doc"],
+        entry.get("valid", ""),
+        entry.get("check"),
+        entry["importance"].lower(),
+        entry.get("internal", False),
+        entry.get("update_mode", "read-only"),
+        entry.get("dynamic_only", False),
+        *treated,
     )
 
 
 @cache
 def broker_keys() -> Mapping[str, ConfigKey]:
     """Kafka's broker keys and klamm's own, by name."""
-    return _keys("broker", {**_data()["broker"], **_OWN_KEYS})
+    return _keys("broker", {**_data()["broker"], **OWN_BROKER_KEYS})
 
 
 @cache
@@ -149,8 +137,17 @@ def topic_keys() -> Mapping[str, ConfigKey]:
 
 @cache
 def group_keys() -> Mapping[str, ConfigKey]:
-    """The keys of one group (KIP-848, KIP-932, KIP-1071), by name."""
-    return _keys("group", _data()["group"])
+    """Kafka's keys of one group (KIP-848, KIP-932, KIP-1071) and klamm's own, by name; weights of topics aside."""
+    return _keys("group", {**_data()["group"], **OWN_GROUP_KEYS})
+
+
+def group_keys_with(names: Iterable[str]) -> Mapping[str, ConfigKey]:
+    """The keys of one group, with those of `names` that are weights of topics: there is one for each topic."""
+    weights = [name for name in names if name.startswith(TOPIC_WEIGHT_PREFIX) and name != TOPIC_WEIGHT_PREFIX]
+    if not weights:
+        return group_keys()
+    treated = TREATMENTS["group"][TOPIC_WEIGHT_PREFIX]
+    return {**group_keys(), **{name: _key(name, "group", TOPIC_WEIGHT, treated) for name in sorted(weights)}}
 
 
 @cache

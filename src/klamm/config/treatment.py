@@ -40,7 +40,6 @@ _THREADS: Final = "One event loop serves every connection; there are no thread p
 _REPLICATION: Final = "One node has no followers to replicate to."
 _TIERED: Final = "There is no tiered storage."
 _QUOTAS: Final = "There are no quotas."
-_CONSUMER: Final = "Groups of the consumer protocol (KIP-848) are not served yet."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
 _STREAMS: Final = "Streams groups (KIP-1071) are not served."
 _TRANSACTIONS: Final = "Transactions are not served yet."
@@ -60,6 +59,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "",
         """
         auto.create.topics.enable broker.rack connections.max.idle.ms delete.topic.enable fetch.max.bytes
+        group.consumer.assignment.interval.ms group.consumer.heartbeat.interval.ms
+        group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
+        group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+        group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+        group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
+        group.consumer.session.timeout.ms
         group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
         log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
         max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
@@ -187,21 +192,19 @@ _BROKER: Final[tuple[_Block, ...]] = (
         """,
     ),
     (
-        Treatment.accepted,
-        _CONSUMER,
-        """
-        group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
-        group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-        group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
-        group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-        group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-        group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
-        """,
+        Treatment.honoured,
+        "uniform,range,load unless it is set. The names of these, or the classes that Kafka has for the first two.",
+        "group.consumer.assignors",
+    ),
+    (
+        Treatment.honoured,
+        "Decides whether groups of the consumer protocol are served. Those of share and streams are not, in any case.",
+        "group.coordinator.rebalance.protocols",
     ),
     (
         Treatment.accepted,
-        "The group coordinator appends without waiting for more, and reads and writes no buffer of its own.",
-        "group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes",
+        "The group coordinator keeps no buffer for reuse.",
+        "group.coordinator.cached.buffer.max.bytes",
     ),
     (
         Treatment.accepted,
@@ -348,6 +351,51 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "klamm's own: the cluster id that the first start gives to the data folder; else it makes one up.",
         "klamm.cluster.id",
     ),
+    (
+        Treatment.honoured,
+        "klamm's own: groups with such ids are forgotten after klamm.group.ephemeral.retention.ms.",
+        "klamm.group.ephemeral.patterns",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: instead of offsets.retention.minutes, for groups that match klamm.group.ephemeral.patterns.",
+        "klamm.group.ephemeral.retention.ms",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: whether groups have a history in the topic __group_history.",
+        "klamm.group.history.enable",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: how long the topic __group_history keeps it; read when the topic is made.",
+        "klamm.group.history.retention.ms",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: joins and leaves within this time make one rebalance of a classic group.",
+        "klamm.group.rebalance.batch.ms",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: rates and lags are measured so often.",
+        "klamm.group.traffic.interval.ms",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: where autoscalers and monitoring read its figures.",
+        "klamm.metrics.listener",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: so long a commit of offsets waits for others; else what group.coordinator.append.linger.ms says.",
+        "klamm.offsets.commit.linger.ms",
+    ),
+    (
+        Treatment.honoured,
+        "Only commits of offsets wait for others to be written with; everything else is written at once.",
+        "group.coordinator.append.linger.ms",
+    ),
 )
 
 _TOPIC: Final[tuple[_Block, ...]] = (
@@ -384,9 +432,29 @@ _TOPIC: Final[tuple[_Block, ...]] = (
 
 _GROUP: Final[tuple[_Block, ...]] = (
     (
-        Treatment.accepted,
-        _CONSUMER,
+        Treatment.honoured,
+        "",
         "consumer.assignment.interval.ms consumer.heartbeat.interval.ms consumer.session.timeout.ms",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: so long after it left its partitions, a member of the consumer protocol that comes back is "
+        "preferred for them.",
+        "klamm.consumer.assignor.previous.owner.ms",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: for the assignor load, and for what is said of members needed.",
+        """
+        klamm.consumer.assignor.load.hysteresis.ratio klamm.consumer.assignor.load.lag.drain.ms
+        klamm.consumer.assignor.load.min.dwell.ms klamm.consumer.assignor.load.partition.cost
+        klamm.consumer.assignor.load.target.lag
+        """,
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: a key for each topic, whose name it ends with, for the assignor load.",
+        "klamm.consumer.assignor.load.topic.weight.",
     ),
     (
         Treatment.accepted,

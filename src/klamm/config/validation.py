@@ -13,8 +13,8 @@ from typing import Final
 from klamm.config.broker import BrokerConfig
 from klamm.config.errors import ConfigurationError, InvalidValue
 from klamm.config.layers import BrokerLayers
-from klamm.config.resolve import resolve_topic_defaults
-from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, group_synonyms, topic_keys
+from klamm.config.resolve import check_group_bounds, resolve_topic_defaults
+from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys_with, group_synonyms, topic_keys
 from klamm.config.topic import TopicConfig
 from klamm.config.treatment import Treatment
 from klamm.config.values import Value
@@ -80,7 +80,7 @@ def validate_topic_configs(configs: Mapping[str, str], defaults: TopicConfig | N
 
 def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Value]) -> None:
     """Whether a group may have `configs` where `broker` holds the value of each broker key. Raises INVALID_CONFIG."""
-    keys = group_keys()
+    keys = group_keys_with(configs)
     for name in configs:
         if name not in keys:
             raise KafkaError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
@@ -140,8 +140,10 @@ def validate_broker_configs(
     changed = BrokerLayers(
         config.explicit, layers.cluster if per_broker else configs, configs if per_broker else layers.broker
     )
+    values = changed.values()
     try:
-        resolve_topic_defaults(changed.values())
+        resolve_topic_defaults(values)
+        check_group_bounds(values)
     except ConfigurationError as error:
         raise KafkaError(ErrorCode.invalid_request, str(error)) from None
 

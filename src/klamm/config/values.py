@@ -115,6 +115,14 @@ def _check_range(name: str, value: Value, lowest: object = None, highest: object
         raise InvalidValue(name, value_text(value), f"Value must be no more than {value_text(highest)}")
 
 
+def _check_finite(name: str, value: Value, lowest: float) -> None:
+    """klamm's own: Kafka's range lets everything pass that is no number, as in Java."""
+    assert isinstance(value, float)
+    if not math.isfinite(value):
+        raise InvalidValue(name, value_text(value), "Value must be finite")
+    _check_range(name, value, lowest)
+
+
 def _check_list(
     name: str, value: Value, valid: object, is_empty_allowed: object = True, is_null_allowed: object = False
 ) -> None:
@@ -155,6 +163,7 @@ def _check_by_code(name: str, value: Value, validator: object) -> None:
 
 _RULES: Final[dict[str, Callable[..., None]]] = {
     "range": _check_range,
+    "finite": _check_finite,
     "one_of": _check_choice,
     "one_of_ignoring_case": _check_choice_ignoring_case,
     "list_of": _check_list,

@@ -10,6 +10,7 @@ from klamm.config.description import (
     describe_topic,
 )
 from klamm.config.layers import BrokerLayers, ConfigSource, Synonym
+from klamm.config.table import group_keys
 
 NOTHING_SET = BrokerLayers(BASELINE)
 
@@ -74,7 +75,7 @@ def test_a_broker_tells_all_keys_but_the_internal_ones() -> None:
     assert not entries["log.segment.bytes"].is_read_only
     assert entries["log.retention.ms"].value is None
     assert entries["log.cleaner.io.max.bytes.per.second"].value == "1.7976931348623157E308"
-    assert entries["group.consumer.assignors"].value == "uniform,range"
+    assert entries["group.consumer.assignors"].value == "uniform,range,load"
     assert entries["node.id"].source is ConfigSource.static_broker
     assert entries["broker.id"].value == "1"
     assert "log.initial.task.delay.ms" not in entries
@@ -114,7 +115,7 @@ def test_a_group_takes_its_defaults_from_the_broker() -> None:
     """KIP-848; a key that no broker key sets has its own default as synonym."""
     layers = BrokerLayers({"group.consumer.session.timeout.ms": "50000"})
     entries = by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, layers))
-    assert len(entries) == 17
+    assert set(entries) == set(group_keys())
     session = entries["consumer.session.timeout.ms"]
     assert (session.value, session.source) == ("50000", ConfigSource.static_broker)
     heartbeat = entries["consumer.heartbeat.interval.ms"]
@@ -125,6 +126,15 @@ def test_a_group_takes_its_defaults_from_the_broker() -> None:
     ]
     reset = entries["share.auto.offset.reset"]
     assert reset.synonyms == [Synonym("share.auto.offset.reset", "latest", ConfigSource.default)]
+
+
+def test_a_group_tells_the_weights_of_topics_that_are_set() -> None:
+    """Beside the keys that every group has."""
+    weight = "klamm.consumer.assignor.load.topic.weight.orders"
+    entries = by_name(describe_group({weight: "2.5"}, BrokerLayers({})))
+    assert set(entries) == {*group_keys(), weight}
+    assert (entries[weight].value, entries[weight].source) == ("2.5", ConfigSource.group)
+    assert entries["klamm.consumer.assignor.load.min.dwell.ms"].value == "300000"
 
 
 def test_a_metrics_subscription_tells_its_three_keys() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.broker import BASELINE, CONSUMER_ASSIGNORS, BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener
 from klamm.config.load import environment_variable
@@ -237,6 +237,46 @@ def test_an_unknown_key_is_ignored_with_one_warning(caplog: pytest.LogCaptureFix
             "advertised.listeners must name a host that clients can reach, unlike PLAINTEXT://0.0.0.0:1 "
             "[advertised.listeners=PLAINTEXT://0.0.0.0:1 (-X)]",
         ),
+        (
+            {"group.consumer.assignors": "uniform,com.example.Own"},
+            "group.consumer.assignors must name assignors among uniform, range, load, not com.example.Own "
+            "[group.consumer.assignors=uniform,com.example.Own (-X)]",
+        ),
+        (
+            {"group.coordinator.rebalance.protocols": "consumer"},
+            "group.coordinator.rebalance.protocols must contain classic, which can't be disabled "
+            "[group.coordinator.rebalance.protocols=consumer (-X)]",
+        ),
+        (
+            {"group.consumer.heartbeat.interval.ms": "4999"},
+            "group.consumer.heartbeat.interval.ms must be greater than or equal to "
+            "group.consumer.min.heartbeat.interval.ms [group.consumer.heartbeat.interval.ms=4999 (-X)]",
+        ),
+        (
+            {"group.consumer.max.session.timeout.ms": "44000"},
+            "group.consumer.max.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms [group.consumer.max.session.timeout.ms=44000 (-X)]",
+        ),
+        (
+            {"group.consumer.session.timeout.ms": "60001"},
+            "group.consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms "
+            "[group.consumer.session.timeout.ms=60001 (-X)]",
+        ),
+        (
+            {"group.share.max.heartbeat.interval.ms": "60000", "group.share.heartbeat.interval.ms": "45000"},
+            "group.share.heartbeat.interval.ms must be less than group.share.session.timeout.ms "
+            "[group.share.heartbeat.interval.ms=45000 (-X)]",
+        ),
+        (
+            {"group.streams.assignment.interval.ms": "15001"},
+            "group.streams.assignment.interval.ms must be less than or equal to "
+            "group.streams.max.assignment.interval.ms [group.streams.assignment.interval.ms=15001 (-X)]",
+        ),
+        (
+            {"group.streams.num.standby.replicas": "3"},
+            "group.streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas "
+            "[group.streams.num.standby.replicas=3 (-X)]",
+        ),
     ],
 )
 def test_what_can_not_be_stops_the_start_with_key_value_and_place(flags: dict[str, str], message: str) -> None:
@@ -260,6 +300,18 @@ def test_kafkas_default_of_a_refused_key_is_taken() -> None:
         BrokerConfig.load(flags)
     del flags["sasl.jaas.config"]
     BrokerConfig.load(flags)
+
+
+def test_assignors_are_named_as_they_call_themselves_or_by_kafkas_classes() -> None:
+    """A file written for Apache Kafka 3.7 names classes; the first assignor is the default of groups."""
+    package = "org.apache.kafka.coordinator.group.assignor"
+    text = f"{package}.RangeAssignor, load,{package}.UniformAssignor,range"
+    assert BrokerConfig.load({"group.consumer.assignors": text}).group_consumer_assignors == (
+        "range",
+        "load",
+        "uniform",
+    )
+    assert BrokerConfig.load({"num.partitions": "2"}).group_consumer_assignors == CONSUMER_ASSIGNORS
 
 
 def test_a_listener_of_any_name_serves_when_it_is_mapped_to_plaintext() -> None:

@@ -93,6 +93,32 @@ def test_a_group_outside_of_the_brokers_bounds_is_refused(configs: dict[str, str
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_config, message)
 
 
+@pytest.mark.parametrize(
+    ("key", "good", "bad", "reason"),
+    [
+        ("previous.owner.ms", "0", "-1", "Value must be at least 0"),
+        ("load.lag.drain.ms", "1", "0", "Value must be at least 1"),
+        ("load.hysteresis.ratio", "0.5", "NaN", "Value must be finite"),
+        ("load.partition.cost", "0", "-0.1", "Value must be at least 0"),
+        ("load.topic.weight.orders", "2.5", "-1", "Value must be at least 0"),
+        ("load.topic.weight.orders", "0", "heavy", "Not a number of type DOUBLE"),
+        ("load.topic.weight.a.b_c", "1", "Infinity", "Value must be finite"),
+    ],
+)
+def test_klamms_own_group_keys_are_checked_too(key: str, good: str, bad: str, reason: str) -> None:
+    """By type and range, like Kafka's; a topic's weight has a key of its own."""
+    validate_group_configs({f"klamm.consumer.assignor.{key}": good}, LAYERS.values())
+    with pytest.raises(KafkaError, match=reason) as refusal:
+        validate_group_configs({f"klamm.consumer.assignor.{key}": bad}, LAYERS.values())
+    assert refusal.value.code is ErrorCode.invalid_config
+
+
+def test_a_weight_names_its_topic() -> None:
+    """There is no key for all topics."""
+    with pytest.raises(KafkaError, match="Unknown group config name"):
+        validate_group_configs({"klamm.consumer.assignor.load.topic.weight.": "1"}, LAYERS.values())
+
+
 def test_a_session_must_outlast_a_heartbeat() -> None:
     """Where the broker's bounds let them meet."""
     layers = BrokerLayers({"group.consumer.max.heartbeat.interval.ms": "50000"})
@@ -114,6 +140,11 @@ def test_a_session_must_outlast_a_heartbeat() -> None:
             "Invalid value -1 for configuration max.connections: Value must be at least 0",
         ),
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        (
+            {"group.consumer.assignment.interval.ms": "15001"},
+            "group.consumer.assignment.interval.ms must be less than or equal to "
+            "group.consumer.max.assignment.interval.ms",
+        ),
         (
             {"cordoned.log.dirs": "/a"},
             "cordoned.log.dirs is refused. Everything is stored in one folder; a broker that may not use it could "
