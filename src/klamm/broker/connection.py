@@ -8,19 +8,23 @@ lies, and an idle connection owns no buffer at all. Only the beginning of an unf
 the connection's own, which grows with the bytes received, never with the length claimed.
 
 As in Kafka, a connection has one request in progress at a time: while one waits (a long poll, a rebalance), the next
-frames stay unread. The views that a handler gets of its frame are valid until it returns. A client that has said all it
-wants to say (half-closed) still gets the answer to its last request.
+frames stay unread. Only commits of offsets follow one another at once, since they may wait to be written together;
+answers keep the order of the requests all the same. The views that a handler gets of its frame are valid until it
+returns. A client that has said all it wants to say (half-closed) still gets the answer to its last request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from enum import Enum
 from struct import Struct
+from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
 
 from klamm.broker.context import ConnectionInfo
+from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import MalformedMessage
 
 if TYPE_CHECKING:
@@ -36,8 +40,11 @@ FRAME_HEAD: Final = Struct(">ii")
 FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
 SMALLEST_GROWTH: Final = 16 * 1024
 NEVER_ASKED: Final = 2**63
+OFFSET_COMMIT: Final = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 FRAMES_IN_A_TURN: Final = 256
 """So many requests of one connection are handled before others have their turn."""
+TURN_S: Final = 0.003
+"""Fewer, if they take longer than that."""
 SMALL_ANSWER: Final = 4096
 """Answers up to this size are joined with their head into one buffer; a copy that small is cheaper than a second one
 to write."""
@@ -60,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._maximum_frame_bytes = maximum_frame_bytes
         self._transport: asyncio.Transport | None = None
         self._pending: PendingBody | None = None
+        self._followers: deque[tuple[int, bool, Body | PendingBody]] | None = None
         self._partial: bytearray | None = None
         self._partial_filled = 0
         self._partial_limit = 0
@@ -143,11 +151,13 @@ class Connection(asyncio.BufferedProtocol):
         """
         self._transport = None
         self._drop_partial()
-        pending, self._pending = self._pending, None
-        if isinstance(pending, asyncio.Task):
-            self._listener.let_finish(pending)
-        elif pending is not None:
-            pending.cancel()
+        in_progress = [self._pending, *(body for _, _, body in self._followers or ())]
+        self._pending = self._followers = None
+        for pending in in_progress:
+            if isinstance(pending, asyncio.Task):
+                self._listener.let_finish(pending)
+            elif isinstance(pending, asyncio.Future):
+                pending.cancel()
         self._listener.unsent.forget(self)
         self._listener.forget(self)
 
@@ -169,7 +179,8 @@ class Connection(asyncio.BufferedProtocol):
         position = 0
         needed = FRAME_SIZE.size
         turns_left = FRAMES_IN_A_TURN
-        while self._pending is None and self._may_write and turns_left:
+        turn_ends = 0.0
+        while (self._pending is None or self._may_follow(view, position, end)) and self._may_write and turns_left:
             if end - position < FRAME_SIZE.size:
                 needed = FRAME_SIZE.size
                 break
@@ -188,10 +199,25 @@ class Connection(asyncio.BufferedProtocol):
             if self._transport is None or self._transport.is_closing():
                 self._drop_partial()
                 return
+            if position < end:
+                now = monotonic()
+                turn_ends = turn_ends or now + TURN_S
+                if now >= turn_ends:
+                    turns_left = 0
         if not turns_left and position < end:
             self._keep_for_next_turn(view, position, end)
         else:
             self._keep(view, position, end, needed)
+
+    def _may_follow(self, view: memoryview, position: int, end: int) -> bool:
+        """Whether the next frame may be handled while another is in progress: both are commits of offsets."""
+        followers = self._followers
+        return (
+            followers is not None
+            and len(followers) < FRAMES_IN_A_TURN
+            and end - position >= FRAME_SIZE.size + len(OFFSET_COMMIT)
+            and view[position + FRAME_SIZE.size : position + FRAME_SIZE.size + len(OFFSET_COMMIT)] == OFFSET_COMMIT
+        )
 
     def _keep_for_next_turn(self, view: memoryview, position: int, end: int) -> None:
         """Lets other connections have their turn before the rest of many small requests is handled."""
@@ -264,10 +290,16 @@ class Connection(asyncio.BufferedProtocol):
         if answer is None:
             return
         correlation_id, is_flexible, body = answer
-        if type(body) is list:
+        if self._followers is not None:
+            self._followers.append(answer)
+        elif type(body) is list:
             self._send(correlation_id, is_flexible, body)
-            return
-        pending = cast("PendingBody", body)
+        else:
+            self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
+            if frame[: len(OFFSET_COMMIT)] == OFFSET_COMMIT:
+                self._followers = deque()
+
+    def _wait_for(self, correlation_id: int, is_flexible: bool, pending: PendingBody) -> None:
         self._pending = pending
         pending.add_done_callback(lambda done: self._finish(correlation_id, is_flexible, done))
 
@@ -275,19 +307,38 @@ class Connection(asyncio.BufferedProtocol):
         if done is not self._pending:
             return  # the connection was closed meanwhile
         self._pending = None
-        if done.cancelled():
+        if not self._answer(correlation_id, is_flexible, done):
             return
+        followers = self._followers
+        while followers:
+            correlation_id, is_flexible, body = followers.popleft()
+            if type(body) is list:
+                self._send(correlation_id, is_flexible, body)
+            elif cast("PendingBody", body).done():
+                if not self._answer(correlation_id, is_flexible, cast("PendingBody", body)):
+                    return
+            else:
+                self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
+                break
+        else:
+            self._followers = None
+        self._consume_partial()
+        if self._is_at_end and self._pending is None and self._transport is not None:
+            self._transport.close()  # when what is to be sent has been sent
+
+    def _answer(self, correlation_id: int, is_flexible: bool, done: PendingBody) -> bool:
+        """Sends what has been waited for. False if there is nothing more to do here."""
+        if done.cancelled():
+            return False
         error = done.exception()
         if error is not None:
             self._fail(str(error))
-            return
+            return False
         body = done.result()
         self.last_active_s = self._listener.loop.time()
         if body is not None:
             self._send(correlation_id, is_flexible, body)
-        self._consume_partial()
-        if self._is_at_end and self._pending is None and self._transport is not None:
-            self._transport.close()  # when what is to be sent has been sent
+        return True
 
     def _send(self, correlation_id: int, is_flexible: bool, body: Body) -> None:
         transport = self._transport

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from klamm.broker.unsent_answers import UnsentAnswers
+from klamm.broker.warm_reads import WarmReads
 from klamm.protocol.types import BrokerId, Millis
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class BrokerContext:
     """Creates the internal topic of that name unless it exists; its partitions can be written to when this
     returns."""
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
+    warm_reads: WarmReads = field(default_factory=WarmReads)
 
     @property
     def cluster_id(self) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
 if TYPE_CHECKING:
     from klamm.broker.partitions import Partition, Partitions
 
-__all__ = ["LoopTimers", "PartitionLogs", "RandomIds"]
+__all__ = ["LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
 
-READ_BYTES: Final = 1024 * 1024
+READ_BYTES: Final = 256 * 1024
 
 
 class PartitionLogs:
@@ -27,8 +30,15 @@ class PartitionLogs:
 
     @property
     def max_batch_bytes(self) -> int:
-        """The topic's `max.message.bytes`."""
-        return self._partitions.get(self._topic, 0).log.config.max_message_bytes
+        """The topic's `max.message.bytes`, as any of its partitions that are led here knows it.
+
+        Raises KafkaError where none is.
+        """
+        topic = self._partitions.by_name.get(self._topic)
+        for partition in topic.partitions if topic is not None else ():
+            if partition is not None:
+                return partition.log.config.max_message_bytes
+        raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker leads no partition of {self._topic}")
 
     def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
         """Appends as leader; the offset of the last record."""
@@ -94,6 +104,10 @@ class LoopTimers:
         """Calls back after the deadline."""
         return Alarm(self._loop, deadline_ms / 1000, callback)
 
+    def call_soon(self, callback: Callable[[], None]) -> asyncio.Handle:
+        """Calls back in the loop's next round, before its sockets are looked at."""
+        return self._loop.call_soon(callback)
+
 
 class Alarm:
     """One alarm that can be called off until it has rung."""
@@ -113,6 +127,32 @@ class Alarm:
     def cancel(self) -> None:
         """Calls it off; harmless when it has rung."""
         self._handle.cancel()
+
+
+class ThreadExecutor:
+    """One thread beside the event loop, started with the first task."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
+
+    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
+        """Runs it on the thread, and reports on the loop what it returned or raised."""
+        future = self._pool.submit(run)
+        future.add_done_callback(lambda future: self._report(future, done))
+
+    def stop(self) -> None:
+        """Begins nothing new and reports nothing more; what runs runs out."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _report(self, future: Future[object], done: Callable[[object], None]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        outcome = future.result() if error is None else error
+        # The loop may be gone while the last task runs out.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(done, outcome)
 
 
 class RandomIds:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from klamm.broker.fetch_sessions import CachedPartition
     from klamm.broker.partitions import LedTopic, Partition, Partitions
+    from klamm.broker.warm_reads import WarmReads
     from klamm.storage.log import Log
 
 __all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "size_of"]
@@ -44,10 +45,18 @@ class ReadResult(NamedTuple):
 class FetchRead:
     """The reads of one request; the same partitions may be read again when more has come."""
 
-    __slots__ = ("_is_read_committed", "_maximum_bytes", "_partitions", "_request", "_version")
+    __slots__ = ("_is_read_committed", "_maximum_bytes", "_partitions", "_request", "_version", "_warm_reads")
 
-    def __init__(self, partitions: Partitions, request: FetchRequest, version: int, maximum_bytes: int) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        warm_reads: WarmReads,
+        request: FetchRequest,
+        version: int,
+        maximum_bytes: int,
+    ) -> None:
         self._partitions = partitions
+        self._warm_reads = warm_reads
         self._request = request
         self._version = version
         self._maximum_bytes = maximum_bytes
@@ -155,12 +164,15 @@ class FetchRead:
         diverging = None if wanted.last_fetched_epoch < 0 else _diverging_epoch(log, wanted)
         records: bytes | memoryview = b""
         if diverging is None:
-            records = log.read(
-                Offset(wanted.fetch_offset),
-                min(wanted.partition_max_bytes, left_bytes),
-                upper_bound=self._upper_bound(log),
-                minimum_one_batch=is_first,
-            )
+            maximum_bytes = min(wanted.partition_max_bytes, left_bytes)
+            upper_bound = self._upper_bound(log)
+            warm = partition.warm_read
+            if warm is not None and warm.serves(partition, wanted.fetch_offset, maximum_bytes, upper_bound):
+                records = self._warm_reads.take(partition, warm)
+            else:
+                records = log.read(
+                    Offset(wanted.fetch_offset), maximum_bytes, upper_bound=upper_bound, minimum_one_batch=is_first
+                )
         return FetchPartitionResponse(
             wanted.index,
             0,

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from klamm.metadata.service import NewTopic
+from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from klamm.config.broker import BrokerConfig
 
-__all__ = ["OFFSETS_TOPIC", "internal_topic"]
+__all__ = ["HISTORY_TOPIC", "OFFSETS_TOPIC", "internal_topic"]
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
+OFFSETS_TOPIC: Final = GROUP_METADATA_TOPIC
+HISTORY_TOPIC: Final = GROUP_HISTORY_TOPIC
 
 
-def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
+def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int) -> NewTopic:
     """What to create for the internal topic of that name, as Kafka's `AutoTopicCreationManager` does.
 
     On one node there is one replica, whatever `offsets.topic.replication.factor` says: a first contact should not
-    fail for it.
+    fail for it. The history of groups has as many partitions as the groups' offsets have, `offsets_partitions`, so
+    that a group is found under one index in both.
     """
-    if name != OFFSETS_TOPIC:
+    if name not in _CONFIGS:
         raise ValueError(f"{name} is no internal topic")
     return NewTopic(
         name,
-        partitions=config.offsets_topic_num_partitions,
+        partitions=offsets_partitions,
         replication_factor=1,
-        configs={
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "min.insync.replicas": "1",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        },
+        configs={"compression.type": "producer", "min.insync.replicas": "1", **_CONFIGS[name](config)},
     )
+
+
+_CONFIGS: Final[Mapping[str, Callable[[BrokerConfig], Mapping[str, str]]]] = {
+    OFFSETS_TOPIC: lambda config: {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    },
+    HISTORY_TOPIC: lambda config: {
+        "cleanup.policy": "delete",
+        "retention.ms": str(config.klamm_group_history_retention_ms),
+    },
+}

@@ -5,14 +5,18 @@ One node has no followers: what is appended is replicated at once, so the high w
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Protocol
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from klamm.broker.warm_reads import WarmRead
     from klamm.config.topic import TopicConfig
     from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
     from klamm.storage.log import AppendInfo, Log
@@ -23,6 +27,8 @@ __all__ = ["AppendObserver", "LedTopic", "Partition", "Partitions"]
 logger = logging.getLogger(__name__)
 
 NO_LEADER_EPOCH = LeaderEpoch(-1)
+STEP_S: Final = 0.004
+"""For so long files are made or deleted before others have their turn."""
 
 
 class AppendObserver(Protocol):
@@ -38,7 +44,16 @@ class AppendObserver(Protocol):
 class Partition:
     """One partition that this broker leads."""
 
-    __slots__ = ("_high_watermark_listeners", "_observers", "image", "index", "leader_epoch", "log", "topic")
+    __slots__ = (
+        "_high_watermark_listeners",
+        "_observers",
+        "image",
+        "index",
+        "leader_epoch",
+        "log",
+        "topic",
+        "warm_read",
+    )
 
     def __init__(self, topic: str, image: PartitionImage, log: Log) -> None:
         self.topic = topic
@@ -46,6 +61,8 @@ class Partition:
         self.log = log
         self.image = image
         self.leader_epoch = image.leader_epoch
+        self.warm_read: WarmRead | None = None
+        """What was made ready for a consumer that will read here next."""
         self._observers: set[AppendObserver] = set()
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
 
@@ -126,12 +143,14 @@ class Partition:
 class LedTopic:
     """The partitions of one topic, by index; None where this broker leads none of that index."""
 
-    __slots__ = ("failures", "is_internal", "name", "partitions", "topic_id")
+    __slots__ = ("failures", "is_dropped", "is_internal", "name", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: TopicId, is_internal: bool) -> None:
         self.name = name
         self.topic_id = topic_id
         self.is_internal = is_internal
+        self.is_dropped = False
+        """Whether the topic was deleted; its logs go in the steps that follow."""
         self.partitions: list[Partition | None] = []
         self.failures: dict[int, str] = {}
         """Why a partition that should be led here has no log: a full disk, for example."""
@@ -164,6 +183,10 @@ class Partitions:
         self.by_name: dict[str, LedTopic] = {}
         self.by_id: dict[TopicId, LedTopic] = {}
         self._leadership_observers: list[Callable[[Partition, bool], None]] = []
+        self._topics: Mapping[str, TopicImage] = {}
+        self._work: deque[Iterator[bool]] = deque()
+        self._is_working = False
+        self._settled: asyncio.Future[None] | None = None
 
     def on_leadership(self, observer: Callable[[Partition, bool], None]) -> None:
         """Calls `observer(partition, True)` when this broker begins to lead a partition, with False when it ends."""
@@ -196,11 +219,14 @@ class Partitions:
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Makes what is led here follow the new image: logs are created, set anew, or deleted.
 
-        Cheap where nothing changed.
+        Cheap where nothing changed. Files of many partitions take their time: on a running broker (`old` is not None)
+        it is done in steps, in the order of the images, and until a partition's turn comes it is not led; `settled`
+        waits for the end.
         """
         old_topics: Mapping[str, TopicImage] = old.topics if old is not None else {}
         if old is not None and old.topics is new.topics:
             return
+        self._topics = new.topics
         for name in old_topics.keys() - new.topics.keys():
             self._drop(name)
         for name, topic in new.topics.items():
@@ -209,13 +235,57 @@ class Partitions:
                 continue
             if before is not None and before.topic_id != topic.topic_id:
                 self._drop(name)
-            self._lead(topic)
+            self._work.append(self._lead(topic))
+        if old is None:
+            self.finish()
+        elif not self._is_working:
+            self._work_on()
+
+    async def settled(self) -> None:
+        """Returns when all that images asked for so far is done."""
+        while self._work:
+            done = self._settled
+            if done is None:
+                done = self._settled = asyncio.get_running_loop().create_future()
+            await asyncio.shield(done)
+
+    def finish(self) -> None:
+        """Does at once what is left to do."""
+        for steps in self._work:
+            for _ in steps:
+                pass
+        self._work.clear()
+        self._tell_settled()
+
+    def _work_on(self) -> None:
+        """Does some milliseconds' worth of it, and gives the event loop back in between."""
+        deadline = monotonic() + STEP_S
+        while self._work:
+            try:
+                is_done = next(self._work[0], None) is None
+            except Exception:
+                logger.exception("partitions could not follow the metadata")
+                is_done = True
+            if is_done:
+                self._work.popleft()
+            if monotonic() >= deadline:
+                break
+        self._is_working = bool(self._work)
+        if self._work:
+            asyncio.get_running_loop().call_soon(self._work_on)
+        else:
+            self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        if self._settled is not None:
+            self._settled.set_result(None)
+            self._settled = None
 
     def retry_failures(self, image: MetadataImage) -> None:
         """Tries again to make the logs that could not be made."""
         for name, led in self.by_name.items():
             if led.failures:
-                self._lead(image.topics[name])
+                deque(self._lead(image.topics[name]), maxlen=0)
 
     def reconfigure(self, image: MetadataImage) -> None:
         """Gives every log its configuration anew, after a change of the broker's defaults."""
@@ -225,16 +295,21 @@ class Partitions:
                 if partition is not None:
                     partition.log.update_config(config)
 
-    def _lead(self, topic: TopicImage) -> None:
+    def _lead(self, topic: TopicImage) -> Iterator[bool]:
+        """Leads the topic's partitions that are to be led here; every step is a log that was made."""
+        if self._topics.get(topic.name) is not topic:
+            return  # A later image has deleted it, or says it anew.
         led = self.by_name.get(topic.name)
         if led is None:
             led = LedTopic(topic.name, topic.topic_id, topic.is_internal)
             self.by_name[topic.name] = led
             self.by_id[topic.topic_id] = led
         config = self._topic_config_of(topic)
+        # Whoever asks for a partition whose turn has not come is to come again, not to take it for none.
+        led.partitions += [None] * (len(topic.partitions) - len(led.partitions))
         for image in topic.partitions:
-            while len(led.partitions) <= image.index:
-                led.partitions.append(None)
+            if led.is_dropped:
+                return
             partition = led.partitions[image.index]
             if image.leader != self._node_id:
                 continue
@@ -257,6 +332,7 @@ class Partitions:
             led.partitions[image.index] = partition
             for observer in self._leadership_observers:
                 observer(partition, True)
+            yield True
 
     def _open_log(self, topic: TopicImage, image: PartitionImage, config: TopicConfig) -> Log:
         topic_partition = TopicPartition(topic.name, image.index)
@@ -274,11 +350,16 @@ class Partitions:
         led = self.by_name.pop(name, None)
         if led is None:
             return
+        led.is_dropped = True
         del self.by_id[led.topic_id]
+        self._work.append(self._delete_logs(led))
+
+    def _delete_logs(self, led: LedTopic) -> Iterator[bool]:
         for partition in led.partitions:
             if partition is None:
                 continue
             for observer in self._leadership_observers:
                 observer(partition, False)
-            self._log_directory.delete(TopicPartition(name, partition.index))
+            self._log_directory.delete(TopicPartition(led.name, partition.index))
             partition.interrupt_observers()
+            yield True

@@ -9,36 +9,45 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.context import BrokerContext
-from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
+from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.fetch_sessions import FetchSessionCache
 from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
+from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
 from klamm.broker.partitions import Partition, Partitions
+from klamm.broker.traffic import TrafficMeter
+from klamm.broker.warm_handover import WarmHandover
 from klamm.config.topic import TopicConfig
-from klamm.metadata.image import ResourceType
+from klamm.metadata.image import EMPTY_IMAGE, ResourceType
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.compression import Compression
-from klamm.protocol.types import Millis
+from klamm.protocol.types import Millis, PartitionIndex
+from klamm.runtime.event_log import log_events
 from klamm.runtime.group_coordinator import GroupCoordinator
-from klamm.runtime.group_settings import group_config
+from klamm.runtime.group_settings import CurrentGroupSettings, group_config
 from klamm.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
+    from klamm.broker.metrics import MetricsListener
     from klamm.config.broker import BrokerConfig
+    from klamm.core.group.traffic import Traffic
     from klamm.metadata.image import MetadataImage, TopicImage
+    from klamm.runtime.group_history import GroupHistory
 
 __all__ = ["BrokerServer", "now_ms"]
 
 logger = logging.getLogger(__name__)
 
 METADATA_FILE: Final = "metadata.sqlite"
+GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
@@ -62,6 +71,12 @@ class BrokerServer:
         self._log_directory: LogDirectory | None = None
         self._metadata: MetadataService | None = None
         self._groups: GroupCoordinator | None = None
+        self._group_settings = CurrentGroupSettings(config)
+        self._history: LateHistory | None = None
+        self._handover: WarmHandover | None = None
+        self._traffic_meter: TrafficMeter | None = None
+        self._metrics: MetricsListener | None = None
+        self._executor: ThreadExecutor | None = None
         self.context: BrokerContext | None = None
 
     async def start(self) -> list[tuple[str, int]]:
@@ -77,6 +92,7 @@ class BrokerServer:
         store = await SqliteStore.open(directory / METADATA_FILE)
         self._metadata = metadata = await MetadataService.open(store, config)
         config = self._use_dynamic_config(metadata.image)
+        self._group_settings.use(config, metadata.image)
         await asyncio.to_thread(log_directory.open, lambda topic: self._log_config_of(metadata.image.topics.get(topic)))
         log_directory.set_strays_aside({name: topic.topic_id for name, topic in metadata.image.topics.items()})
         listen = config.listeners[0]
@@ -95,6 +111,7 @@ class BrokerServer:
         )
         partitions = Partitions(config.node_id, log_directory, self._log_config_of)
         loop = asyncio.get_running_loop()
+        self._executor = ThreadExecutor(loop)
         self._groups = groups = GroupCoordinator(
             config=group_config(config),
             log=PartitionLogs(OFFSETS_TOPIC, partitions, self._clock),
@@ -102,10 +119,15 @@ class BrokerServer:
             wall_clock=self._clock,
             ids=RandomIds(),
             promises=loop,
+            executor=self._executor,
+            publish=self._publish,
             partition_count=self._offsets_partition_count,
+            settings_of=self._group_settings,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
         )
+        if config.klamm_group_history_enable:
+            self._history = LateHistory(LoopTimers(loop), lambda: self._begin_history(partitions, groups))
         self.context = context = BrokerContext(
             config=config,
             node_id=config.node_id,
@@ -117,7 +139,9 @@ class BrokerServer:
             groups=groups,
             ensure_internal_topic=self._ensure_internal_topic,
         )
+        self._handover = WarmHandover(partitions, context.warm_reads)
         groups.start()
+        groups.on_metadata_update(EMPTY_IMAGE, metadata.image)
         partitions.on_leadership(self._tell_groups)
         partitions.apply(None, metadata.image)
         metadata.subscribe(partitions.apply)
@@ -146,6 +170,10 @@ class BrokerServer:
             )
             self._listeners.append(listener)
             addresses.append(await listener.start())
+        self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
+        self._traffic_meter.start()
+        if config.klamm_metrics_listener:
+            self._metrics = self._serve_metrics(config.klamm_metrics_listener)
         self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
         self._every(FLUSH_CHECK_INTERVAL_MS, self._flush_due)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
@@ -158,15 +186,30 @@ class BrokerServer:
         """
         for task in self._periodic:
             task.cancel()
+        if self._metrics is not None:
+            await asyncio.to_thread(self._metrics.stop)
+            self._metrics = None
+        if self._traffic_meter is not None:
+            self._traffic_meter.stop()
+            self._traffic_meter = None
         for listener in self._listeners:
             await listener.stop()
         self._listeners.clear()
+        if self._history is not None:
+            self._history.stop()
+            self._history = None
         if self._groups is not None:
             self._groups.stop()
             self._groups = None
+        if self._executor is not None:
+            self._executor.stop()
+            self._executor = None
         if self._metadata is not None:
             await self._metadata.close()
             self._metadata = None
+        if self.context is not None:
+            self.context.warm_reads.stop()
+            self.context.partitions.finish()
         if self._log_directory is not None:
             await asyncio.to_thread(self._log_directory.close)
             self._log_directory = None
@@ -190,7 +233,11 @@ class BrokerServer:
 
     def _apply_dynamic_config(self, old: MetadataImage, new: MetadataImage) -> None:
         before = self.config
-        if old.configs is new.configs or self.context is None or self._use_dynamic_config(new) == before:
+        if old.configs is new.configs or self.context is None:
+            return
+        is_changed = self._use_dynamic_config(new) != before
+        self._group_settings.use(self.config, new)
+        if not is_changed:
             return
         self.context.config = self.config
         self.context.metadata.use_config(self.config)
@@ -202,7 +249,9 @@ class BrokerServer:
     async def _ensure_internal_topic(self, name: str) -> None:
         assert self._metadata is not None
         if name not in self._metadata.image.topics:
-            await self._metadata.ensure_topic(internal_topic(name, self.config))
+            await self._metadata.ensure_topic(internal_topic(name, self.config, self._offsets_partition_count()))
+        assert self.context is not None
+        await self.context.partitions.settled()
 
     def _offsets_partition_count(self) -> int:
         assert self._metadata is not None
@@ -217,6 +266,47 @@ class BrokerServer:
             self._groups.on_leadership(partition.index, partition.leader_epoch)
         else:
             self._groups.on_resignation(partition.index)
+            if self._history is not None:
+                self._history.on_resignation(partition.index)
+
+    def _begin_history(self, partitions: Partitions, groups: GroupCoordinator) -> GroupHistory:
+        from klamm.broker.history_topic import HistoryTopic
+        from klamm.runtime.group_history import GroupHistory
+
+        return GroupHistory(
+            log=HistoryTopic(partitions, self._clock, self._ensure_internal_topic),
+            timers=LoopTimers(asyncio.get_running_loop()),
+            coordinator_epoch=lambda index: partitions.get(OFFSETS_TOPIC, index).leader_epoch,
+            committed_offsets=groups.committed_offsets,
+        )
+
+    def _on_traffic(self, traffic: Traffic) -> None:
+        assert self._groups is not None
+        self._groups.on_traffic(traffic)
+        self._measure_groups(self._groups.figures())
+
+    def _measure_groups(self, figures: Iterator[object]) -> None:
+        """Looks at all groups, some of them in a step: what members get through shows over time only."""
+        for count, _ in enumerate(figures, 1):
+            if count == GROUPS_IN_A_STEP:
+                asyncio.get_running_loop().call_soon(self._measure_groups, figures)
+                return
+
+    def _serve_metrics(self, address: str) -> MetricsListener:
+        from klamm.broker.group_metrics import gather_group_figures
+        from klamm.broker.metrics import MetricsListener, parse_address
+
+        assert self._groups is not None
+        listener = MetricsListener(*parse_address(address), partial(gather_group_figures, self._groups))
+        logger.info("figures are served at port %d of %s, as /metrics", listener.start(), address)
+        return listener
+
+    def _publish(self, partition: PartitionIndex, events: Sequence[object]) -> None:
+        log_events(partition, events)
+        if self._history is not None:
+            self._history.publish(partition, events)
+        if self._handover is not None:
+            self._handover.on_events(partition, events)
 
     # -- what happens again and again
     # --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, Topi
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.durable_log import DurableLog
 from klamm.storage.index_file import CorruptIndex
-from klamm.storage.log_reader import LogReader, TimestampedOffset
+from klamm.storage.log_reader import FileRange, LogReader, TimestampedOffset
 from klamm.storage.producer_recovery import rebuild_producer_state
 from klamm.storage.recovery import LoadedLog, rebuild_indexes
 from klamm.storage.segment import Segment
@@ -191,6 +191,18 @@ class Log(DurableLog):
         except (BadBatch, CorruptIndex, OSError) as error:
             self._handle_read_error(error)
         return self.read(offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch)
+
+    def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
+        """Where the `max_bytes` from `offset` on lie, for whoever wants to have them in memory before they are read.
+
+        Nothing outside the log, and nothing where the log can't be read: the read that comes will say why.
+        """
+        if self.offline_reason is not None or not self.log_start_offset <= offset < self.log_end_offset:
+            return []
+        try:
+            return self._reader.file_ranges(offset, max_bytes)
+        except (BadBatch, CorruptIndex, OSError):
+            return []
 
     def _handle_read_error(self, error: Exception) -> None:
         """Raises the answer's error, unless an index was bad and is good now: then the reader asks again."""

@@ -9,7 +9,8 @@ Source: `LocalLog.read`, `LogSegment.read`, `UnifiedLog.fetchOffsetByTimestamp` 
 from __future__ import annotations
 
 import os
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
@@ -18,12 +19,20 @@ from klamm.storage.segment import Segment
 from klamm.storage.segment_search import find_batch, find_max_timestamp, find_timestamp, last_batch_end
 from klamm.storage.segments import Segments
 
-__all__ = ["LogReader", "TimestampedOffset"]
+__all__ = ["FileRange", "LogReader", "TimestampedOffset"]
 
 REMEMBERED_POSITIONS: Final = 32
 
 TimestampedOffset = tuple[Millis, Offset, LeaderEpoch]
 """A record's timestamp, its offset and the leader epoch it was written under."""
+
+
+class FileRange(NamedTuple):
+    """Some bytes of a file."""
+
+    path: Path
+    start: int
+    length: int
 
 
 class LogReader:
@@ -81,6 +90,24 @@ class LogReader:
         if next_offset is not None:
             self._remember(next_offset, segment, end)
         return memoryview(data)[: end - position]
+
+    def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
+        """Where in which files the `max_bytes` from `offset` on lie; fewer at the end of the log."""
+        found = self._locate(offset)
+        ranges: list[FileRange] = []
+        if found is None:
+            return ranges
+        segment, position = found
+        for index in range(self._segments.index_of(segment.base_offset), len(self._segments)):
+            segment = self._segments[index]
+            length = min(segment.size_bytes - position, max_bytes)
+            if length > 0:
+                ranges.append(FileRange(segment.path, position, length))
+                max_bytes -= length
+            position = 0
+            if max_bytes <= 0:
+                break
+        return ranges
 
     def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
         if limit < segment.size_bytes:

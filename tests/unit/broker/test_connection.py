@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.support.event_loop import in_loop
 
+from klamm.broker import connection as connection_module
 from klamm.broker.connection import FRAMES_IN_A_TURN, Connection
 from klamm.broker.context import ConnectionInfo
 from klamm.broker.dispatch import Body, Dispatcher, PendingBody
@@ -18,10 +19,14 @@ from klamm.protocol.errors import MalformedMessage
 
 MAXIMUM_IDLE_S = 600.0
 ECHO, WAIT, BREAK, REFUSE, WORK = b"ewbrt"
+COMMIT = b"\x00\x08"
+"""The API key of OffsetCommit, with which such a frame begins."""
 
 
 class Handlers:
-    """Stands for the dispatcher. The first byte of a frame says what becomes of it; the rest is the answer."""
+    """Stands for the dispatcher. The first byte of a frame, or the one behind the key of a commit, says what becomes of
+    it; the rest is the answer.
+    """
 
     def __init__(self) -> None:
         self.handled: list[bytes] = []
@@ -29,6 +34,7 @@ class Handlers:
         self.worked: list[bytes] = []
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> tuple[int, bool, Body | PendingBody] | None:
+        frame = frame[len(COMMIT) :] if frame[: len(COMMIT)] == COMMIT else frame
         what, answer = frame[0], bytes(frame[1:])
         self.handled.append(answer)
         if what == BREAK:
@@ -129,6 +135,12 @@ def new_listener(handlers: Handlers, **options: Any) -> Listener:
     return Listener(cast(Dispatcher, handlers), **defaults | options)
 
 
+@pytest.fixture(autouse=True)
+def turns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns end by count and not by time, so that a slow machine sees the same ones."""
+    monkeypatch.setattr(connection_module, "TURN_S", 3600.0)
+
+
 @in_loop
 async def test_requests_wait_for_the_one_in_progress() -> None:
     """Answers come in the order of the requests."""
@@ -141,6 +153,81 @@ async def test_requests_wait_for_the_one_in_progress() -> None:
     await asyncio.sleep(0)
     assert peer.socket.written == [b"first", b"second", b"third"]
     assert peer.socket.is_reading
+
+
+@in_loop
+async def test_commits_follow_a_commit_that_waits() -> None:
+    """They may be written together; whatever else comes waits until all of them are answered, in order."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(COMMIT + b"w1", COMMIT + b"e2", COMMIT + b"w3", COMMIT + b"w4", b"e5", COMMIT + b"e6")
+    assert handlers.handled == [b"1", b"2", b"3", b"4"]
+    assert not peer.socket.is_reading
+    handlers.pending[1].set_result([b"3"])
+    await asyncio.sleep(0)
+    assert peer.socket.written == []
+    handlers.pending[0].set_result([b"1"])
+    await asyncio.sleep(0)
+    assert peer.socket.written == [b"1", b"2", b"3"]
+    assert handlers.handled[-1] == b"4"
+    handlers.pending[2].set_result([b"4"])
+    await asyncio.sleep(0)
+    assert peer.socket.written == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    assert peer.socket.is_reading
+
+
+@in_loop
+async def test_commits_follow_as_they_come_and_only_a_commit() -> None:
+    """In pieces of their own, too; behind a long poll they wait like any request."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    committing, polling = Peer(listener, handlers), Peer(listener, handlers)
+    committing.send(COMMIT + b"w1")
+    committing.send(COMMIT + b"w2")
+    polling.send(b"wpoll", COMMIT + b"e3")
+    assert handlers.handled == [b"1", b"2", b"poll"]
+    handlers.pending[0].set_result([b"1"])
+    await asyncio.sleep(0)
+    committing.send(COMMIT + b"e4")
+    handlers.pending[1].set_result([b"2"])
+    await asyncio.sleep(0)
+    assert committing.socket.written == [b"1", b"2", b"4"]
+
+
+@in_loop
+async def test_so_many_commits_wait_at_once() -> None:
+    """A coordinator whose replicas don't follow must not gather commits without end."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    for number in range(FRAMES_IN_A_TURN + 5):
+        if peer.socket.is_reading:
+            peer.send(COMMIT + b"w%d" % number)
+    assert len(handlers.handled) == FRAMES_IN_A_TURN + 1
+    assert not peer.socket.is_reading
+    for pending in handlers.pending:
+        pending.set_result([b"x"])
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert peer.socket.is_reading
+
+
+@in_loop
+async def test_commits_that_wait_end_with_their_connection() -> None:
+    """All of them; and one that can't be answered ends it."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    gone, wrong = Peer(listener, handlers), Peer(listener, handlers)
+    gone.send(COMMIT + b"w1", COMMIT + b"w2", COMMIT + b"t3")
+    gone.connection.connection_lost(None)
+    assert all(pending.cancelled() for pending in handlers.pending)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert handlers.worked == [b"3"]
+    wrong.send(COMMIT + b"w1", COMMIT + b"w2", COMMIT + b"w3")
+    handlers.pending[-2].set_exception(ValueError("a mistake of ours"))
+    handlers.pending[-3].set_result([b"1"])
+    await asyncio.sleep(0)
+    assert (wrong.socket.written, wrong.socket.state) == ([b"1"], "aborted")
 
 
 @in_loop
@@ -208,6 +295,20 @@ async def test_many_requests_take_turns_with_other_connections() -> None:
     assert len(handlers.handled) == 2 * FRAMES_IN_A_TURN
     await asyncio.sleep(0)
     assert peer.socket.written == [frame[1:] for frame in frames]
+    assert peer.socket.is_reading
+
+
+@in_loop
+async def test_requests_that_take_long_make_a_turn_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few they are: others have waited long enough."""
+    monkeypatch.setattr(connection_module, "TURN_S", 0.0)
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(b"e1", b"e2", b"e3")
+    assert handlers.handled == [b"1"]
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert handlers.handled == [b"1", b"2", b"3"]
     assert peer.socket.is_reading
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 from tests.support.wire import Wire
 
 from klamm.broker.server import BrokerServer
+from klamm.core.group.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -16,13 +22,13 @@ from klamm.protocol.schema.incremental_alter_configs_request import (
 from klamm.protocol.schema.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from klamm.testing import Broker
 
-BROKER = 4
+BROKER, GROUP = 4, 32
 SET = 0
 
 
-def alter(wire: Wire, resource_name: str, key: str, value: str) -> None:
+def alter(wire: Wire, resource_name: str, key: str, value: str, resource_type: int = BROKER) -> None:
     resource = AlterConfigsResource(
-        resource_type=BROKER,
+        resource_type=resource_type,
         resource_name=resource_name,
         configs=[AlterableConfig(name=key, config_operation=SET, value=value)],
     )
@@ -64,3 +70,49 @@ def test_a_change_outlives_a_restart() -> None:
                 return server.config.topic_defaults.retention_ms
 
             assert broker.run_in_broker(look) == 7654321
+
+
+def settings_of(broker: Broker, group: str) -> GroupSettings:
+    async def look(server: BrokerServer) -> GroupSettings:
+        return server._group_settings(group)
+
+    return broker.run_in_broker(look)
+
+
+def test_what_is_set_on_a_group_is_told_to_its_members_with_their_next_heartbeat(wire: Wire, served: Broker) -> None:
+    """consumer.heartbeat.interval.ms needs no new epoch: KIP-848's answers carry it. Other groups keep theirs."""
+
+    def beat(group: str) -> int:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="one",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[],
+            topic_partitions=[],
+        )
+        response = wire.call(ConsumerGroupHeartbeatResponse, 1, request)
+        assert response.error_code == ErrorCode.none, response
+        return response.heartbeat_interval_ms
+
+    group, other = uuid.uuid4().hex, uuid.uuid4().hex
+    find = FindCoordinatorRequest(coordinator_keys=[group])
+    assert not wire.call(FindCoordinatorResponse, 6, find).coordinators[0].error_code
+    before = beat(group)
+    alter(wire, group, "consumer.heartbeat.interval.ms", str(before + 7), GROUP)
+    assert (beat(group), beat(other)) == (before + 7, before)
+    alter(wire, group, "klamm.consumer.assignor.load.topic.weight.orders", "2.5", GROUP)
+    assert settings_of(served, group).load == {"topic.weight.orders": 2.5}
+
+
+def test_what_groups_get_by_default_changes_on_the_running_broker() -> None:
+    """group.consumer.assignment.interval.ms is dynamic (KIP-1263), within its bounds; both outlive a restart."""
+    broker = Broker()
+    with broker:
+        with Wire(broker.bootstrap_servers) as wire:
+            alter(wire, "", "group.consumer.assignment.interval.ms", "1234")
+            alter(wire, "own", "consumer.assignment.interval.ms", "4321", GROUP)
+        expected = [1234, 4321]
+        assert [settings_of(broker, group).assignment_interval_ms for group in ("any", "own")] == expected
+        broker.stop()
+        broker.start()
+        assert [settings_of(broker, group).assignment_interval_ms for group in ("any", "own")] == expected

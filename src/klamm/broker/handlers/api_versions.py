@@ -28,9 +28,18 @@ __all__ = ["error_response", "handle", "unsupported_version_response"]
 SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """KIP-511's pattern for the name and the version of a client's software."""
 
-METADATA_VERSION_NAME: Final = "metadata.version"
-METADATA_VERSION_MINIMUM: Final = 7  # 3.3-IV3, the oldest level that Kafka 4.x can read
-METADATA_VERSION_LEVEL: Final = 30  # 4.3-IV0
+METADATA_VERSION: Final = SupportedFeatureKey(
+    name="metadata.version",
+    min_version=7,  # 3.3-IV3, the oldest level that Kafka 4.x can read
+    max_version=30,  # 4.3-IV0
+)
+GROUP_VERSION: Final = SupportedFeatureKey(name="group.version", min_version=0, max_version=1)
+"""1 is the consumer protocol (KIP-848)."""
+
+FEATURES: Final = (METADATA_VERSION, GROUP_VERSION)
+"""Each is finalized at the highest level that is supported."""
+
+_MINIMUM_OF_ZERO_FROM: Final = 4
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -49,17 +58,14 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             for key, (lowest, highest) in ADVERTISED_VERSIONS.items()
         ],
         supported_features=[
-            SupportedFeatureKey(
-                name=METADATA_VERSION_NAME, min_version=METADATA_VERSION_MINIMUM, max_version=METADATA_VERSION_LEVEL
-            )
+            feature for feature in FEATURES if feature.min_version or context.api_version >= _MINIMUM_OF_ZERO_FROM
         ],
         finalized_features_epoch=context.broker.metadata.image.revision,
         finalized_features=[
             FinalizedFeatureKey(
-                name=METADATA_VERSION_NAME,
-                min_version_level=METADATA_VERSION_LEVEL,
-                max_version_level=METADATA_VERSION_LEVEL,
+                name=feature.name, min_version_level=feature.max_version, max_version_level=feature.max_version
             )
+            for feature in FEATURES
         ],
     )
 

@@ -31,6 +31,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     ]
     wishes = [_wish(topic) for topic in request.topics if counts[topic.name] == 1]
     outcome = await context.broker.metadata.create_partitions(wishes, validate_only=request.validate_only)
+    await context.broker.partitions.settled()
     for name, error in outcome.items():
         code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
         results.append(CreatePartitionsTopicResult(name=name, error_code=code, error_message=message))

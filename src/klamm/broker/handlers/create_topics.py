@@ -40,6 +40,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         _wish(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC
     ]
     outcome = await context.broker.metadata.create_topics(wishes, validate_only=request.validate_only)
+    await context.broker.partitions.settled()
     defaults = _default_configs(context) if context.api_version >= TELLS_WHAT_WAS_MADE else {}
     results = [_result(name, result, defaults) for name, result in outcome.items()]
     results += [

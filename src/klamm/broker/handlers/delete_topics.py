@@ -54,6 +54,7 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
         else:
             doomed[topic.topic_id] = name
     results = await context.broker.metadata.delete_topics(doomed)
+    await context.broker.partitions.settled()
     for topic_id, error in results.items():
         code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
         responses.append(_result(doomed[topic_id], topic_id, code, message))

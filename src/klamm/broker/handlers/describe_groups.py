@@ -6,9 +6,11 @@ a message (KIP-1043).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from klamm.broker.authorized_operations import GROUP_OPERATIONS
+from klamm.broker.members_needed import add_members_needed
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
@@ -26,7 +28,9 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[De
     """Describes the groups; each has an error of its own."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     answer = context.broker.groups.describe_groups(request, client)
-    return then(answer, _with_operations) if request.include_authorized_operations else answer
+    if request.include_authorized_operations:
+        answer = then(answer, _with_operations)
+    return then(answer, partial(add_members_needed, context))
 
 
 def error_response(

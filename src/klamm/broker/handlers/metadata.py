@@ -90,6 +90,7 @@ async def _create_and_answer(
     if topics:
         # What could not be created is unknown still, and that is what Kafka says of it too.
         await context.broker.metadata.create_topics(topics)
+        await context.broker.partitions.settled()
     return _answer(context, request, [_describe_by_name(context, name) for name in names])
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.broker.partitions import Partitions
 from klamm.config.broker import BrokerConfig
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
@@ -31,7 +32,8 @@ class MetadataBroker:
             clock=lambda: Millis(0),
             metadata=metadata,
             log_directory=NOT_THERE,
-            partitions=NOT_THERE,
+            # It leads nothing, so there is nothing that a handler could wait for.
+            partitions=Partitions(config.node_id, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=NOT_THERE,
             ensure_internal_topic=self._ensure_internal_topic,

@@ -14,6 +14,7 @@ from tests.unit.runtime.coordinator_world import CoordinatorWorld
 from tests.unit.runtime.fake_ports import Pledge
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.config.broker import BrokerConfig
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.api import API_SPECS, ApiKey
 from klamm.protocol.codec import decode, encode
@@ -53,7 +54,9 @@ class GroupBroker:
     `__consumer_offsets` unless it is to be created first.
     """
 
-    def __init__(self, *, has_offsets_topic: bool = True, partitions: int = 3) -> None:
+    def __init__(
+        self, *, has_offsets_topic: bool = True, partitions: int = 3, config: BrokerConfig | None = None
+    ) -> None:
         self.world = CoordinatorWorld(partitions=partitions)
         self._offsets_topic = topic("__consumer_offsets", TopicId(b"o" * 16), partitions)
         self.created: list[str] = []
@@ -62,7 +65,7 @@ class GroupBroker:
         if has_offsets_topic:
             self.show(self._offsets_topic)
         self._context = BrokerContext(
-            config=NOT_THERE,
+            config=BrokerConfig() if config is None else config,
             node_id=BROKER,
             clock=lambda: Millis(0),
             metadata=cast(Any, self.metadata),
@@ -71,6 +74,7 @@ class GroupBroker:
             fetch_sessions=NOT_THERE,
             groups=self.world.coordinator,
             ensure_internal_topic=self._ensure_internal_topic,
+            warm_reads=NOT_THERE,
         )
 
     async def _ensure_internal_topic(self, name: str) -> None:
@@ -86,6 +90,7 @@ class GroupBroker:
             topics_by_id={each.topic_id: each for each in by_name.values()},
             brokers={BROKER: BrokerImage(BROKER, "registered", 9092, None, 1)},
         )
+        self.world.coordinator.on_metadata_update(image, self.metadata.image)
 
     def request(self, key: ApiKey, version: int) -> RequestContext:
         """The surroundings of a request from a client that reaches this broker as reached:1234."""

@@ -7,6 +7,7 @@ from tests.support.event_loop import in_loop
 
 from klamm.broker.handlers import describe_configs
 from klamm.config.broker import BrokerConfig
+from klamm.config.table import group_keys
 from klamm.metadata.image import ResourceType
 from klamm.metadata.service import NewTopic
 from klamm.protocol.codec import decode, encode
@@ -83,7 +84,7 @@ async def test_groups_and_metrics_subscriptions_are_described_before_anything_is
 ) -> None:
     """As in Kafka, any name will do; loggers can't be set, so there is none."""
     async with serve_metadata(BrokerConfig()) as broker:
-        assert len(describe(broker, ResourceType.group, "g").results[0].configs) == 17
+        assert len(describe(broker, ResourceType.group, "g").results[0].configs) == len(group_keys())
         assert len(describe(broker, ResourceType.client_metrics, "s").results[0].configs) == 3
         logger = describe(broker, ResourceType.broker_logger, "1").results[0]
         assert (logger.error_code, logger.configs) == (0, [])

@@ -66,7 +66,9 @@ def test_version_0_has_one_timeout_for_all() -> None:
     """The session timeout is the rebalance timeout too."""
     broker = GroupBroker()
     joined(broker, 0)
-    (member,) = broker.world.shard(broker.world.coordinator.partition_for(GROUP)).groups.peek(GROUP).members.values()
+    group = broker.world.shard(broker.world.coordinator.partition_for(GROUP)).groups.find(GROUP)
+    assert group is not None
+    (member,) = group.members.values()
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 10_000)
 
 

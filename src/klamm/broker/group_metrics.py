@@ -1,0 +1,52 @@
+"""The figures of groups, for the page of metrics: gathered in steps, so that very many groups hold up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.metrics import Figure
+
+if TYPE_CHECKING:
+    from klamm.runtime.group_coordinator import GroupCoordinator
+
+__all__ = ["gather_group_figures"]
+
+GROUPS_IN_A_STEP: Final = 100
+LABELS: Final = ("group",)
+
+
+async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
+    """Lag, arrival rate, members, and members needed, of every group that has committed something or has members."""
+    members: list[tuple[tuple[str, ...], float]] = []
+    lag: list[tuple[tuple[str, ...], float]] = []
+    rate: list[tuple[tuple[str, ...], float]] = []
+    pace: list[tuple[tuple[str, ...], float]] = []
+    needed: list[tuple[tuple[str, ...], float]] = []
+    for count, figures in enumerate(groups.figures(), 1):
+        label = (figures.group_id,)
+        members.append((label, figures.members))
+        lag.append((label, figures.lag))
+        rate.append((label, figures.arrival_rate))
+        if figures.pace is not None:
+            pace.append((label, figures.pace))
+        if figures.members_needed is not None:
+            needed.append((label, figures.members_needed))
+        if count % GROUPS_IN_A_STEP == 0:
+            await asyncio.sleep(0)
+    return [
+        Figure("klamm_group_members", "Members of the group.", LABELS, members),
+        Figure("klamm_group_lag_records", "Records that the group has still to read.", LABELS, lag),
+        Figure(
+            "klamm_group_arrival_rate", "Records a second that arrive in the partitions it commits for.", LABELS, rate
+        ),
+        Figure("klamm_group_member_pace", "Records a second that one member gets through when busy.", LABELS, pace),
+        Figure(
+            "klamm_group_members_needed",
+            "Members that would bring the lag to klamm.consumer.assignor.load.target.lag within "
+            "klamm.consumer.assignor.load.lag.drain.ms, and keep it there.",
+            LABELS,
+            needed,
+        ),
+    ]

@@ -1,0 +1,54 @@
+"""ConsumerGroupDescribe: epochs, members and assignments of consumer groups (KIP-848).
+
+Versions 0 to 1: 1 the type of each member, classic or consumer (KIP-1099).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from klamm.broker.authorized_operations import GROUP_OPERATIONS
+from klamm.broker.members_needed import add_members_needed
+from klamm.broker.rebalance_protocols import check_consumer_protocol
+from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
+from klamm.runtime.answers import Answer, then
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Answer[ConsumerGroupDescribeResponse]:
+    """Describes the groups; each has an error of its own, GROUP_ID_NOT_FOUND where it is no consumer group.
+
+    Raises UNSUPPORTED_VERSION where the consumer protocol is switched off.
+    """
+    check_consumer_protocol(context.broker.config)
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    answer = context.broker.groups.consumer_group_describe(request, client)
+    if request.include_authorized_operations:
+        answer = then(answer, _with_operations)
+    return then(answer, partial(add_members_needed, context))
+
+
+def error_response(
+    request: ConsumerGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ConsumerGroupDescribeResponse:
+    """The answer that refuses every group."""
+    error_code = coordinator_error(code)
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedGroup(group_id=group_id, error_code=error_code) for group_id in request.group_ids]
+    )
+
+
+def _with_operations(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+    for group in response.groups:
+        if not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+    return response

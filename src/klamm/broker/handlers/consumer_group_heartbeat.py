@@ -1,0 +1,38 @@
+"""ConsumerGroupHeartbeat: a member joins, stays in, is assigned in and leaves a consumer group (KIP-848).
+
+Versions 0 to 1: 1 subscriptions by regular expression, and member ids that clients make themselves (KIP-1082).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.rebalance_protocols import check_consumer_protocol
+from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.runtime.answers import Answer
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer[ConsumerGroupHeartbeatResponse]:
+    """Tells the member its epoch, when to beat next, and what it is assigned where that has changed.
+
+    Raises UNSUPPORTED_VERSION where the consumer protocol is switched off.
+    """
+    check_consumer_protocol(context.broker.config)
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    return context.broker.groups.consumer_group_heartbeat(request, client)
+
+
+def error_response(
+    request: ConsumerGroupHeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ConsumerGroupHeartbeatResponse:
+    """The answer to a request that failed before it reached the coordinator; Kafka's has no words here."""
+    return ConsumerGroupHeartbeatResponse(error_code=coordinator_error(code))

@@ -1,0 +1,32 @@
+"""What klamm's own tools are told of a group beside what Kafka's answers have: how many members it needs.
+
+It travels in a tagged field that Kafka doesn't have. Clients pass over tags that they don't know, but what a client
+that is no tool of klamm's sees should be Kafka's answer to the last byte; so it gets none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["add_members_needed"]
+
+R = TypeVar("R", ConsumerGroupDescribeResponse, DescribeGroupsResponse)
+
+_OWN_SOFTWARE: Final = "klamm"
+"""What the raw client calls itself in its ApiVersions request (KIP-511)."""
+
+
+def add_members_needed(context: RequestContext, response: R) -> R:
+    """Put the figure to each group where it is known, if one of klamm's own tools asks."""
+    if context.connection.client_software_name == _OWN_SOFTWARE:
+        for group in response.groups:
+            figures = None if group.error_code else context.broker.groups.figures_of(group.group_id)
+            if figures is not None and figures.members_needed is not None:
+                group.members_needed = figures.members_needed
+    return response

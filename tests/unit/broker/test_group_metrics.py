@@ -1,0 +1,83 @@
+"""What autoscalers read of a group."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from tests.support.wire import Wire
+
+from klamm.cli.main import main
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+from klamm.testing import Broker
+
+LINE = re.compile(r"port (\d+) of ")
+
+
+@pytest.fixture
+def page(caplog: pytest.LogCaptureFixture) -> Iterator[tuple[Broker, str]]:
+    """A broker that measures ten times a second, and the address of its page."""
+    caplog.set_level(logging.INFO, "klamm.broker.server")
+    with Broker(config={"klamm.metrics.listener": "127.0.0.1:0", "klamm.group.traffic.interval.ms": "100"}) as broker:
+        (port,) = [match[1] for match in map(LINE.search, caplog.messages) if match]
+        yield broker, f"http://127.0.0.1:{port}/metrics"
+
+
+def figure(address: str, name: str) -> float | None:
+    """The value of a gauge for the group."""
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        text = answer.read().decode()
+    found = re.search(rf'^{name}{{group="orders"}} (\S+)$', text, re.MULTILINE)
+    return None if found is None else float(found[1])
+
+
+def test_lag_and_members_of_a_group_are_on_the_page(
+    page: tuple[Broker, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lag falls as the group commits; a group without figures yet has none of that kind."""
+    broker, address = page
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(100):
+        producer.produce("events", str(number))
+    producer.flush()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "orders",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(["events"])
+    for _ in range(40):
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.error() is None
+    consumer.commit(asynchronous=False)
+    deadline = time.monotonic() + 20
+    while figure(address, "klamm_group_lag_records") != 60 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert figure(address, "klamm_group_lag_records") == 60
+    assert figure(address, "klamm_group_members") == 1
+    assert figure(address, "klamm_group_members_needed") is None
+    for _ in range(60):
+        assert consumer.poll(10) is not None
+    time.sleep(1)  # Two looks at commits are a second apart at least.
+    consumer.commit(asynchronous=False)
+    while figure(address, "klamm_group_members_needed") is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert figure(address, "klamm_group_members_needed") == 1
+    assert figure(address, "klamm_group_lag_records") == 0
+    assert main(["group", "describe", "orders", "--bootstrap-server", broker.bootstrap_servers]) == 0
+    assert "1 member, 1 needed" in "".join(capsys.readouterr())
+    with Wire(broker.bootstrap_servers) as another:
+        # Who is no tool of klamm's gets Kafka's answer and nothing beside it.
+        answer = another.call(DescribeGroupsResponse, 6, DescribeGroupsRequest(groups=["orders"]))
+        assert answer.groups[0].members_needed == -1
+    consumer.close()

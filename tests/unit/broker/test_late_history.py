@@ -1,0 +1,106 @@
+"""The history of groups begins when there is something to tell, and a moment later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from tests.unit.runtime.fake_ports import ManualTimers
+
+from klamm.broker.late_history import LateHistory
+from klamm.protocol.types import PartitionIndex
+from klamm.runtime.group_history import GroupHistory
+
+P0, P1 = PartitionIndex(0), PartitionIndex(1)
+
+
+class Listener:
+    """Hears what a history is told."""
+
+    def __init__(self, timers: ManualTimers | None = None) -> None:
+        self.timers = timers
+        self.heard: list[tuple[int, Sequence[object] | str]] = []
+        self.begun = 0
+
+    def begin(self) -> GroupHistory:
+        self.begun += 1
+        return cast(GroupHistory, self)
+
+    def publish(self, partition: PartitionIndex, events: Sequence[object]) -> None:
+        self.heard.append((partition, events))
+        if self.timers is not None:
+            self.timers.stall(2)
+
+    def on_resignation(self, partition: PartitionIndex) -> None:
+        self.heard.append((partition, "resigned"))
+
+    def stop(self) -> None:
+        self.heard.append((-1, "stopped"))
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def timers() -> ManualTimers:
+    return ManualTimers()
+
+
+@pytest.fixture
+def history(listener: Listener, timers: ManualTimers) -> LateHistory:
+    return LateHistory(timers, listener.begin)
+
+
+def test_nothing_begins_as_long_as_nothing_happens(
+    history: LateHistory, listener: Listener, timers: ManualTimers
+) -> None:
+    """Leadership that ends is nothing to tell either."""
+    history.on_resignation(P0)
+    timers.advance(60_000)
+    history.stop()
+    assert (listener.begun, listener.heard) == (0, [])
+
+
+def test_what_happens_in_the_first_moment_is_told_in_order(
+    history: LateHistory, listener: Listener, timers: ManualTimers
+) -> None:
+    """And what happens later at once."""
+    history.publish(P0, ["a"])
+    history.on_resignation(P0)
+    history.publish(P1, ["b"])
+    assert listener.begun == 0
+    timers.advance(1000)
+    assert listener.heard == [(0, ["a"]), (0, "resigned"), (1, ["b"])]
+    history.publish(P0, ["c"])
+    history.on_resignation(P1)
+    history.stop()
+    assert listener.heard[3:] == [(0, ["c"]), (1, "resigned"), (-1, "stopped")]
+    assert listener.begun == 1
+
+
+def test_catching_up_lets_others_have_their_turn(timers: ManualTimers) -> None:
+    """After a start there may be thousands of groups; what comes meanwhile waits for its place."""
+    listener = Listener(timers)
+    history = LateHistory(timers, listener.begin)
+    for number in range(5):
+        history.publish(P0, [number])
+    timers.advance(200)
+    assert [events for _, events in listener.heard] == [[0], [1]]
+    history.publish(P0, [5])
+    history.on_resignation(P0)
+    timers.advance(1000)
+    assert [events for _, events in listener.heard] == [[0], [1], [2], [3], [4], [5], "resigned"]
+
+
+def test_stop_within_the_first_moment_is_the_end(
+    history: LateHistory, listener: Listener, timers: ManualTimers
+) -> None:
+    """Nothing begins any more."""
+    history.publish(P0, ["a"])
+    history.stop()
+    history.publish(P0, ["b"])
+    timers.advance(1000)
+    assert listener.begun == 0

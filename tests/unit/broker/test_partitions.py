@@ -1,0 +1,70 @@
+"""Partitions follow the metadata in steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from klamm.broker.server import BrokerServer
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.testing import Broker
+
+MANY = 300
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker of the test's own."""
+    with Broker() as broker:
+        yield broker
+
+
+def folders(broker: Broker, topic: str) -> list[str]:
+    """The topic's log folders, but for those that only wait to be removed."""
+    return [path.name for path in broker.data_dir.glob(f"{topic}-*") if not path.name.endswith("-delete")]
+
+
+def test_others_have_their_turn_while_many_logs_are_made(broker: Broker) -> None:
+    """A partition whose turn has not come is answered for with NOT_LEADER_OR_FOLLOWER, which clients try again."""
+
+    async def create(server: BrokerServer) -> None:
+        assert server.context is not None
+        partitions = server.context.partitions
+        await server.context.metadata.create_topics([NewTopic("many", partitions=MANY)])
+        with pytest.raises(KafkaError) as not_yet:
+            partitions.get("many", MANY - 1)
+        assert not_yet.value.code == ErrorCode.not_leader_or_follower
+        turns = 0
+        while partitions.by_name["many"].partitions[-1] is None:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 1
+        await partitions.settled()
+
+    broker.run_in_broker(create)
+    assert len(folders(broker, "many")) == MANY
+
+
+def test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing(broker: Broker) -> None:
+    """And one of the same name that follows at once has all its partitions."""
+
+    async def change(server: BrokerServer) -> None:
+        assert server.context is not None
+        metadata, partitions = server.context.metadata, server.context.partitions
+        await metadata.create_topics([NewTopic("brief", partitions=MANY)])
+        topic_id = metadata.image.topics["brief"].topic_id
+        await metadata.delete_topics({topic_id: "brief"})
+        await metadata.create_topics([NewTopic("gone", partitions=MANY)])
+        await metadata.delete_topics({metadata.image.topics["gone"].topic_id: "gone"})
+        await metadata.create_topics([NewTopic("brief", partitions=3)])
+        await partitions.settled()
+        topic = metadata.image.topics["brief"]
+        assert topic.topic_id != topic_id
+        assert [partitions.get("brief", index).log.topic_id for index in range(3)] == [topic.topic_id] * 3
+
+    broker.run_in_broker(change)
+    assert sorted(folders(broker, "brief")) == ["brief-0", "brief-1", "brief-2"]
+    assert folders(broker, "gone") == []

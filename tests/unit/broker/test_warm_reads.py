@@ -1,0 +1,180 @@
+"""Partitions that move are read before their new owners ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from klamm.broker.partitions import Partition
+from klamm.broker.server import BrokerServer
+from klamm.broker.warm_handover import WarmHandover
+from klamm.broker.warm_reads import WarmRead
+from klamm.core.group.events import GroupType, PartitionMove, TargetChosen
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
+from klamm.testing import Broker
+
+RECORDS = 300
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker of the test's own."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A topic with two partitions, and three batches of a hundred records in the second."""
+    topic = f"topic-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 2)])[topic].result()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number).encode(), partition=1)
+        if number % 100 == 99:
+            producer.flush()
+    return topic
+
+
+def move(topic: str, offset: int | None, *, to: str | None = "b") -> TargetChosen:
+    """A target that gives the topic's second partition to another member."""
+    committed = None if offset is None else Offset(offset)
+    moved = (PartitionMove(topic, PartitionIndex(1), "a", to, committed),)
+    return TargetChosen("orders", GroupType.CONSUMER, 2, "uniform", {}, Millis(0), moved)
+
+
+def warmed(broker: Broker, topic: str, *events: TargetChosen, index: int = 1) -> WarmRead | None:
+    """What is ready for the partition once the events have had their effect."""
+
+    async def hand_over(server: BrokerServer) -> WarmRead | None:
+        assert server.context is not None
+        context = server.context
+        WarmHandover(context.partitions, context.warm_reads).on_events(PartitionIndex(0), events)
+        partition = context.partitions.get(topic, index)
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if partition.warm_read is not None:
+                break
+        return partition.warm_read
+
+    return broker.run_in_broker(hand_over)
+
+
+def partition_of(broker: Broker, topic: str) -> Partition:
+    """The partition as the broker has it."""
+
+    async def get(server: BrokerServer) -> Partition:
+        assert server.context is not None
+        return server.context.partitions.get(topic, 1)
+
+    return broker.run_in_broker(get)
+
+
+def read_from(broker: Broker, topic: str, offset: int, count: int) -> list[bytes]:
+    """Values from an offset on, through a client."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
+    consumer.assign([TopicPartition(topic, 1, offset)])
+    values: list[bytes] = []
+    while len(values) < count:
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.error() is None
+        value = message.value()
+        assert isinstance(value, bytes)
+        values.append(value)
+    consumer.close()
+    return values
+
+
+def test_a_partition_that_moves_is_read_from_the_committed_offset_on(broker: Broker, topic: str) -> None:
+    """Whole batches are ready, and the first Fetch gets just these; they are handed out once."""
+    ready = warmed(broker, topic, move(topic, 100))
+    assert ready is not None
+    assert (ready.offset, ready.end_offset) == (100, RECORDS)
+    assert next(header.base_offset for _, header in iterate_batches(ready.records)) == 100
+    assert read_from(broker, topic, 100, 200) == [str(number).encode() for number in range(100, RECORDS)]
+    assert partition_of(broker, topic).warm_read is None
+
+
+@pytest.mark.parametrize(
+    "event_offset", [RECORDS, RECORDS + 5, None], ids=["nothing to read", "beyond the log", "no commit"]
+)
+def test_where_there_is_nothing_to_read_nothing_is_kept(broker: Broker, topic: str, event_offset: int | None) -> None:
+    """At the end of the log, beyond it, and without a commit."""
+    assert warmed(broker, topic, move(topic, event_offset)) is None
+
+
+def test_a_partition_that_nobody_gets_is_left_alone(broker: Broker, topic: str) -> None:
+    """The last member left: who comes next, and when, is not known."""
+    assert warmed(broker, topic, move(topic, 100, to=None)) is None
+
+
+def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: str) -> None:
+    """Another offset, a smaller limit, a bound below its end, another leader epoch: the log is read instead."""
+    ready = warmed(broker, topic, move(topic, 100))
+    assert ready is not None
+    partition = partition_of(broker, topic)
+    end = Offset(RECORDS)
+    assert ready.serves(partition, 100, len(ready.records), end)
+    assert not ready.serves(partition, 200, 10**6, end)
+    assert not ready.serves(partition, 100, len(ready.records) - 1, end)
+    assert not ready.serves(partition, 100, 10**6, Offset(200))
+    assert not ready._replace(leader_epoch=LeaderEpoch(99)).serves(partition, 100, 10**6, end)
+
+
+def test_a_member_that_joins_finds_its_partition_ready(broker: Broker, topic: str) -> None:
+    """The target of a consumer group moves one, and its tail has been read before the new owner fetches it."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number).encode(), partition=0)
+    producer.flush()
+    taken: list[Offset] = []
+
+    async def watch(server: BrokerServer) -> None:
+        assert server.context is not None
+        warm_reads = server.context.warm_reads
+        take = warm_reads.take
+
+        def note(partition: Partition, read: WarmRead) -> bytes | memoryview:
+            taken.append(read.offset)
+            return take(partition, read)
+
+        warm_reads.take = note  # type: ignore[method-assign]
+
+    broker.run_in_broker(watch)
+
+    def member() -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "movers",
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.subscribe([topic])
+        return consumer
+
+    first = member()
+    deadline = time.monotonic() + 30
+    behind = {0, 1}
+    while behind:
+        assert time.monotonic() < deadline
+        behind -= {message.partition() for message in first.consume(100, 0.2) if message.offset() == RECORDS - 1}
+    first.commit(offsets=[TopicPartition(topic, 0, 100), TopicPartition(topic, 1, 100)], asynchronous=False)
+    second = member()
+    while not taken and time.monotonic() < deadline:
+        first.consume(10, 0.1)
+        second.consume(10, 0.1)
+    assert taken == [100]
+    first.close()
+    second.close()
