@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from argparse import ArgumentTypeError
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,6 +15,7 @@ __all__ = [
     "listen_address",
     "natural_number",
     "partition_index",
+    "since_ms",
     "timestamp_ms",
     "topic_partitions",
 ]
@@ -95,3 +97,19 @@ def duration(text: str) -> timedelta:
     except OverflowError:
         pass
     raise ArgumentTypeError(f"{text!r} is no duration: write 90s, 15m, 36h, 7d or PT36H")
+
+
+def since_ms(text: str) -> int:
+    """Milliseconds since the epoch of a moment, or of that long ago: 2026-01-31T12:00:00, or 90s, 15m, 36h, 7d."""
+    try:
+        ago = duration(text)
+    except ArgumentTypeError:
+        pass
+    else:
+        return max(0, time.time_ns() // 1_000_000 - ago // timedelta(milliseconds=1))
+    try:
+        return timestamp_ms(text)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            f"{text!r} is neither a time such as 2026-01-31T12:00:00 nor a duration such as 15m, 36h or 7d"
+        ) from None

@@ -6,7 +6,6 @@ All of it goes through confluent-kafka, so that the commands work against any Ka
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from klamm.cli.arguments import key_value
 from klamm.cli.errors import ClusterError, UsageError
+from klamm.cli.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, DEFAULT_BOOTSTRAP_SERVER
 from klamm.protocol.errors import ErrorCode
 
 __all__ = [
@@ -33,8 +33,6 @@ __all__ = [
 T = TypeVar("T")
 C = TypeVar("C", AdminClient, Consumer, Producer)
 
-DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
-BOOTSTRAP_VARIABLE: Final = "KLAMM_BOOTSTRAP_SERVER"
 TIMEOUT_S: Final = 10.0
 # How long to wait each time before looking at what went wrong meanwhile: in all, TIMEOUT_S.
 WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
@@ -48,15 +46,27 @@ HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
 
 
-def add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    """Adds -b and -X, which every client command has."""
+def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool = False) -> None:
+    """Adds -b, --context and -X, which every client command has, and --full-id where group ids are given.
+
+    `main` lets `klamm.cli.target` settle what they leave open before the command runs.
+    """
+    parser.set_defaults(reaches_cluster=True)
     parser.add_argument(
         "-b",
         "--bootstrap-server",
-        default=os.environ.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVER),
         metavar="HOST:PORT[,...]",
-        help=f"where the cluster is (${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP_SERVER})",
+        help=f"where the cluster is (${BOOTSTRAP_VARIABLE}, else the context's, else {DEFAULT_BOOTSTRAP_SERVER})",
     )
+    parser.add_argument(
+        "--context",
+        metavar="NAME",
+        help=f"a context of `klamm context` (${CONTEXT_VARIABLE}, else the current one)",
+    )
+    if names_groups:
+        parser.add_argument(
+            "--full-id", action="store_true", help="take group ids as they are: put no environment before them"
+        )
     parser.add_argument(
         "-X",
         action="append",
@@ -153,8 +163,9 @@ def partitions_of(arguments: argparse.Namespace, client: AdminClient | Consumer,
 def cluster_error(arguments: argparse.Namespace, error: KafkaError) -> ClusterError:
     """What to tell a person about an error of librdkafka's."""
     if error.code() in UNREACHABLE:
+        where = f" (context {arguments.context})" if arguments.context is not None else ""
         return ClusterError(
-            f"no answer from {arguments.bootstrap_server}: {error.str()}. Is a broker running there? "
+            f"no answer from {arguments.bootstrap_server}{where}: {error.str()}. Is a broker running there? "
             f"`klamm serve` starts one; -b HOST:PORT or {BOOTSTRAP_VARIABLE} names another."
         )
     return ClusterError(f"{_name(error)}: {error.str()}")

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="%%t topic, %%p partition, %%o offset, %%k key, %%s value, %%T timestamp in ms, %%h headers, %%K and %%S "
         r"sizes of key and value, %%%% a percent sign, \n, \t",
     )
-    add_cluster_options(parser)
+    add_cluster_options(parser, names_groups=True)
     add_output_option(parser)
 
 

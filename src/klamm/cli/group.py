@@ -1,19 +1,28 @@
-"""`klamm group`: list, describe, reset, delete."""
+"""`klamm group`: list, describe, reset, delete; those of `group_verbs` have modules of their own."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from typing import Any
+from collections.abc import Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberDescription
+from confluent_kafka import ConsumerGroupState
 
 from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
 from klamm.cli.connection import add_cluster_options, admin_client, result_of
 from klamm.cli.errors import ClusterError
-from klamm.cli.group_offsets import ResetPlan, end_offsets, lag, plan_reset
+from klamm.cli.group_offsets import check_has_no_members, commit_for, committed_offsets, plan_reset
+from klamm.cli.group_picture import GroupPicture, MemberPicture
+from klamm.cli.group_snapshot import GroupObserver, Snapshot
+from klamm.cli.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
+from klamm.cli.words import PartitionKey, count
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import ConsumerGroupListing
 
 __all__ = ["configure", "run"]
 
@@ -28,7 +37,7 @@ OFFSET_COLUMNS = (
     "host",
     "client_id",
 )
-MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "partitions")
+MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "protocol", "epoch", "partitions", "target")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,8 +83,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("groups", nargs="+", metavar="group")
 
     for verb in (listing, describe, reset, delete):
-        add_cluster_options(verb)
+        add_cluster_options(verb, names_groups=verb is not listing)
         add_output_option(verb)
+
+    for name, further in VERBS.items():
+        verb = verbs.add_parser(name, help=further.summary)
+        further.configure(verb)
+        add_cluster_options(verb, names_groups=not further.takes_full_ids)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises KlammError when the cluster refuses.
     """
+    if arguments.verb in VERBS:
+        return int(importlib.import_module(VERBS[arguments.verb].module).run(arguments))
     verbs = {"list": _list, "describe": _describe, "reset": _reset, "delete": _delete}
     return verbs[arguments.verb](arguments)
 
@@ -93,7 +109,11 @@ def _list(arguments: argparse.Namespace) -> int:
     for error in listing.errors:
         print(f"klamm group: {error}", file=sys.stderr)
     rows = [
-        {"group": group.group_id, "state": _state(group.state), "type": group.type.name.lower() if group.type else None}
+        {
+            "group": group.group_id,
+            "state": _state(arguments, group),
+            "type": group.type.name.lower() if group.type else None,
+        }
         for group in sorted(listing.valid, key=lambda group: group.group_id)
     ]
     show_rows(arguments, ("group", "state", "type"), rows)
@@ -101,101 +121,84 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _describe(arguments: argparse.Namespace) -> int:
-    admin = admin_client(arguments)
-    description = _description(arguments, admin)
-    if description is None:
+    with closing(GroupObserver(arguments)) as observer:
+        snapshot = observer.look()
+    if snapshot is None:
         raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
+    picture = snapshot.picture
     if arguments.members:
-        assignor = description.partition_assignor or "none"
-        say(arguments, f"group {arguments.group}: {_state(description.state)}, assignor {assignor}")
-        show_rows(arguments, MEMBER_COLUMNS, _member_rows(description))
+        say(arguments, f"group {arguments.group}: {', '.join(_facts(picture))}, assignor {picture.assignor or 'none'}")
+        show_rows(arguments, MEMBER_COLUMNS, [_member_row(member) for member in picture.members])
         return 0
-    standbys = len(_standbys(description))
-    members = _count(len(description.members), "member") + (f", {standbys} standing by" if standbys else "")
-    rows = _offset_rows(arguments, admin, description)
-    say(arguments, f"group {arguments.group}: {_state(description.state)}, {members}")
-    show_rows(arguments, OFFSET_COLUMNS, rows)
+    standbys = [member for member in picture.members if not member.assigned and not member.target]
+    parts = [*_facts(picture), count(len(picture.members), "member")]
+    parts += [f"{len(standbys)} standing by"] if standbys else []
+    parts += [f"{snapshot.picture.members_needed} needed"] if snapshot.picture.members_needed is not None else []
+    say(arguments, f"group {arguments.group}: {', '.join(parts)}")
+    show_rows(arguments, OFFSET_COLUMNS, _offset_rows(snapshot))
     return 0
 
 
-def _member_rows(description: ConsumerGroupDescription) -> list[dict[str, Any]]:
-    return [
-        {
-            "member": member.member_id,
-            "instance": member.group_instance_id,
-            "client_id": member.client_id,
-            "host": member.host,
-            "partitions": ", ".join(_partition_names(member)) or None,
-        }
-        for member in sorted(description.members, key=lambda member: str(member.member_id))
-    ]
-
-
-def _offset_rows(
-    arguments: argparse.Namespace, admin: AdminClient, description: ConsumerGroupDescription
-) -> list[dict[str, Any]]:
-    """A row for each partition that has an owner or a commit, then one for each member that owns nothing."""
-    owners = {
-        (partition.topic, partition.partition): member
-        for member in description.members
-        for partition in member.assignment.topic_partitions
+def _member_row(member: MemberPicture) -> dict[str, Any]:
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "protocol": "classic" if member.uses_classic_protocol else "consumer",
+        "epoch": member.epoch,
+        "partitions": _listed(member.assigned),
+        "target": _listed(member.target),
     }
-    committed = _committed(arguments, admin)
-    known = sorted(committed.keys() | owners.keys())
-    ends = end_offsets(arguments, admin, known)
+
+
+def _listed(partitions: Iterable[PartitionKey]) -> str | None:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) or None
+
+
+def _facts(picture: GroupPicture) -> list[str]:
+    """Its state and, of a consumer group, its epoch, and that of the assignment where that is behind."""
+    if picture.epoch is None:
+        return [picture.state]
+    behind = f" (assignment {picture.assignment_epoch})" if picture.assignment_epoch != picture.epoch else ""
+    return [picture.state, f"epoch {picture.epoch}{behind}"]
+
+
+def _offset_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """A row for each partition that has an owner or a commit, then one for each member that owns nothing."""
+    owners = snapshot.picture.owners
     rows: list[dict[str, Any]] = []
-    for key in known:
-        start, high_watermark = ends.get(key, (None, None))
+    for key in snapshot.partitions:
+        start, high_watermark = snapshot.ends.get(key, (None, None))
         offsets = {
             "topic": key[0],
             "partition": key[1],
-            "committed": committed.get(key),
+            "committed": snapshot.committed.get(key),
             "log_start": start,
             "high_watermark": high_watermark,
-            "lag": lag(committed.get(key), start, high_watermark),
+            "lag": snapshot.lag(key),
         }
-        rows.append(offsets | _owner(owners.get(key)))
-    return rows + [_owner(member) for member in _standbys(description)]
+        rows.append(offsets | (_owner(owners[key]) if key in owners else {}))
+    return rows + [_owner(member) for member in snapshot.picture.members if not member.assigned]
 
 
-def _owner(member: MemberDescription | None) -> dict[str, Any]:
-    if member is None:
-        return {}
+def _owner(member: MemberPicture) -> dict[str, Any]:
     return {"member": member.member_id, "host": member.host, "client_id": member.client_id}
-
-
-def _standbys(description: ConsumerGroupDescription) -> list[MemberDescription]:
-    idle = [member for member in description.members if not member.assignment.topic_partitions]
-    return sorted(idle, key=lambda member: str(member.member_id))
 
 
 def _reset(arguments: argparse.Namespace) -> int:
     admin = admin_client(arguments)
-    description = _description(arguments, admin)
-    if description is not None and description.members:
-        they, them = ("it", "it") if len(description.members) == 1 else ("they", "them")
-        raise ClusterError(
-            f"group {arguments.group} has {_count(len(description.members), 'live member')}: stop {them} first, "
-            f"for {they} would overwrite the offsets"
-        )
-    plan = plan_reset(arguments, admin, _committed(arguments, admin))
+    check_has_no_members(arguments, admin, arguments.group)
+    plan = plan_reset(arguments, admin, committed_offsets(arguments, admin, arguments.group))
     if not plan.changes:
         raise ClusterError(f"group {arguments.group} has committed nothing: name the topics to reset with --topic")
     show_rows(arguments, ("topic", "partition", "from", "to"), plan.rows())
     if not arguments.execute:
         say(arguments, "nothing was changed: this is what --execute would do")
         return 0
-    _execute(arguments, admin, plan)
-    say(arguments, f"group {arguments.group}: {_count(len(plan.changes), 'offset')} set")
+    commit_for(arguments, admin, arguments.group, plan.topic_partitions())
+    say(arguments, f"group {arguments.group}: {count(len(plan.changes), 'offset')} set")
     return 0
-
-
-def _execute(arguments: argparse.Namespace, admin: AdminClient, plan: ResetPlan) -> None:
-    request = ConsumerGroupTopicPartitions(arguments.group, plan.topic_partitions())
-    result = result_of(arguments, admin.alter_consumer_group_offsets([request])[arguments.group])
-    for partition in result.topic_partitions:
-        if partition.error is not None:
-            raise ClusterError(f"{partition.topic}-{partition.partition}: {partition.error.str()}")
 
 
 def _delete(arguments: argparse.Namespace) -> int:
@@ -212,36 +215,10 @@ def _delete(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _description(arguments: argparse.Namespace, admin: AdminClient) -> ConsumerGroupDescription | None:
-    """The group as its coordinator knows it; None where there is no such group."""
-    try:
-        description = result_of(arguments, admin.describe_consumer_groups([arguments.group])[arguments.group])
-    except ClusterError as error:
-        if "GROUP_ID_NOT_FOUND" in str(error):
-            return None
-        raise
-    return None if description.state == ConsumerGroupState.DEAD else description
-
-
-def _committed(arguments: argparse.Namespace, admin: AdminClient) -> dict[tuple[str, int], int]:
-    """The group's committed offsets, of every partition that has one."""
-    request = ConsumerGroupTopicPartitions(arguments.group)
-    result = result_of(arguments, admin.list_consumer_group_offsets([request])[arguments.group])
-    return {
-        (partition.topic, partition.partition): partition.offset
-        for partition in result.topic_partitions
-        if partition.error is None and partition.offset >= 0
-    }
-
-
-def _state(state: Any) -> str:
-    return state.name.lower().replace("_", "-") if state is not None else "unknown"
-
-
-def _partition_names(member: MemberDescription) -> list[str]:
-    places = sorted((place.topic, place.partition) for place in member.assignment.topic_partitions)
-    return [f"{topic}-{partition}" for topic, partition in places]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _state(arguments: argparse.Namespace, group: ConsumerGroupListing) -> str:
+    """The state of a group in a listing; librdkafka has no words for those that only consumer groups have."""
+    if group.state is not None and group.state is not ConsumerGroupState.UNKNOWN:
+        return group.state.name.lower().replace("_", "-")
+    with closing(GroupObserver(argparse.Namespace(**{**vars(arguments), "group": group.group_id}))) as observer:
+        picture = observer.describe()
+    return "dead" if picture is None else picture.state

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from klamm.cli.connection import partitions_of, result_of
 from klamm.cli.errors import ClusterError
+from klamm.cli.words import PartitionKey, count
 
-__all__ = ["ResetPlan", "end_offsets", "lag", "plan_reset"]
-
-PartitionKey: TypeAlias = tuple[str, int]
+__all__ = [
+    "ResetPlan",
+    "check_has_no_members",
+    "commit_for",
+    "committed_offsets",
+    "end_offsets",
+    "lag",
+    "list_offsets",
+    "plan_reset",
+]
 
 
 def lag(committed: int | None, log_start: int | None, high_watermark: int | None) -> int | None:
@@ -26,6 +34,44 @@ def lag(committed: int | None, log_start: int | None, high_watermark: int | None
     if committed is None or log_start is None or high_watermark is None:
         return None
     return max(0, high_watermark - max(committed, log_start))
+
+
+def committed_offsets(arguments: argparse.Namespace, admin: AdminClient, group: str) -> dict[PartitionKey, int]:
+    """The group's committed offsets, of every partition that has one. Raises ClusterError."""
+    request = ConsumerGroupTopicPartitions(group)
+    result = result_of(arguments, admin.list_consumer_group_offsets([request])[group])
+    return {
+        (partition.topic, partition.partition): partition.offset
+        for partition in result.topic_partitions
+        if partition.error is None and partition.offset >= 0
+    }
+
+
+def check_has_no_members(arguments: argparse.Namespace, admin: AdminClient, group: str) -> None:
+    """Raises ClusterError while the group has members."""
+    try:
+        description = result_of(arguments, admin.describe_consumer_groups([group])[group])
+    except ClusterError as error:
+        if "GROUP_ID_NOT_FOUND" in str(error):
+            return
+        raise
+    if description.members:
+        they, them = ("it", "it") if len(description.members) == 1 else ("they", "them")
+        raise ClusterError(
+            f"group {group} has {count(len(description.members), 'live member')}: stop {them} first, "
+            f"for {they} would overwrite the offsets"
+        )
+
+
+def commit_for(
+    arguments: argparse.Namespace, admin: AdminClient, group: str, partitions: Sequence[TopicPartition]
+) -> None:
+    """Commits offsets for a group without members. Raises ClusterError for the first that is refused."""
+    request = ConsumerGroupTopicPartitions(group, list(partitions))
+    result = result_of(arguments, admin.alter_consumer_group_offsets([request])[group])
+    for partition in result.topic_partitions:
+        if partition.error is not None:
+            raise ClusterError(f"{partition.topic}-{partition.partition}: {partition.error.str()}")
 
 
 def end_offsets(

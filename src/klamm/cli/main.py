@@ -24,7 +24,10 @@ COMMANDS: Final = {
     "topic": ("klamm.cli.topic", "create, list, describe, alter and delete topics"),
     "produce": ("klamm.cli.produce", "write records to a topic"),
     "consume": ("klamm.cli.consume", "read records from topics"),
-    "group": ("klamm.cli.group", "list, describe, reset and delete consumer groups"),
+    "group": ("klamm.cli.group", "list, describe, explain, watch, reset, clone and delete consumer groups"),
+    "env": ("klamm.cli.env", "compare a group across environments"),
+    "log": ("klamm.cli.log", "replay the log of a group coordinator"),
+    "context": ("klamm.cli.context", "name clusters and environments, and choose among them"),
 }
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""
 
@@ -49,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return WRONG_USE
     try:
+        if "reaches_cluster" in parsed:
+            importlib.import_module("klamm.cli.target").settle(parsed, os.environ)
         status = int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
         sys.stdout.flush()
     except KlammError as error:

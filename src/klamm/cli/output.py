@@ -6,9 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["add_output_option", "say", "show_rows", "tsv_cell"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["add_output_option", "new_console", "say", "show_rows", "tsv_cell"]
 
 WIDEST_WITHOUT_TERMINAL: Final = 10_000
 TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -48,12 +51,8 @@ def say(arguments: argparse.Namespace, text: str) -> None:
 
 
 def _show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = WIDEST_WITHOUT_TERMINAL
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         is_number = all(isinstance(row.get(column), int | float | None) for row in rows)
@@ -62,4 +61,14 @@ def _show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> No
         )
     for row in rows:
         table.add_row(*("none" if row.get(column) is None else str(row[column]) for column in columns))
-    console.print(table)
+    new_console().print(table)
+
+
+def new_console() -> Console:
+    """Standard output, as wide as the terminal; lines don't end early where there is none."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = WIDEST_WITHOUT_TERMINAL
+    return console

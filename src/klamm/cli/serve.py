@@ -93,6 +93,7 @@ async def _serve(config: BrokerConfig) -> int:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    from klamm.broker.garbage_collection import GarbageCollection
     from klamm.broker.server import BrokerServer
 
     server = BrokerServer(config)
@@ -103,13 +104,13 @@ async def _serve(config: BrokerConfig) -> int:
         advice = "; --listen HOST:PORT picks another, port 0 a free one" if _is_taken(error) else ""
         print(f"klamm serve: {error}{advice}", file=sys.stderr)
         return 1
-    # What was loaded to get here stays; collecting it again and again would only make pauses.
-    gc.freeze()
-    gc.enable()
+    collection = GarbageCollection()
+    collection.start()
     for host, port in addresses:
         print(f"ready [{host}]:{port}" if ":" in host else f"ready {host}:{port}", flush=True)
     await stopped.wait()
     logger.info("stopping")
+    collection.stop()
     await server.stop()
     return 0
 

@@ -11,11 +11,10 @@ from typing import Final
 from klamm.client.cluster import Cluster, error_code
 from klamm.client.config import Address
 from klamm.client.connection import Connection
+from klamm.client.coordinator import find_coordinator
 from klamm.client.errors import ConnectionFailed, RequestRefused
 from klamm.client.retry import Retries
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
-from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,11 +32,8 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 __all__ = ["GroupOffsets"]
 
-_GROUP: Final = 0
 # Version 10 of both APIs names topics by id only; the names are what a group is known by.
 _HIGHEST_WITH_NAMES: Final = 9
-# Since this version FindCoordinator takes a list of keys (KIP-699).
-_BATCHED_FROM: Final = 4
 # Since this version OffsetFetch takes a list of groups (KIP-709).
 _GROUPS_FROM: Final = 8
 _HAS_MEMBERS: Final = (
@@ -113,25 +109,11 @@ class GroupOffsets:
 
     def _connection(self) -> Connection | ErrorCode:
         if self._coordinator is None:
-            found = self._find_coordinator()
+            found = find_coordinator(self._cluster, self.group_id)
             if isinstance(found, ErrorCode):
                 return found
             self._coordinator = found
         return self._cluster.connection_to_address(self._coordinator)
-
-    def _find_coordinator(self) -> Address | ErrorCode:
-        connection = self._cluster.any_connection()
-        version = connection.version_of(FindCoordinatorRequest.API_KEY, "FindCoordinator", 0, 6)
-        request = FindCoordinatorRequest(key_type=_GROUP)
-        if version >= _BATCHED_FROM:
-            request.coordinator_keys = [self.group_id]
-        else:
-            request.key = self.group_id
-        answer = connection.request(request, FindCoordinatorResponse)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        if found.error_code != ErrorCode.none:
-            return error_code(found.error_code)
-        return found.host, found.port
 
     def _commit_once(self, request: OffsetCommitRequest) -> ErrorCode:
         connection = self._connection()

@@ -33,6 +33,7 @@ class Command:
     def __init__(self, bootstrap_servers: str) -> None:
         self.environment = {name: text for name, text in os.environ.items() if not name.startswith("KLAMM_")}
         self.environment["KLAMM_BOOTSTRAP_SERVER"] = bootstrap_servers
+        self.environment["XDG_CONFIG_HOME"] = "/nonexistent"  # nobody's own contexts
         self._started: list[subprocess.Popen[bytes]] = []
 
     def __call__(self, *words: str, stdin: str | bytes = b"") -> Finished:

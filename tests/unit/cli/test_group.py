@@ -89,6 +89,34 @@ def test_groups_are_listed_with_their_state(klamm: Command, topic: str, group: s
     assert klamm.done("group", "list").splitlines()[0].split() == ["GROUP", "STATE", "TYPE"]
 
 
+def test_groups_of_the_consumer_protocol_are_told_with_their_epochs(klamm: Command, topic: str, group: str) -> None:
+    """What each member has and is to have, and in which epoch; KIP-848."""
+    for number in range(2):
+        klamm.start("consume", topic, "-g", group, "-X", f"client.id=member-{number}", "-X", "group.protocol=consumer")
+    members = _members(klamm, group, 2)
+    while not all(row["partitions"] and row["partitions"] == row["target"] for row in members):
+        members = _members(klamm, group, 2)
+    assert [row["client_id"] for row in members] == ["member-0", "member-1"]
+    assert {row["protocol"] for row in members} == {"consumer"}
+    partitions = ", ".join(row["partitions"] for row in members).split(", ")
+    assert sorted(partitions) == [f"{topic}-{index}" for index in range(3)]
+    (epoch,) = {row["epoch"] for row in members}
+    heading = klamm.done("group", "describe", group, "-m").splitlines()[0]
+    assert heading == f"group {group}: stable, epoch {epoch}, assignor uniform"
+    assert klamm.done("group", "describe", group).startswith(f"group {group}: stable, epoch {epoch}, 2 members\n")
+    (listed,) = (row for row in klamm.rows("group", "list") if row["group"] == group)
+    assert (listed["state"], listed["type"]) == ("stable", "consumer")
+
+
+def test_a_state_that_librdkafka_does_not_know_is_listed(klamm: Command, topic: str, group: str) -> None:
+    """A static member that has left for a while leaves its group reconciling."""
+    klamm.done("produce", topic, stdin="x\n")
+    static = ("-X", "group.protocol=consumer", "-X", "group.instance.id=one")
+    klamm.done("consume", topic, "-g", group, "-e", *static)
+    (listed,) = (row for row in klamm.rows("group", "list") if row["group"] == group)
+    assert (listed["state"], listed["type"]) == ("reconciling", "consumer")
+
+
 def test_a_group_is_deleted_with_its_offsets(klamm: Command, topic: str, group: str) -> None:
     """It is not listed any more, and begins at the beginning when it comes back."""
     klamm.done("produce", topic, stdin="x\n")

@@ -26,7 +26,7 @@ def test_it_tells_its_version(klamm: Command) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
-@pytest.mark.parametrize("noun", ["serve", "topic", "produce", "consume", "group"])
+@pytest.mark.parametrize("noun", ["serve", "topic", "produce", "consume", "group", "env", "log", "context"])
 def test_help_is_there_for_every_noun(klamm: Command, noun: str) -> None:
     """What there is to say is said on standard output, with exit status 0."""
     assert klamm.done(noun, "--help").startswith(f"usage: klamm {noun}")
@@ -57,6 +57,12 @@ def test_where_no_broker_is_every_command_says_what_to_do(klamm: Command) -> Non
         ("group", "describe", "billing"),
         ("group", "reset", "billing", "--to-earliest"),
         ("group", "delete", "billing"),
+        ("group", "history", "billing"),
+        ("group", "watch", "billing"),
+        ("group", "explain", "billing"),
+        ("group", "clone", "prod.billing", "dev.billing"),
+        ("env", "compare", "billing"),
+        ("log", "replay", "__consumer_offsets-0"),
     ]
     running = [(words, klamm.start(*words, "-b", NOBODY)) for words in commands]
     for words, process in running:

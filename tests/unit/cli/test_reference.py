@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from klamm.cli.context import COLUMNS as CONTEXT_COLUMNS
+from klamm.cli.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
 from klamm.cli.group import MEMBER_COLUMNS, OFFSET_COLUMNS
+from klamm.cli.group_clone import COLUMNS as CLONE_COLUMNS
 from klamm.cli.main import COMMANDS
 from klamm.cli.record_format import TOKENS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
-SHARED = {"-h", "--help", "-b", "--bootstrap-server", "-X", "-o", "--output"}
+SHARED = {"-h", "--help", "-b", "--bootstrap-server", "--context", "--full-id", "-X", "-o", "--output"}
 
 
 def _sections() -> dict[str, str]:
@@ -51,5 +54,5 @@ def test_every_format_token_and_column_is_told() -> None:
     """They are part of the interface."""
     for token in TOKENS:
         assert f"| `%{token}` |" in PAGE
-    for column in (*OFFSET_COLUMNS, *MEMBER_COLUMNS):
+    for column in (*OFFSET_COLUMNS, *MEMBER_COLUMNS, *CONTEXT_COLUMNS, *ENVIRONMENT_COLUMNS, *CLONE_COLUMNS):
         assert f"`{column}`" in PAGE

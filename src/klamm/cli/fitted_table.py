@@ -1,0 +1,49 @@
+"""A table of one line per row, which cuts texts rather than numbers where the terminal is too narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+from rich.table import Table
+
+__all__ = ["Column", "fitted_table"]
+
+GAP: Final = 2
+LEAST: Final = 8
+
+
+class Column(NamedTuple):
+    """A heading; texts may be cut, numbers stand on the right and may not."""
+
+    heading: str
+    is_number: bool = False
+
+
+def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Table:
+    """The table, at most `width` wide as long as the numbers leave eight characters for each text."""
+    widths = [
+        max(cell_len(text) for text in (column.heading, *(row[index] for row in rows)))
+        for index, column in enumerate(columns)
+    ]
+    texts = [index for index, column in enumerate(columns) if not column.is_number]
+    excess = sum(widths) + GAP * (len(columns) - 1) - width
+    while excess > 0:
+        widest = max(texts, key=lambda index: widths[index])
+        if widths[widest] <= LEAST:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for column, column_width in zip(columns, widths, strict=True):
+        table.add_column(
+            column.heading,
+            justify="right" if column.is_number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=column_width,
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,114 @@
+"""A group and its offsets at one moment, as the cluster tells them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
+from klamm.cli.errors import ClusterError
+from klamm.cli.group_offsets import committed_offsets, end_offsets, lag
+from klamm.cli.group_picture import GroupPicture, picture_of
+from klamm.cli.words import PartitionKey
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.errors import ClientConfigError, UnsupportedByBroker
+from klamm.client.group_description import GroupDescriptions
+
+__all__ = ["GroupObserver", "Snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What there was at one moment."""
+
+    at_ms: int
+    picture: GroupPicture
+    committed: Mapping[PartitionKey, int]
+    ends: Mapping[PartitionKey, tuple[int, int]]
+    """Log start offset and high watermark."""
+    partition_counts: Mapping[str, int]
+    """Of every topic of the cluster."""
+
+    def lag(self, key: PartitionKey) -> int | None:
+        """Records that the group has still to read of a partition; None without a commit."""
+        start, end = self.ends.get(key, (None, None))
+        return lag(self.committed.get(key), start, end)
+
+    @property
+    def partitions(self) -> list[PartitionKey]:
+        """Every partition that somebody has, is to have or has committed."""
+        return sorted(self.picture.partitions | self.committed.keys())
+
+    @property
+    def total_lag(self) -> int | None:
+        """The sum over all partitions with a commit; None where there is none."""
+        known = [each for each in map(self.lag, self.partitions) if each is not None]
+        return sum(known) if known else None
+
+
+class GroupObserver:
+    """Looks at one group as often as it is asked. Methods raise KlammError."""
+
+    def __init__(self, arguments: argparse.Namespace, *, patience_s: float = TIMEOUT_S) -> None:
+        """`patience_s`: how long a coordinator that doesn't answer, or is still loading, is asked again."""
+        self._arguments = arguments
+        self._admin = admin_client(arguments)
+        self._descriptions = _raw_descriptions(arguments, patience_s)
+
+    def close(self) -> None:
+        """Hangs up."""
+        if self._descriptions is not None:
+            self._descriptions.close()
+
+    def describe(self) -> GroupPicture | None:
+        """The group; None where there is none."""
+        group = self._arguments.group
+        if self._descriptions is not None:
+            try:
+                described = self._descriptions.describe()
+                return picture_of(described) if described is not None else None
+            except UnsupportedByBroker:
+                self._descriptions.close()
+                self._descriptions = None
+        try:
+            found = result_of(self._arguments, self._admin.describe_consumer_groups([group])[group])
+        except ClusterError as error:
+            if "GROUP_ID_NOT_FOUND" in str(error):
+                return None
+            raise
+        picture = picture_of(found)
+        return None if picture.state == "dead" else picture
+
+    def look(self) -> Snapshot | None:
+        """The group with its offsets; None where there is no such group."""
+        picture = self.describe()
+        if picture is None:
+            return None
+        committed = committed_offsets(self._arguments, self._admin, self._arguments.group)
+        ends = end_offsets(self._arguments, self._admin, sorted(picture.partitions | committed.keys()))
+        return Snapshot(time.time_ns() // 1_000_000, picture, committed, ends, self._partition_counts())
+
+    def _partition_counts(self) -> dict[str, int]:
+        topics = translate(self._arguments, lambda: self._admin.list_topics(timeout=TIMEOUT_S)).topics
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def _raw_descriptions(arguments: argparse.Namespace, patience_s: float) -> GroupDescriptions | None:
+    """The raw client, which tells more than librdkafka; None where the cluster wants what it doesn't speak."""
+    properties = {key: value for key, value in dict(arguments.properties).items() if key in ("security.protocol",)}
+    timeout = str(int(patience_s * 1000))
+    try:
+        config = ClientConfig.from_mapping(
+            {
+                "bootstrap.servers": arguments.bootstrap_server,
+                "request.timeout.ms": timeout,
+                "default.api.timeout.ms": timeout,
+                **properties,
+            }
+        )
+    except ClientConfigError:
+        return None
+    return GroupDescriptions(Cluster(config), arguments.group)

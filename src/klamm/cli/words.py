@@ -1,0 +1,77 @@
+"""Numbers, moments and lists as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias
+
+__all__ = ["PartitionKey", "count", "enumeration", "moment", "partition_names", "partition_ranges", "span"]
+
+PartitionKey: TypeAlias = tuple[str, int]
+"""Topic and index."""
+
+SECOND_MS: Final = 1_000
+
+
+def count(number: int, what: str, plural: str | None = None) -> str:
+    """`1 member`, `2 members`, `1,204 records`."""
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+def span(milliseconds: float) -> str:
+    """A length of time: `230 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`. One below zero counts as zero."""
+    ms = max(0, round(milliseconds))
+    if ms < SECOND_MS:
+        return f"{ms} ms"
+    if ms < 99_950:
+        return f"{ms / SECOND_MS:.1f} s"
+    seconds = round(ms / SECOND_MS)
+    minutes, hours, days = seconds // 60, seconds // 3_600, seconds // 86_400
+    if days:
+        return _two(days, "d", hours % 24, "h")
+    return _two(hours, "h", minutes % 60, "min") if hours else _two(minutes, "min", seconds % 60, "s")
+
+
+def _two(whole: int, unit: str, rest: int, part: str) -> str:
+    return f"{whole} {unit} {rest} {part}" if rest else f"{whole} {unit}"
+
+
+def moment(milliseconds: int, *, with_milliseconds: bool = False) -> str:
+    """A point in time, local: `2026-11-21 12:00:03`."""
+    try:
+        local = datetime.fromtimestamp(milliseconds / 1000)
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms since 1970"
+    return local.isoformat(sep=" ", timespec="milliseconds" if with_milliseconds else "seconds")
+
+
+def partition_ranges(indexes: Iterable[int]) -> str:
+    """`0-3, 5, 7`; two neighbours stay two."""
+    ranges: list[list[int]] = []
+    for index in sorted(set(indexes)):
+        if ranges and index == ranges[-1][1] + 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    parts = []
+    for first, last in ranges:
+        parts += [f"{first}-{last}"] if last - first > 1 else [str(index) for index in range(first, last + 1)]
+    return ", ".join(parts)
+
+
+def partition_names(keys: Collection[PartitionKey]) -> str:
+    """`orders 0-2, 5; bills 1`; `nothing` for none."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(keys):
+        topics.setdefault(topic, []).append(index)
+    return "; ".join(f"{topic} {partition_ranges(indexes)}" for topic, indexes in topics.items()) or "nothing"
+
+
+def enumeration(parts: Sequence[str], *, most: int | None = None) -> str:
+    """`a`, `a and b`, `a, b and c`, and `a, b and 7 more` where there are more than `most`."""
+    if most is not None and len(parts) > most:
+        parts = [*parts[: most - 1], f"{len(parts) - most + 1} more"]
+    if len(parts) <= 1:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
