@@ -52,7 +52,6 @@ _TRANSACTIONS = "No transactions yet."
 _ONE_NODE = "One node: there is nothing to move or to elect."
 _QUORUM = "No controller quorum: metadata is in a store of its own."
 _QUOTAS = "No quotas."
-_CONSUMER = "Groups of the consumer protocol (KIP-848) are not served yet."
 _TELEMETRY = "Clients are not asked for their metrics (KIP-714)."
 _SHARE = "Share groups (KIP-932) are not served yet."
 _STREAMS = "Streams groups (KIP-1071) are not served."
@@ -73,7 +72,6 @@ REASONS: dict[str, str] = {
         """,
     _QUORUM: "DESCRIBE_QUORUM UPDATE_FEATURES ADD_RAFT_VOTER REMOVE_RAFT_VOTER",
     _QUOTAS: "DESCRIBE_CLIENT_QUOTAS ALTER_CLIENT_QUOTAS",
-    _CONSUMER: "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE",
     _TELEMETRY: "GET_TELEMETRY_SUBSCRIPTIONS PUSH_TELEMETRY",
     _SHARE: """
         SHARE_GROUP_HEARTBEAT SHARE_GROUP_DESCRIBE SHARE_FETCH SHARE_ACKNOWLEDGE INITIALIZE_SHARE_GROUP_STATE

@@ -79,6 +79,7 @@ class ApacheKafka:
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
+        self._command: list[str] = []
         self.bootstrap_servers = ""
 
     def __enter__(self) -> ApacheKafka:
@@ -129,15 +130,19 @@ class ApacheKafka:
         )
         if formatted.returncode != 0:
             raise KafkaUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-1000:]}")
-        with (folder / "broker.out").open("wb") as output:
+        self._command = [*java, "kafka.Kafka", str(config)]
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        self._run(folder)
+
+    def _run(self, folder: Path) -> None:
+        with (folder / "broker.out").open("ab") as output:
             self._process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(config)],
+                self._command,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
                 preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - see there
             )
-        self.bootstrap_servers = f"127.0.0.1:{port}"
         self._wait_until_ready(self._process, folder)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -156,16 +161,26 @@ class ApacheKafka:
                 time.sleep(0.1)
         raise KafkaUnavailable(f"Apache Kafka did not start: {(folder / 'broker.out').read_text()[-2000:]}")
 
+    def restart(self) -> None:
+        """Stops the broker and starts it again on the same port and data."""
+        assert self._folder is not None, "it is not running"
+        self._end()
+        self._run(self._folder)
+
     def stop(self) -> None:
         """Stops the broker and removes its data. Safe to call twice."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+        self._end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None

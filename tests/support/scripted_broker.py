@@ -18,6 +18,8 @@ from klamm.protocol.codec import decode, encode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
 from klamm.protocol.schema.api_versions_response import ApiVersion, ApiVersionsResponse
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.list_offsets_request import ListOffsetsRequest
 from klamm.protocol.schema.metadata_request import MetadataRequest
@@ -46,6 +48,8 @@ _REQUESTS: dict[int, type[Message]] = {
         FindCoordinatorRequest,
         OffsetCommitRequest,
         OffsetFetchRequest,
+        ConsumerGroupDescribeRequest,
+        DescribeGroupsRequest,
     )
     if request.API_KEY is not None
 }

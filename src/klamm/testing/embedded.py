@@ -30,9 +30,9 @@ class Broker:
     """A real broker on a free port of 127.0.0.1, served by a thread of its own.
 
     `data_dir`: where it stores; by default a fresh folder that goes away with it. `config`: Kafka's broker keys, as
-    text. `profile`: `test` (no rebalance delay, one partition for offsets) unless told otherwise. Use it as a context
-    manager, or call `start` and `stop`; it may be started again after a stop and, on the same `data_dir`, goes on
-    where it was, on the same port.
+    text. `profile`: `test` (no rebalance delay, frequent heartbeats, one partition for offsets) unless told otherwise.
+    Use it as a context manager, or call `start` and `stop`; it may be started again after a stop and, on the same
+    `data_dir`, goes on where it was, on the same port.
     """
 
     def __init__(
