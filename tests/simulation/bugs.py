@@ -1,0 +1,160 @@
+"""Bugs to plant, so that the simulator can show that it would find them.
+
+Each patches a piece of klamm from here while its context is open. Nothing in klamm itself can be switched to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.group import offset_commits, rebalance, removals
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.consumer import heartbeats
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.group import Group
+from klamm.core.group.member import Member
+from klamm.core.group.states import GroupState
+from klamm.core.group.store import GroupStore
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import BatchHeader, iterate_batches
+from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.runtime import replay
+from klamm.runtime.alarms import Alarms
+
+__all__ = ["BUGS"]
+
+
+@contextmanager
+def _skip_a_fence() -> Iterator[None]:
+    """The process that a static member ran in before is not fenced: it is taken for the member that it was.
+
+    Nor is a member of a consumer group that believes in another epoch than the group does.
+    """
+
+    def check_member(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> Member:
+        if group_instance_id is not None:
+            member_id = group.static_members.get(group_instance_id, member_id)
+        member = group.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.unknown_member_id)
+        return member
+
+    def check_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
+        member = group.static_member(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.unknown_member_id)
+        return member
+
+    with (
+        patch.object(ClassicGroup, "check_member", check_member),
+        patch.object(heartbeats, "check_static_member", check_static_member),
+        patch.object(heartbeats, "_check_epoch", lambda *arguments: None),
+    ):
+        yield
+
+
+@contextmanager
+def _hand_over_before_revocation() -> Iterator[None]:
+    """A generation begins when half of the members have joined; the others stay, and have what they had.
+
+    In a consumer group a partition is given to its next owner while the last one has it still.
+    """
+
+    def has_all_members_joined(group: ClassicGroup) -> bool:
+        return group.awaiting_join * 2 >= len(group.members) > 0 and not group.pending_join
+
+    complete_join = rebalance.complete_join
+
+    def complete_with_all(group: ClassicGroup, *arguments: Any) -> None:
+        missing = [member for member in group.members.values() if member.join_ticket is None]
+        instances = {member.member_id: member.group_instance_id for member in missing}
+        for member in missing:
+            member.group_instance_id = member.group_instance_id or member.member_id
+        complete_join(group, *arguments)
+        for member in missing:
+            member.group_instance_id = instances[member.member_id]
+
+    with (
+        patch.object(ClassicGroup, "has_all_members_joined", property(has_all_members_joined)),
+        patch.object(rebalance, "complete_join", complete_with_all),
+        patch.object(ConsumerGroup, "owner", lambda group, topic_id, partition: None),
+    ):
+        yield
+
+
+@contextmanager
+def _forget_a_tombstone() -> Iterator[None]:
+    """Of a group that is deleted the last offset stays."""
+    tombstones = removals._tombstones
+
+    def all_but_one(store: GroupStore, group: Group) -> list[CoordinatorRecord]:
+        records = list(tombstones(store, group))
+        offsets = [record for record in records if isinstance(record.key, OffsetCommitKey)]
+        return [record for record in records if record not in offsets[-1:]]
+
+    with patch.object(removals, "_tombstones", all_but_one):
+        yield
+
+
+@contextmanager
+def _lose_a_timer() -> Iterator[None]:
+    """Every twentieth time that a session begins, nothing will end it."""
+    arm = Alarms.arm
+    armed = 0
+
+    def arm_mostly(alarms: Alarms, key: tuple[object, ...], delay_ms: float) -> None:
+        nonlocal armed
+        if key[0] in ("session", "consumer session"):
+            armed += 1
+            if armed % 20 == 0:
+                alarms.cancel(key)
+                return
+        arm(alarms, key, delay_ms)
+
+    with patch.object(Alarms, "arm", arm_mostly):
+        yield
+
+
+@contextmanager
+def _replay_out_of_order() -> Iterator[None]:
+    """A coordinator that loads takes what a read has brought backwards, but for the last batch."""
+
+    def backwards(view: memoryview) -> list[tuple[int, BatchHeader]]:
+        *batches, last = iterate_batches(view)
+        return [*reversed(batches), last]
+
+    with patch.object(replay, "iterate_batches", backwards):
+        yield
+
+
+@contextmanager
+def _accept_a_stale_commit() -> Iterator[None]:
+    """A commit of any generation or member epoch is accepted from whoever is a member now."""
+
+    def check(group: ClassicGroup, request: OffsetCommitRequest, *rest: Any) -> Member | None:
+        if request.generation_id_or_member_epoch < 0 and group.state is GroupState.EMPTY:
+            return None
+        return group.check_member(request.member_id, request.group_instance_id)
+
+    def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, *rest: Any) -> None:
+        if request.member_id not in group.members and group.members:
+            raise KafkaError(ErrorCode.unknown_member_id)
+
+    with patch.object(offset_commits, "_check", check), patch.object(offset_commits, "check_commit", check_commit):
+        yield
+
+
+BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
+    "skip a fence": _skip_a_fence,
+    "hand over before revocation": _hand_over_before_revocation,
+    "forget a tombstone": _forget_a_tombstone,
+    "lose a timer": _lose_a_timer,
+    "replay out of order": _replay_out_of_order,
+    "accept a stale commit": _accept_a_stale_commit,
+}

@@ -1,0 +1,353 @@
+"""All checkers, and who tells them what: the world calls these methods as things happen.
+
+Some are called from inside the code that is being tested, which must not see what a checker raises: a violation is
+kept, and `after_step` raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.checkers.group import AnyGroup, GroupChecker, Moment
+from tests.simulation.checkers.offsets import Allowed, OffsetKey, Offsets, Write
+from tests.simulation.checkers.reading import Reading
+from tests.simulation.checkers.records import Records
+from tests.simulation.checkers.shadow import Shadow, WrittenRecord
+from tests.simulation.checkers.view import active_shard, active_shards, find_group
+from tests.simulation.disk import Batch, Disk
+from tests.simulation.network import Call
+from tests.simulation.notes import in_words
+from tests.simulation.violation import Violation
+
+from klamm.core.coordinator.java_hash import partition_for
+from klamm.metadata.image import MetadataImage
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
+from klamm.protocol.types import Offset, PartitionIndex, TopicId
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker
+    from tests.simulation.topics import DataPartition, Topics
+    from tests.simulation.world import World
+
+__all__ = ["Checkers"]
+
+_WAITS_EVERY_MS = 500
+
+
+class _Asked(NamedTuple):
+    """What is remembered of a request until its answer."""
+
+    at_ms: float
+    was_parked: bool = False
+
+
+class _Commit(NamedTuple):
+    """The same of a commit."""
+
+    at_ms: float
+    stale: frozenset[DataPartition]
+    """For what it must not be accepted."""
+    log_end_offset: Offset
+    writes: dict[OffsetKey, Write]
+
+
+class Checkers:
+    """What everybody is told, and what follows."""
+
+    def __init__(
+        self, world: World, topics: Topics, *, partitions: int, retention_ms: int, initial_delay_ms: int
+    ) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._topics = topics
+        self._partitions = partitions
+        self._initial_delay_ms = initial_delay_ms
+        self._violation: Violation | None = None
+        self._is_touched = False
+        self._next_waits_ms = 0.0
+        self._groups: dict[str, GroupChecker] = {}
+        self._places: dict[str, PartitionIndex] = {}
+        self.offsets = Offsets()
+        self.reading = Reading()
+        self.records = Records(topics, self.offsets, retention_ms, self._group_of_leader)
+        self.shadow = Shadow(partitions, self._on_record)
+
+    def fail(self, violation: Violation) -> None:
+        """Keep the first violation."""
+        if self._violation is None:
+            self._violation = violation
+
+    def _judge(self, judge: Callable[[], object]) -> None:
+        try:
+            judge()
+        except Violation as violation:
+            self.fail(violation)
+
+    # Groups
+
+    def _group(self, group_id: str) -> GroupChecker:
+        checker = self._groups.get(group_id)
+        if checker is None:
+            checker = self._groups[group_id] = GroupChecker(group_id, self._world.settings.session_timeout_ms)
+        return checker
+
+    def _groups_on(self, partition: PartitionIndex) -> Iterable[tuple[str, GroupChecker]]:
+        return [(name, group) for name, group in self._groups.items() if self._partition_of(name) == partition]
+
+    def _partition_of(self, group_id: str) -> PartitionIndex:
+        partition = self._places.get(group_id)
+        if partition is None:
+            partition = self._places[group_id] = PartitionIndex(partition_for(group_id, self._partitions))
+        return partition
+
+    def _group_at(self, broker: Broker, group_id: str) -> AnyGroup:
+        shard = active_shard(broker, self._partition_of(group_id))
+        return None if shard is None else find_group(shard, group_id)
+
+    def _group_of_leader(self, partition: PartitionIndex, group_id: str) -> AnyGroup:
+        return self._group_at(self._world.cluster.broker(self._world.disk.replicas[partition].leader), group_id)
+
+    # The log
+
+    def on_appended(self, partition: PartitionIndex, batch: Batch) -> None:
+        """A leader has written."""
+        self._is_touched = True
+        clock = self._world.cluster.broker(self._world.disk.replicas[partition].leader).clock
+        assert clock is not None
+        self.records.wall_clock = clock.wall
+        self._judge(lambda: self.shadow.on_appended(partition, batch))
+
+    def on_refused(self, partition: PartitionIndex) -> None:
+        """A leader could not write: what it had decided it may decide again, with all the time that it gives."""
+        self._forgive(partition)
+
+    def _forgive(self, partition: PartitionIndex) -> None:
+        for _, group in self._groups_on(partition):
+            group.forgive(self._loop.now_ms)
+
+    def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None:
+        """A new leader lacks what was not committed."""
+        self.shadow.on_truncated(self._world.disk, partition)
+        self.offsets.on_truncated(partition, end_offset)
+
+    def on_high_watermark(self, partition: PartitionIndex, high_watermark: Offset) -> None:
+        """More is committed."""
+        self._is_touched = True
+        self.offsets.on_high_watermark(partition, high_watermark)
+
+    def _on_record(self, written: WrittenRecord) -> None:
+        store = self.shadow.stores[written.partition]
+        self._judge(lambda: self.records.on_record(written, store))
+        key = written.record.key
+        if written.record.value is not None:
+            return
+        # A group that changes its protocol leaves the records of the other one behind.
+        if isinstance(key, GroupMetadataKey) and key.group not in store.consumer_groups:
+            self.records.on_group_gone(written.partition, key.group)
+        elif isinstance(key, ConsumerGroupMetadataKey):
+            self.records.on_group_gone(written.partition, key.group_id)
+
+    # Brokers
+
+    def on_leadership(self, broker: Broker, partition: PartitionIndex) -> None:
+        """A broker begins to lead: it knows what the log says, and nothing else."""
+        self._world.note("broker %d leads partition %d", broker.broker_id, partition)
+        self._is_touched = True
+        self.shadow.unchecked.add(partition)
+        for _, group in self._groups_on(partition):
+            group.begin_round(self._loop.now_ms)
+
+    def on_resignation(self, broker: Broker, partition: PartitionIndex) -> None:
+        """A broker leads no more."""
+        self._is_touched = True
+
+    def on_broker_goes_on(self, broker: Broker) -> None:
+        """A broker that stood still runs again: its clients have all their time again."""
+        for group in self._groups.values():
+            group.forgive(self._loop.now_ms)
+
+    def on_image(self, broker: Broker, old: MetadataImage, new: MetadataImage) -> None:
+        """A broker hears of a change of the cluster."""
+        self._is_touched = True
+        self.records.deleted_topics |= old.topics_by_id.keys() - new.topics_by_id.keys()
+
+    def on_events(self, broker: Broker, partition: PartitionIndex, events: Sequence[object]) -> None:
+        """A coordinator says what has happened in its groups."""
+        for event in events:
+            self._world.note("%s", event)
+
+    # Requests
+
+    def on_request(self, broker: Broker, call: Call) -> None:
+        """A request has reached a broker, and is about to be decided."""
+        self._is_touched = True
+        request, now_ms = call.request, self._loop.now_ms
+        self._world.note("%s asks broker %d: %s", call.client_id, broker.broker_id, request)
+        call.tag = _Asked(now_ms)
+        if isinstance(request, OffsetFetchRequest):
+            call.tag = self._begin_fetch(request)
+        elif isinstance(request, DeleteGroupsRequest):
+            self.records.asked_groups.update(request.groups_names)
+        elif isinstance(request, OffsetDeleteRequest):
+            self.records.asked_topics.update((request.group_id, topic.name) for topic in request.topics)
+        elif hasattr(request, "group_id"):
+            self._group(request.group_id).on_request(request, now_ms)
+            if isinstance(request, OffsetCommitRequest):
+                call.tag = self._begin_commit(broker, request)
+
+    def on_parked(self, broker: Broker, call: Call) -> None:
+        """The request has no answer yet."""
+        if isinstance(call.tag, _Asked):
+            call.tag = call.tag._replace(was_parked=True)
+            if hasattr(call.request, "group_id"):
+                self._group(call.request.group_id).on_parked(call.request, broker.image)
+
+    def on_answer(self, broker: Broker, call: Call, response: Message) -> None:
+        """The coordinator has answered, in its own shape or in that of the API."""
+        self._is_touched = True
+        self._world.note("broker %d answers %s: %s", broker.broker_id, call.client_id, response)
+        self._judge(lambda: self._judge_answer(broker, call, response))
+
+    def _judge_answer(self, broker: Broker, call: Call, response: Message) -> None:
+        request, tag = call.request, call.tag
+        if isinstance(response, OffsetCommitResponse):
+            assert isinstance(request, OffsetCommitRequest)
+            assert isinstance(tag, _Commit)
+            self._end_commit(broker, request, tag, response)
+        elif isinstance(response, OffsetFetchResponse):
+            self._end_fetch(tag, response.groups[0])
+        elif isinstance(response, OffsetFetchResponseGroup):
+            self._end_fetch(tag, response)
+        elif hasattr(request, "group_id") and not isinstance(request, OffsetDeleteRequest):
+            assert isinstance(tag, _Asked)
+            if getattr(response, "error_code", ErrorCode.none) == ErrorCode.coordinator_not_available:
+                self._forgive(self._partition_of(request.group_id))
+            group = self._group_at(broker, request.group_id)
+            moment = Moment(tag.at_ms, self._loop.now_ms, tag.was_parked, group, broker.image)
+            self._group(request.group_id).on_answer(request, response, moment)
+
+    # Offsets
+
+    def _begin_commit(self, broker: Broker, request: OffsetCommitRequest) -> _Commit:
+        offsets = dict(self._committed(broker, request))
+        named = frozenset((topic_id, index) for _, topic_id, index in offsets)
+        group = self._group_at(broker, request.group_id)
+        return _Commit(
+            self._loop.now_ms,
+            self._group(request.group_id).stale_commit(request, named, group),
+            self._world.disk.replicas[self._partition_of(request.group_id)].log_end_offset,
+            self.offsets.begin_commit(offsets.items()),
+        )
+
+    def _committed(self, broker: Broker, request: OffsetCommitRequest) -> Iterable[tuple[OffsetKey, int]]:
+        for topic in request.topics:
+            topic_id = TopicId(topic.topic_id)
+            if topic.name in broker.image.topics:
+                topic_id = broker.image.topics[topic.name].topic_id
+            for each in topic.partitions:
+                yield (request.group_id, topic_id, each.partition_index), each.committed_offset
+
+    def _end_commit(
+        self, broker: Broker, request: OffsetCommitRequest, commit: _Commit, response: OffsetCommitResponse
+    ) -> None:
+        log_end_offset = self._world.disk.replicas[self._partition_of(request.group_id)].log_end_offset
+        is_certain = commit.at_ms == self._loop.now_ms and log_end_offset == commit.log_end_offset
+        self.offsets.end_commit(commit.writes, request.group_id, response, is_certain=is_certain)
+        accepted = {
+            (TopicId(topic.topic_id), each.partition_index)
+            for topic in response.topics
+            for each in topic.partitions
+            if each.error_code == ErrorCode.none
+        }
+        if accepted & commit.stale:
+            wrong = in_words(sorted(accepted & commit.stale))
+            raise Violation(16, f"a stale commit was accepted for {wrong}: {in_words(request)}")
+        if accepted:
+            group = self._group_at(broker, request.group_id)
+            self._group(request.group_id).on_commit_accepted(request, commit.at_ms, group)
+
+    def _begin_fetch(self, request: OffsetFetchRequest) -> Allowed:
+        (group,) = request.groups
+        return self.offsets.allowed(
+            (group.group_id, TopicId(topic.topic_id), index)
+            for topic in group.topics or ()
+            for index in topic.partition_indexes
+        )
+
+    def _end_fetch(self, tag: object, response: OffsetFetchResponseGroup) -> None:
+        assert isinstance(tag, dict)
+        if not response.error_code:
+            self.offsets.end_fetch(tag, response)
+
+    # Members
+
+    def on_read(self, group_id: str, member: str, partition: DataPartition, start: int, end: int) -> None:
+        """A member has read records."""
+        self._judge(lambda: self.reading.on_read(group_id, member, partition, start, end))
+
+    def on_owned(
+        self,
+        group_id: str,
+        member: str,
+        before: frozenset[DataPartition],
+        after: frozenset[DataPartition],
+        *,
+        is_told: bool,
+    ) -> None:
+        """A member owns other partitions than before."""
+        self.reading.on_owned(group_id, member, after)
+        if before - after:
+            self.reading.on_stopped(group_id, member, before - after, self._loop.now_ms, is_told=is_told)
+
+    # After each step
+
+    def after_step(self) -> None:
+        """Look at what the step has left, and raise what was found."""
+        process = self._loop.process
+        if self._is_touched or (process is not None and process.is_broker):
+            self._is_touched = False
+            self._judge(self._look)
+        now_ms = self._loop.now_ms
+        if now_ms >= self._next_waits_ms:
+            self._next_waits_ms = now_ms + _WAITS_EVERY_MS
+            self._judge(self._check_waits)
+        if self._violation is not None:
+            raise self._violation
+
+    def _look(self) -> None:
+        now_ms = self._loop.now_ms
+        for broker in self._world.cluster.brokers:
+            for partition, shard in active_shards(broker):
+                if partition in self.shadow.unchecked:
+                    self.shadow.unchecked.discard(partition)
+                    self.shadow.compare(partition, shard.store)
+                for group_id, checker in self._groups.items():
+                    if self._partition_of(group_id) == partition:
+                        checker.look(find_group(shard, group_id), now_ms)
+        for group_id in self.records.check_gone_groups(self.shadow.stores):
+            self._group(group_id).forget()
+        self.records.asked_groups.clear()
+        self.records.asked_topics.clear()
+
+    def _check_waits(self) -> None:
+        for broker in self._world.cluster.brokers:
+            if broker.process is None or broker.process.is_stopped:
+                continue
+            for partition, shard in active_shards(broker):
+                for group_id, checker in self._groups_on(partition):
+                    checker.check_waits(find_group(shard, group_id), self._loop.now_ms, self._initial_delay_ms)
+
+    def check_logs(self, disk: Disk) -> None:
+        """The whole log, read once more: after each compaction, and at the end."""
+        for partition in disk.replicas:
+            self.shadow.check_log(disk, partition)

@@ -1,0 +1,168 @@
+"""I15, I16, I19 and of I26 that nothing waits too long, for consumer groups (KIP-848).
+
+A member that goes on without a word is taken out after its session timeout, one that does not let go of what it was
+told to after its rebalance timeout, and neither before. One that speaks the classic protocol is taken out as well if it
+does not join or sync within its rebalance timeout.
+
+I16: a commit that is accepted names the epoch that its member has, or an older one in which it had the partition
+already (KIP-1251).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Set
+from typing import NamedTuple
+
+from tests.simulation.checkers.ownership import Ownership
+from tests.simulation.checkers.sessions import SLACK_MS, Sessions
+from tests.simulation.notes import in_words
+from tests.simulation.topics import DataPartition
+from tests.simulation.violation import Violation
+
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.member import Assigned, ConsumerGroupMember
+from klamm.core.group.consumer.states import MemberState
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.types import PartitionIndex, TopicId
+
+__all__ = ["ConsumerRules"]
+
+
+class _Known(NamedTuple):
+    """A member as the last step left it."""
+
+    instance_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    is_classic: bool
+    has_to_let_go: bool
+    partitions: tuple[Assigned, Assigned]
+    """What it has, and what it has to let go."""
+
+
+class ConsumerRules:
+    """What one group may do as long as it is a consumer group."""
+
+    def __init__(self, sessions: Sessions, ownership: Ownership, session_timeout_ms: int) -> None:
+        self._sessions = sessions
+        self._ownership = ownership
+        self._session_timeout_ms = session_timeout_ms
+        self.begin_round(0.0)
+
+    def begin_round(self, now_ms: float) -> None:
+        """Another coordinator has it, and gives everybody all their time again."""
+        self._members: dict[str, _Known] | None = None
+        self._holds_since_ms: dict[str, float] = {}
+        self._synced_ms: dict[str, float] = {}
+        self._loaded_ms = now_ms
+
+    # Decisions
+
+    def sync(self, member_id: str, now_ms: float) -> None:
+        """A member of the classic protocol was told what it has: it has joined and synced."""
+        self._synced_ms[member_id] = now_ms
+
+    def stale(
+        self, request: OffsetCommitRequest, partitions: frozenset[DataPartition], group: ConsumerGroup
+    ) -> frozenset[DataPartition]:
+        """I16: for which partitions a commit that is decided now must not be accepted."""
+        epoch = request.generation_id_or_member_epoch
+        if epoch < 0 and not group.members:
+            return frozenset()
+        member = group.members.get(request.member_id)
+        if member is None or epoch > member.member_epoch:
+            return partitions
+        if epoch == member.member_epoch:
+            return frozenset()
+        stale = set()
+        for topic_id, index in partitions:
+            since = member.assignment_epoch(topic_id, PartitionIndex(index))
+            owner = self._ownership.owner((topic_id, index))
+            if since is None or since > epoch or (owner is not None and owner.member_id != member.member_id):
+                stale.add((topic_id, index))
+        return frozenset(stale)
+
+    def check_kept(
+        self, member_id: str, taken: Set[DataPartition], group: ConsumerGroup, topics: Container[TopicId]
+    ) -> None:
+        """I19: what the target has for a member it is not told to give up, as long as the topic exists.
+
+        To be called in the step that decided what is `taken`.
+        """
+        member = group.members.get(member_id)
+        if member is None:
+            return
+        target = group.target_of(member.member_id, member.instance_id)
+        for topic_id, index in sorted(taken):
+            owner = self._ownership.owner((topic_id, index))
+            is_its_own = owner is not None and owner.member_id == member_id
+            # What an earlier target took away has to be let go first, even if this one gives it back.
+            is_kept = index in target.get(topic_id, ()) and index not in member.pending_revocation.get(topic_id, ())
+            if is_its_own and is_kept and topic_id in topics:
+                raise Violation(
+                    19, f"{member_id} was told to stop reading {in_words((topic_id, index))}, and is to have it"
+                )
+
+    # After each step
+
+    def look(self, group: ConsumerGroup | None, now_ms: float) -> None:
+        """The group as a step has left it."""
+        if group is None:
+            self._members = None
+            return
+        members = {member.member_id: self._know(member) for member in group.members.values()}
+        before = self._members
+        for member_id in sorted((before or members).keys() - members.keys()):
+            assert before is not None
+            self._check_removal(member_id, before[member_id], now_ms)
+            self._ownership.take_out(member_id)
+        for member_id, member in members.items():
+            if before is None or member_id not in before:
+                self._sessions.see(member_id, now_ms)
+            if not member.has_to_let_go:
+                self._holds_since_ms.pop(member_id, None)
+            elif before is None or member_id not in before or before[member_id].partitions != member.partitions:
+                # With all that it has to let go besides, its time begins anew.
+                self._holds_since_ms[member_id] = now_ms
+        self._members = members
+
+    def _know(self, member: ConsumerGroupMember) -> _Known:
+        classic = member.classic
+        return _Known(
+            member.instance_id,
+            self._session_timeout_ms if classic is None else classic.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            classic is not None,
+            member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0 and classic is None,
+            (member.assigned, member.pending_revocation),
+        )
+
+    def _check_removal(self, member_id: str, member: _Known, now_ms: float) -> None:
+        if self._sessions.has_left(member_id, member.instance_id):
+            return
+        silent_ms = self._sessions.least_silence_ms(member_id, now_ms)
+        if silent_ms >= member.session_timeout_ms - 1:
+            return
+        holds_ms = now_ms - self._holds_since_ms.get(member_id, now_ms)
+        if member.has_to_let_go and holds_ms >= member.rebalance_timeout_ms - 1:
+            return
+        unsynced_ms = now_ms - max(self._synced_ms.get(member_id, 0.0), self._loaded_ms)
+        if member.is_classic and unsynced_ms >= member.rebalance_timeout_ms - 1:
+            return
+        raise Violation(
+            15,
+            f"{member_id} is no member any more: heard of {silent_ms:.0f} ms ago, holds for {holds_ms:.0f} ms,"
+            f" last synced {unsynced_ms:.0f} ms ago",
+        )
+
+    def check_waits(self, group: ConsumerGroup, now_ms: float) -> None:
+        """I26: nothing waits for a dead member longer than its session timeout, or its rebalance timeout."""
+        for member_id in group.members:
+            member = self._know(group.members[member_id])
+            silent_ms = self._sessions.certain_silence_ms(member_id, now_ms)
+            if silent_ms > member.session_timeout_ms + SLACK_MS:
+                raise Violation(26, f"{member_id} has been silent for {silent_ms:.0f} ms")
+            holds_since_ms = self._holds_since_ms.get(member_id, now_ms)
+            holds_ms = now_ms - max(holds_since_ms, self._sessions.forgiven_ms)
+            if holds_ms > member.rebalance_timeout_ms + SLACK_MS:
+                raise Violation(26, f"{member_id} has not let go for {holds_ms:.0f} ms")

@@ -1,0 +1,43 @@
+"""What the checkers may know of a coordinator's inside: the groups it leads, as they are between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.broker import Broker
+
+from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.shard import GroupShard
+from klamm.protocol.types import PartitionIndex
+from klamm.runtime.led_partition import PartitionState
+
+__all__ = ["active_shard", "active_shards", "find_group"]
+
+
+def active_shards(broker: Broker) -> Iterator[tuple[PartitionIndex, GroupShard]]:
+    """The shards of a broker that answer."""
+    if broker.coordinator is not None:
+        for partition, led in broker.coordinator._runtime._led.items():
+            if led.state is PartitionState.ACTIVE:
+                yield partition, led.shard
+
+
+def active_shard(broker: Broker, partition: PartitionIndex) -> GroupShard | None:
+    """The shard of one partition, if the broker leads it and answers."""
+    if broker.coordinator is None:
+        return None
+    led = broker.coordinator._runtime._led.get(partition)
+    return led.shard if led is not None and led.state is PartitionState.ACTIVE else None
+
+
+def find_group(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+    """The group, if there is one."""
+    consumer = shard.store.consumer_groups.get(group_id)
+    if consumer is not None:
+        return consumer
+    if group_id not in shard.store.groups:
+        return None
+    group = shard.groups.peek(group_id)
+    assert isinstance(group, ClassicGroup)
+    return group

@@ -1,0 +1,256 @@
+"""The log of `__consumer_offsets` as its replicas hold it, and how it fails.
+
+What matters of replication is modelled, not the replicas: the high watermark follows the log end after a while, stands
+still while replicas are slow, and when leadership changes hands the tail above the high watermark may be gone. What
+is below it is never lost. With `replication_ms` of (0, 0) the log has one replica that writes through.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from tests.simulation.loop import EventLoop, Process
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import UnstampedRecord, decode_batch, encode_batch, read_batch_header, restamp
+from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
+
+__all__ = ["Batch", "BrokerLog", "Disk", "DiskObserver", "Replicas"]
+
+
+class Batch(NamedTuple):
+    """One batch as it lies in the log. After compaction there may be gaps between batches."""
+
+    base_offset: Offset
+    next_offset: Offset
+    data: bytes
+
+
+class DiskObserver(Protocol):
+    """Who wants to know what happens to the log."""
+
+    def on_appended(self, partition: PartitionIndex, batch: Batch) -> None: ...
+
+    def on_refused(self, partition: PartitionIndex) -> None: ...
+
+    def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None: ...
+
+    def on_high_watermark(self, partition: PartitionIndex, high_watermark: Offset) -> None: ...
+
+
+class Replicas:
+    """One partition of the internal topic."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.log_end_offset = Offset(0)
+        self.high_watermark = Offset(0)
+        self.committed = Offset(0)
+        """The highest high watermark of all times: nothing below it may be lost."""
+        self.leader = -1
+        self.process: Process | None = None
+        """The life of the leader."""
+        self.leader_epoch = LeaderEpoch(-1)
+        self.are_slow = False
+        self.listeners: list[Callable[[Offset], None]] = []
+
+
+class _Listener:
+    def __init__(self, replicas: Replicas, callback: Callable[[Offset], None]) -> None:
+        self._replicas = replicas
+        self._callback = callback
+        replicas.listeners.append(callback)
+
+    def cancel(self) -> None:
+        if self._callback in self._replicas.listeners:
+            self._replicas.listeners.remove(self._callback)
+
+
+class Disk:
+    """All partitions of the internal topic, on all brokers."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        observer: DiskObserver,
+        *,
+        partitions: int,
+        replication_ms: tuple[int, int],
+        max_batch_bytes: int,
+    ) -> None:
+        self._loop = loop
+        self._observer = observer
+        self.replication_ms = replication_ms
+        self.max_batch_bytes = max_batch_bytes
+        self.append_error: ErrorCode | None = None
+        self.append_error_rate = 0.0
+        self.read_ms = 0
+        """How long a read of a few batches takes: a slow disk makes loading long."""
+        self.replicas = {PartitionIndex(index): Replicas() for index in range(partitions)}
+
+    # What a leader does
+
+    def append(self, broker_id: int, partition: PartitionIndex, batch: bytes) -> Offset:
+        """Append as the leader. Raises KafkaError and writes nothing if the broker is none, or the disk is bad."""
+        replicas = self.replicas[partition]
+        if replicas.leader != broker_id:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        if self.append_error is not None and self._loop.chance(self.append_error_rate):
+            self._observer.on_refused(partition)
+            raise KafkaError(self.append_error)
+        if len(batch) > self.max_batch_bytes:
+            raise KafkaError(ErrorCode.record_list_too_large)
+        base_offset = replicas.log_end_offset
+        prefix, rest = restamp(batch, base_offset, replicas.leader_epoch)
+        stamped = bytes(prefix) + bytes(rest)
+        next_offset = read_batch_header(stamped).next_offset
+        written = Batch(base_offset, next_offset, stamped)
+        replicas.batches.append(written)
+        replicas.log_end_offset = next_offset
+        self._observer.on_appended(partition, written)
+        self._replicate(partition, is_appending=True)
+        return Offset(next_offset - 1)
+
+    def read(self, partition: PartitionIndex, offset: Offset) -> bytes:
+        """A few batches from that offset on."""
+        batches = self.replicas[partition].batches
+        first = bisect_right(batches, offset, key=lambda batch: batch.next_offset)
+        return b"".join(batch.data for batch in batches[first : first + 8])
+
+    def listen(self, partition: PartitionIndex, callback: Callable[[Offset], None]) -> _Listener:
+        """Tell of each new high watermark."""
+        return _Listener(self.replicas[partition], callback)
+
+    # What replicas do
+
+    def _replicate(self, partition: PartitionIndex, *, is_appending: bool = False) -> None:
+        replicas = self.replicas[partition]
+        if replicas.are_slow:
+            return
+        low, high = self.replication_ms
+        reached = partial(self._follow, partition, replicas.leader_epoch, replicas.log_end_offset)
+        if high == 0 and is_appending:
+            reached()
+        else:
+            at_ms = self._loop.now_ms + self._loop.between(low, high)
+            self._loop.call_at(at_ms, reached, replicas.process, is_message=True)
+
+    def _follow(self, partition: PartitionIndex, leader_epoch: LeaderEpoch, offset: Offset) -> None:
+        replicas = self.replicas[partition]
+        # The high watermark is the leader's to raise, as long as it is the leader.
+        if replicas.leader_epoch != leader_epoch or replicas.leader < 0 or replicas.are_slow:
+            return
+        if offset > replicas.high_watermark:
+            replicas.high_watermark = offset
+            if offset > replicas.committed:
+                replicas.committed = offset
+                self._observer.on_high_watermark(partition, offset)
+            for listener in list(replicas.listeners):
+                listener(offset)
+
+    def set_slow(self, partition: PartitionIndex, are_slow: bool) -> None:
+        """Let the followers stand still, or catch up."""
+        self.replicas[partition].are_slow = are_slow
+        if not are_slow:
+            self._replicate(partition)
+
+    # What the controller does
+
+    def resign(self, partition: PartitionIndex) -> None:
+        """Nobody leads the partition: the leader is dead, or about to hear that it is none any more."""
+        replicas = self.replicas[partition]
+        replicas.leader = -1
+        replicas.listeners.clear()
+
+    def elect(
+        self,
+        partition: PartitionIndex,
+        broker_id: int,
+        process: Process,
+        *,
+        loses_tail: bool,
+        knows_high_watermark: bool,
+    ) -> None:
+        """Have another leader: an in-sync replica, which may lack what was not committed, and which learns where the
+        high watermark is from its own followers.
+        """
+        replicas = self.replicas[partition]
+        replicas.leader, replicas.process = broker_id, process
+        replicas.leader_epoch = LeaderEpoch(replicas.leader_epoch + 1)
+        if loses_tail:
+            self._lose_tail(partition)
+        if not knows_high_watermark and self.replication_ms[1] > 0:
+            replicas.high_watermark = Offset(self._loop.between(0, replicas.high_watermark))
+        self._replicate(partition)
+
+    def _lose_tail(self, partition: PartitionIndex) -> None:
+        replicas = self.replicas[partition]
+        kept = [batch for batch in replicas.batches if batch.next_offset <= replicas.committed]
+        tail = replicas.batches[len(kept) :]
+        kept += tail[: self._loop.between(0, len(tail))]
+        if len(kept) == len(replicas.batches):
+            return
+        end_offset = replicas.batches[len(kept)].base_offset
+        replicas.batches = kept
+        replicas.log_end_offset = end_offset
+        replicas.high_watermark = min(replicas.high_watermark, end_offset)
+        self._observer.on_truncated(partition, end_offset)
+
+    # What the cleaner does
+
+    def compact(self, partition: PartitionIndex, *, drops_tombstones: bool) -> None:
+        """Keep the latest record of each key, of what is committed; offsets stay what they are.
+
+        Tombstones go as well once they are old enough, which is whenever the caller says so: no reader is slower.
+        """
+        replicas = self.replicas[partition]
+        cleanable = [batch for batch in replicas.batches if batch.next_offset <= replicas.high_watermark]
+        rest = replicas.batches[len(cleanable) :]
+        records = [record for batch in cleanable for record in decode_batch(batch.data)]
+        latest = {record.key: record.offset for record in records}
+        kept = []
+        for record in records:
+            if latest[record.key] != record.offset or (record.value is None and drops_tombstones):
+                continue
+            unstamped: UnstampedRecord = (record.timestamp_ms, record.key, record.value, ())
+            data = encode_batch([unstamped], base_offset=record.offset, partition_leader_epoch=0)
+            kept.append(Batch(Offset(record.offset), Offset(record.offset + 1), data))
+        replicas.batches = kept + rest
+
+
+class BrokerLog:
+    """The log as one broker's coordinator sees it: the port `CoordinatorLog`.
+
+    `on_read` hears how long each read took.
+    """
+
+    def __init__(self, disk: Disk, broker_id: int, on_read: Callable[[int], None]) -> None:
+        self._disk = disk
+        self._broker_id = broker_id
+        self._on_read = on_read
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._disk.max_batch_bytes
+
+    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+        return self._disk.append(self._broker_id, partition, batch)
+
+    def read(self, partition: PartitionIndex, offset: Offset) -> bytes:
+        self._on_read(self._disk.read_ms)
+        return self._disk.read(partition, offset)
+
+    def log_start_offset(self, partition: PartitionIndex) -> Offset:
+        return Offset(0)
+
+    def log_end_offset(self, partition: PartitionIndex) -> Offset:
+        return self._disk.replicas[partition].log_end_offset
+
+    def high_watermark(self, partition: PartitionIndex) -> Offset:
+        return self._disk.replicas[partition].high_watermark
+
+    def on_high_watermark(self, partition: PartitionIndex, callback: Callable[[Offset], None]) -> _Listener:
+        return self._disk.listen(partition, callback)

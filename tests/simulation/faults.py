@@ -1,0 +1,216 @@
+"""Trouble: what goes wrong, when, and that it ends.
+
+While the plan lets it, every now and then one of the plan's kinds of trouble strikes. Each is a method here; all of
+them end by themselves, or when `heal` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tests.simulation.members.member import Member
+from tests.simulation.plan import Trouble
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import PartitionIndex
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker
+    from tests.simulation.world import World
+
+__all__ = ["Faults"]
+
+_APPEND_ERRORS = (ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out)
+
+
+class Faults:
+    """The trouble of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._plan = world.plan
+        strikes: Mapping[Trouble, Callable[[], None]] = {
+            Trouble.MEMBER_CRASHES: self._member_crashes,
+            Trouble.MEMBER_STALLS: self._member_stalls,
+            Trouble.MEMBER_LEAVES: self._member_leaves,
+            Trouble.MEMBER_IS_SLOW: self._member_is_slow,
+            Trouble.MEMBER_RESUBSCRIBES: self._member_resubscribes,
+            Trouble.MEMBER_HAS_TWIN: self._member_has_twin,
+            Trouble.MEMBER_MIGRATES: self._member_migrates,
+            Trouble.ZOMBIES: world.zombies.act,
+            Trouble.ADMINISTRATOR: world.administrator.act,
+            Trouble.BROKER_CRASHES: self._broker_crashes,
+            Trouble.BROKER_STALLS: self._broker_stalls,
+            Trouble.COORDINATOR_MOVES: self._coordinator_moves,
+            Trouble.SLOW_REPLICAS: self._slow_replicas,
+            Trouble.APPEND_ERRORS: self._append_errors,
+            Trouble.SLOW_READS: self._slow_reads,
+            Trouble.COMPACTION: self._compaction,
+            Trouble.CLOCK_JUMPS: self._clock_jumps,
+            Trouble.TOPICS_CHANGE: self._topics_change,
+            Trouble.BROKEN_CONNECTIONS: partial(self._bad_network, "reset_rate", 0.2),
+            Trouble.LOST_MESSAGES: partial(self._bad_network, "loss_rate", 0.2),
+            Trouble.LATE_MESSAGES: partial(self._bad_network, "slow_rate", 0.3),
+            Trouble.REPEATED_MESSAGES: partial(self._bad_network, "duplicate_rate", 0.3),
+            Trouble.CUT_NETWORK: self._cut_network,
+        }
+        self._strikes = [(trouble, strike) for trouble, strike in strikes.items() if trouble in self._plan.troubles]
+        self._has_ended = False
+
+    def begin(self) -> None:
+        """Let trouble strike until the plan says that it ends."""
+        if self._strikes:
+            self._loop.call_later(self._loop.between(0, 2 * self._plan.trouble_interval_ms), self._strike)
+
+    def _strike(self) -> None:
+        if self._has_ended:
+            return
+        trouble, strike = self._loop.random.choice(self._strikes)
+        self._world.note("%s", trouble.value)
+        strike()
+        self.begin()
+
+    def heal(self) -> None:
+        """Everything is well from now on."""
+        self._has_ended = True
+        world = self._world
+        world.network.heal()
+        world.disk.append_error = None
+        world.disk.read_ms = 0
+        for partition in world.disk.replicas:
+            world.disk.set_slow(partition, False)
+
+    def _for_a_while(self, end: Callable[[], None], low_ms: int = 200, high_ms: int = 8_000) -> None:
+        self._loop.call_later(self._loop.between(low_ms, high_ms), end)
+
+    # Members
+
+    def _some_member(self) -> Member:
+        return self._loop.random.choice(self._world.members)
+
+    def _member_crashes(self) -> None:
+        member = self._some_member()
+        if member.is_running:
+            member.crash()
+            self.start_again(member)
+
+    def start_again(self, member: Member, low_ms: int = 100, high_ms: int = 15_000) -> None:
+        """Have the supervisor start a member that has ended, after a while."""
+
+        def start() -> None:
+            if not self._has_ended:
+                self._world.start_member(member)
+
+        self._loop.call_later(self._loop.between(low_ms, high_ms), start)
+
+    def _member_stalls(self) -> None:
+        self._some_member().stall(self._loop.between(500, 20_000))
+
+    def _member_leaves(self) -> None:
+        member = self._some_member()
+        if member.is_running:
+            member.shut_down()
+            self.start_again(member)
+
+    def _member_is_slow(self) -> None:
+        self._some_member().be_slow(self._loop.between(1_000, 20_000))
+
+    def _member_resubscribes(self) -> None:
+        member, topics = self._some_member(), list(self._plan.topics)
+        count = self._loop.between(1, len(topics))
+        wanted = tuple(self._loop.random.sample(topics, count))
+        # Of a static member that restarts with another subscription nobody takes notice, here as in Apache Kafka.
+        if member.plan.instance_id is None:
+            member.resubscribe(wanted)
+
+    def _member_has_twin(self) -> None:
+        """Another process with the same instance id: one of the two is fenced."""
+        member = self._some_member()
+        if member.plan.instance_id is not None and not member.is_fenced:
+            self._world.start_twin(member)
+
+    def _member_migrates(self) -> None:
+        self._world.migrate(self._some_member())
+
+    # Brokers
+
+    def _some_broker(self) -> Broker:
+        return self._loop.random.choice(self._world.cluster.brokers)
+
+    def _some_partition(self) -> PartitionIndex:
+        return PartitionIndex(self._loop.between(0, self._plan.partition_count - 1))
+
+    def _broker_crashes(self) -> None:
+        broker = self._some_broker()
+        if broker.process is not None:
+            self._world.cluster.crash(broker, self._loop.between(100, 6_000))
+
+    def _broker_stalls(self) -> None:
+        broker = self._some_broker()
+        self._world.cluster.stall(
+            broker, self._loop.between(100, 9_000), partial(self._world.checkers.on_broker_goes_on, broker)
+        )
+
+    def _coordinator_moves(self) -> None:
+        self._world.cluster.move(self._some_partition())
+
+    # The log
+
+    def _slow_replicas(self) -> None:
+        partition = self._some_partition()
+        self._world.disk.set_slow(partition, True)
+        self._for_a_while(partial(self._world.disk.set_slow, partition, False))
+
+    def _append_errors(self) -> None:
+        disk = self._world.disk
+        disk.append_error = self._loop.random.choice(_APPEND_ERRORS)
+        disk.append_error_rate = self._loop.random.choice((0.3, 1.0))
+        self._for_a_while(partial(setattr, disk, "append_error", None), 100, 4_000)
+
+    def _slow_reads(self) -> None:
+        disk = self._world.disk
+        disk.read_ms = self._loop.between(5, 200)
+        self._for_a_while(partial(setattr, disk, "read_ms", 0))
+
+    def _compaction(self) -> None:
+        self._world.disk.compact(self._some_partition(), drops_tombstones=self._loop.chance(0.5))
+        self._world.checkers.check_logs(self._world.disk)
+
+    def _clock_jumps(self) -> None:
+        self._some_broker().jump(self._loop.between(-40_000, 40_000))
+
+    # Topics
+
+    def _topics_change(self) -> None:
+        topics, loop = self._world.topics, self._loop
+        name = loop.random.choice(list(self._plan.topics))
+        if name not in topics.image.topics:
+            topics.create(name, loop.between(1, 4))
+        elif loop.chance(0.6) and len(topics.image.topics[name].partitions) < 8:
+            topics.grow(name, loop.between(1, 2))
+        else:
+            topics.delete(name)
+        self._world.cluster.announce()
+
+    # The network
+
+    def _bad_network(self, rate: str, value: float) -> None:
+        network = self._world.network
+        setattr(network, rate, value)
+        self._for_a_while(partial(setattr, network, rate, 0.0), 200, 5_000)
+
+    def _cut_network(self) -> None:
+        """Some members and some broker don't hear each other, one way or both."""
+        network, broker_id = self._world.network, self._some_broker().broker_id
+        directions = self._loop.random.choice(((True,), (False,), (True, False)))
+        cut = [
+            (member.name, broker_id, to_server)
+            for member in self._world.members
+            if self._loop.chance(0.5)
+            for to_server in directions
+        ]
+        network.cut.update(cut)
+        self._for_a_while(partial(network.cut.difference_update, cut), 500, 15_000)

@@ -1,0 +1,80 @@
+"""How leaders of classic groups share partitions: from subscriptions to assignments.
+
+Two ways: dealt anew each time, and sticky with two-step moves (KIP-429). A cooperative leader never gives a partition
+to one member while another says that it owns it: first it is taken away, and the rebalance that follows gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["Partition", "Wish", "deal", "share_cooperatively"]
+
+Partition = tuple[str, int]
+
+
+class Wish(NamedTuple):
+    """What one member said when it joined."""
+
+    topics: tuple[str, ...]
+    owned: frozenset[Partition]
+    generation: int
+    """In which generation it was given what it owns; -1 if it has lost that."""
+
+
+def deal(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
+    """Deal partitions round robin over those that want them."""
+    dealt: dict[str, list[Partition]] = {member_id: [] for member_id in wishes}
+    for topic in sorted(partition_counts):
+        takers = sorted(member_id for member_id, wish in wishes.items() if topic in wish.topics)
+        for index in range(partition_counts[topic] if takers else 0):
+            dealt[takers[index % len(takers)]].append((topic, index))
+    return dealt
+
+
+def share_cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> dict[str, list[Partition]]:
+    """Share evenly, move little, and leave out what has to be revoked first."""
+    owner_of = _owners(wishes)
+    shared: dict[str, list[Partition]] = {member_id: [] for member_id in wishes}
+    for topic in sorted(partition_counts):
+        takers = [member_id for member_id, wish in wishes.items() if topic in wish.topics]
+        if takers:
+            _share_topic(topic, partition_counts[topic], takers, owner_of, shared)
+    return {
+        member_id: [partition for partition in partitions if owner_of.get(partition, member_id) == member_id]
+        for member_id, partitions in shared.items()
+    }
+
+
+def _owners(wishes: Mapping[str, Wish]) -> dict[Partition, str]:
+    """Who owns what; of two that say so the one of the later generation is right."""
+    owner_of: dict[Partition, str] = {}
+    for member_id in sorted(wishes):
+        wish = wishes[member_id]
+        for partition in wish.owned:
+            other = owner_of.get(partition)
+            if other is None or wishes[other].generation < wish.generation:
+                owner_of[partition] = member_id
+    return owner_of
+
+
+def _share_topic(
+    topic: str, count: int, takers: list[str], owner_of: Mapping[Partition, str], shared: dict[str, list[Partition]]
+) -> None:
+    held: dict[str, list[Partition]] = {member_id: [] for member_id in takers}
+    for index in range(count):
+        owner = owner_of.get((topic, index))
+        if owner in held:
+            held[owner].append((topic, index))
+    base, extra = divmod(count, len(takers))
+    quotas = {}
+    for place, member_id in enumerate(sorted(takers, key=lambda each: (-min(len(held[each]), base + 1), each))):
+        quotas[member_id] = base + (place < extra)
+    kept = {partition for member_id in takers for partition in held[member_id][: quotas[member_id]]}
+    free = [(topic, index) for index in range(count) if (topic, index) not in kept]
+    for member_id in sorted(takers):
+        own = held[member_id][: quotas[member_id]]
+        missing = quotas[member_id] - len(own)
+        shared[member_id] += sorted(own + free[:missing])
+        del free[:missing]

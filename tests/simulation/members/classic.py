@@ -1,0 +1,367 @@
+"""A consumer of the classic protocol, eager or cooperative: one process with its application and its heartbeats.
+
+After the Java client's `ConsumerCoordinator`: polls drive joining, reading and committing; heartbeats are sent aside of
+them and say whether to join again. An eager member gives up all it owns before it joins, a cooperative one goes on
+reading, learns from the assignment what to give up, and then joins again (KIP-429).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.members.assignment import Partition, Wish, deal, share_cooperatively
+from tests.simulation.members.member import REQUEST_TIMEOUT_MS, Member
+from tests.simulation.plan import GroupKind, MemberPlan
+
+from klamm.protocol.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment
+from klamm.protocol.schema.consumer_protocol_assignment import TopicPartition as AssignedTopic
+from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
+from klamm.protocol.schema.consumer_protocol_subscription import TopicPartition as OwnedTopic
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.schema.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+__all__ = ["ClassicMember", "MemberState"]
+
+RETRY_MS: Final = 100
+_START_OVER: Final = frozenset(
+    {ErrorCode.unknown_member_id, ErrorCode.illegal_generation, ErrorCode.group_id_not_found}
+)
+
+
+class MemberState(Enum):
+    """What a member is about."""
+
+    DOWN = "is not running"
+    OUT = "has to join"
+    COMMITTING = "commits before it gives up what it owns"
+    JOINING = "waits for the generation"
+    SYNCING = "waits for its assignment"
+    STABLE = "owns what it was assigned"
+    FENCED = "was replaced by another, and has ended"
+
+
+class ClassicMember(Member):
+    """One member of a classic group."""
+
+    def __init__(self, world: World, plan: MemberPlan, kind: GroupKind, name: str | None = None) -> None:
+        self._is_cooperative = kind is GroupKind.COOPERATIVE
+        self._protocol = "cooperative-sticky" if self._is_cooperative else "range"
+        self.state = MemberState.DOWN
+        super().__init__(world, plan, name)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._must_join = False
+        self._is_leader = False
+        self._join_at_ms = 0.0
+        self._seen_counts: dict[str, int] = {}
+        self._insist_at_ms = inf
+        self._is_beating = False
+        self._awaited_commit: OffsetCommitRequest | None = None
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.state is MemberState.FENCED
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.state is MemberState.STABLE and not self.reader.has_unknown_places()
+
+    @property
+    def _may_commit(self) -> bool:
+        return self.state is MemberState.STABLE
+
+    def _begin(self) -> None:
+        self.state = MemberState.OUT
+
+    def _end(self) -> None:
+        self.state = MemberState.DOWN
+
+    def resubscribe(self, topics: tuple[str, ...]) -> None:
+        self.topics = topics
+        self._must_join = True
+
+    def _on_metadata(self, now_ms: float) -> None:
+        """A leader that sees topics grow, come or go has everybody join again."""
+        if self.state is MemberState.STABLE and self._is_leader:
+            has_changed = self._seen_counts != self._partition_counts(self._seen_counts)
+            if has_changed or now_ms >= self._insist_at_ms:
+                self._must_join = True
+
+    def _partition_counts(self, topics: dict[str, int]) -> dict[str, int]:
+        """What metadata says of these topics; 0 for those that are not there."""
+        known = self._world.topics.image.topics
+        return {name: len(known[name].partitions) if name in known else 0 for name in topics}
+
+    # Joining
+
+    def _on_poll(self, now_ms: float) -> None:
+        if self.state is MemberState.STABLE and self._must_join:
+            self._prepare_join()
+        elif self.state is MemberState.OUT and now_ms >= self._join_at_ms:
+            self._join()
+
+    def _prepare_join(self) -> None:
+        """Before it joins, an eager member gives everything up, and commits first."""
+        if self._is_cooperative or not self.reader.owned:
+            self._join()
+            return
+        self._awaited_commit = self._commit(only_new=True)
+        if self._awaited_commit is None:
+            self._give_up_and_join()
+        else:
+            self.state = MemberState.COMMITTING
+
+    def _give_up_and_join(self) -> None:
+        self.reader.drop(self.reader.owned)
+        self.state = MemberState.OUT
+        self._join()
+
+    def _join(self) -> None:
+        if not self._client.is_connected:
+            self.state = MemberState.OUT
+            return
+        self._must_join = False
+        self.state = MemberState.JOINING
+        plan = self.plan
+        request = JoinGroupRequest(
+            group_id=plan.group_id,
+            session_timeout_ms=plan.session_timeout_ms,
+            rebalance_timeout_ms=plan.rebalance_timeout_ms,
+            member_id=self.member_id,
+            group_instance_id=plan.instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=self._protocol, metadata=self._subscription())],
+        )
+        self._client.ask(request, 9, plan.rebalance_timeout_ms + REQUEST_TIMEOUT_MS, self._on_joined)
+
+    def _subscription(self) -> bytes:
+        owned: dict[str, list[int]] = {}
+        for topic, index in sorted(self.reader.owned):
+            owned.setdefault(topic, []).append(index)
+        return encode_subscription(
+            ConsumerProtocolSubscription(
+                topics=list(self.topics),
+                owned_partitions=[OwnedTopic(topic=topic, partitions=indexes) for topic, indexes in owned.items()],
+                generation_id=self.epoch,
+                rack_id=self.plan.rack,
+            )
+        )
+
+    def _on_joined(self, answer: Message | None) -> None:
+        if self.state is not MemberState.JOINING:
+            return
+        if answer is None:
+            self._try_again()
+            return
+        assert isinstance(answer, JoinGroupResponse)
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.none:
+            self._remember()
+            self.member_id, self.epoch = answer.member_id, answer.generation_id
+            self._is_leader = answer.leader == answer.member_id
+            shares = self._assign(answer) if self._is_leader else {}
+            if not answer.leader:
+                # In a consumer group the coordinator assigns. But should it become a classic one, its leader does not
+                # know that it is, and Apache Kafka's consumers then miss topics that grow; these ask now and then.
+                self._is_leader = True
+                self._seen_counts = self._partition_counts(dict.fromkeys(self.topics, 0))
+                self._insist_at_ms = self._loop.now_ms + self.plan.rebalance_timeout_ms
+            if answer.skip_assignment:
+                # A static leader that came back leaves the assignment as it is (KIP-814), and looks after it later:
+                # topics may have changed while it was away.
+                shares, self._seen_counts = {}, dict.fromkeys(self._seen_counts, -1)
+            self._sync(shares)
+        elif code is ErrorCode.member_id_required:
+            self.member_id = answer.member_id
+            self._join()
+        else:
+            self._react(code)
+
+    def _assign(self, answer: JoinGroupResponse) -> dict[str, list[Partition]]:
+        wishes = {}
+        for member in answer.members:
+            subscription = decode_subscription(member.metadata)
+            wishes[member.member_id] = Wish(
+                tuple(subscription.topics),
+                frozenset(
+                    (topic.topic, index) for topic in subscription.owned_partitions for index in topic.partitions
+                ),
+                subscription.generation_id,
+            )
+        self._seen_counts = self._partition_counts({topic: 0 for wish in wishes.values() for topic in wish.topics})
+        self._insist_at_ms = inf
+        if not self._is_cooperative:
+            return deal(wishes, self._seen_counts)
+        shares = share_cooperatively(wishes, self._seen_counts)
+        has_left_out = any(self._seen_counts.values()) and sum(map(len, shares.values())) < sum(
+            self._seen_counts.values()
+        )
+        # Who has to revoke joins again, and so everybody gets the rest. But a static member that restarts in between
+        # has nothing to revoke, and does not: then Apache Kafka's consumers wait for the next change. This leader asks.
+        if has_left_out:
+            self._insist_at_ms = self._loop.now_ms + self.plan.rebalance_timeout_ms
+        return shares
+
+    def _sync(self, shares: dict[str, list[Partition]]) -> None:
+        if not self._client.is_connected:
+            self._try_again()
+            return
+        self.state = MemberState.SYNCING
+        request = SyncGroupRequest(
+            group_id=self.plan.group_id,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.plan.instance_id,
+            protocol_type="consumer",
+            protocol_name=self._protocol,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member_id, assignment=_encode(partitions))
+                for member_id, partitions in shares.items()
+            ],
+        )
+        self._client.ask(request, 5, self.plan.rebalance_timeout_ms + REQUEST_TIMEOUT_MS, self._on_synced)
+
+    def _on_synced(self, answer: Message | None) -> None:
+        if self.state is not MemberState.SYNCING:
+            return
+        if answer is None:
+            self._try_again()
+            return
+        assert isinstance(answer, SyncGroupResponse)
+        code = ErrorCode(answer.error_code)
+        if code is not ErrorCode.none:
+            self._react(code)
+            return
+        self.state = MemberState.STABLE
+        assigned = _decode(answer.assignment)
+        revoked = self.reader.owned - assigned
+        if revoked and self._is_cooperative:
+            self._commit(only_new=True)
+            self._must_join = True  # Somebody waits for what is given up.
+        self.reader.assign(assigned, is_told=True)
+        self._ask_for_places()
+
+    # Heartbeats
+
+    def _beat(self) -> None:
+        assert self.process is not None
+        self._loop.call_later(self.plan.heartbeat_interval_ms, self._beat, self.process)
+        self._client.give_up_on_late_answers()
+        if self.state is not MemberState.STABLE:
+            return
+        if not self._client.is_connected:
+            self._client.look_up()
+            return
+        if self._polls_too_late:
+            self._leave()
+            self._start_over(ErrorCode.unknown_member_id)
+            return
+        if self._is_beating:
+            return
+        self._is_beating = True
+        request = HeartbeatRequest(
+            group_id=self.plan.group_id,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.plan.instance_id,
+        )
+        generation = self.epoch
+        self._client.ask(request, 4, REQUEST_TIMEOUT_MS, lambda answer: self._on_heartbeat(generation, answer))
+
+    def _on_heartbeat(self, generation: int, answer: Message | None) -> None:
+        self._is_beating = False
+        if answer is None or self.state is not MemberState.STABLE or self.epoch != generation:
+            return
+        assert isinstance(answer, HeartbeatResponse)
+        self._react_while_stable(ErrorCode(answer.error_code))
+
+    def _leave(self) -> None:
+        # A static member does not leave, it just goes.
+        if self.plan.instance_id is not None or not self._client.is_connected:
+            return
+        request = LeaveGroupRequest(
+            group_id=self.plan.group_id,
+            members=[MemberIdentity(member_id=self.member_id, group_instance_id=self.plan.instance_id)],
+        )
+        self._client.ask(request, 5, REQUEST_TIMEOUT_MS, lambda answer: None)
+
+    # Offsets
+
+    def _on_committed(self, request: OffsetCommitRequest, codes: set[ErrorCode] | None) -> None:
+        for code in sorted(codes or ()):
+            is_mine = request.generation_id_or_member_epoch == self.epoch
+            if code is not ErrorCode.none and self.state is MemberState.STABLE and is_mine:
+                self._react_while_stable(code)
+        if self.state is MemberState.COMMITTING and request is self._awaited_commit:
+            self._give_up_and_join()
+
+    # What errors mean
+
+    def _react_while_stable(self, code: ErrorCode) -> None:
+        if code is ErrorCode.rebalance_in_progress:
+            self._must_join = True
+        elif code is not ErrorCode.none:
+            self._react(code, goes_on=True)
+
+    def _react(self, code: ErrorCode, *, goes_on: bool = False) -> None:
+        """Do as an error says. `goes_on` is for those that don't interrupt a member that is stable."""
+        if code is ErrorCode.fenced_instance_id:
+            self.reader.drop(self.reader.owned)
+            self._remember()
+            self.state = MemberState.FENCED
+        elif code in _START_OVER:
+            self._start_over(code)
+        else:
+            self._note_coordinator(code)
+            if code is not ErrorCode.rebalance_in_progress:
+                self._world.expect_retriable(self.state.value, code)
+            if not goes_on:
+                self._try_again()
+
+    def _start_over(self, code: ErrorCode) -> None:
+        """What it owned is lost: others may have it already."""
+        self.reader.drop(self.reader.owned)
+        self._remember()
+        self.epoch = -1
+        if code is not ErrorCode.illegal_generation:
+            self.member_id = ""
+        self._try_again()
+
+    def _try_again(self) -> None:
+        self.state = MemberState.OUT
+        self._join_at_ms = self._loop.now_ms + RETRY_MS
+
+
+def _encode(partitions: list[Partition]) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    assigned = [AssignedTopic(topic=topic, partitions=indexes) for topic, indexes in topics.items()]
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=assigned))
+
+
+def _decode(assignment: bytes) -> frozenset[Partition]:
+    if not assignment:
+        return frozenset()
+    decoded = decode_assignment(assignment)
+    return frozenset((topic.topic, index) for topic in decoded.assigned_partitions for index in topic.partitions)

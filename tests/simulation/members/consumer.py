@@ -1,0 +1,256 @@
+"""A member of a consumer group (KIP-848): it sends heartbeats, and is told in the answers what it has.
+
+After the Java client's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`. What it is told it carries
+out at its next poll, where the application lets go of partitions: first what it has to give up, then what it gets, and
+the next heartbeat says what it has now. Fenced, it gives up everything and joins anew.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.members.member import REQUEST_TIMEOUT_MS, Member
+from tests.simulation.plan import MemberPlan
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from klamm.protocol.schema.consumer_group_heartbeat_response import Assignment, ConsumerGroupHeartbeatResponse
+from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.types import TopicId
+
+if TYPE_CHECKING:
+    from tests.simulation.topics import DataPartition
+    from tests.simulation.world import World
+
+__all__ = ["ConsumerMember"]
+
+JOINING_EPOCH: Final = 0
+LEAVING_EPOCH: Final = -1
+STATIC_LEAVING_EPOCH: Final = -2
+
+_BEGIN_ANEW: Final = frozenset(
+    {ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found}
+)
+_TRY_LATER: Final = frozenset(
+    {ErrorCode.stale_member_epoch, ErrorCode.fenced_instance_id, ErrorCode.illegal_generation, *_BEGIN_ANEW}
+)
+
+
+class _State(Enum):
+    DOWN = "is not running"
+    JOINING = "joins"
+    MEMBER = "is a member"
+    STALE = "has left because its application did not poll"
+    FENCED = "was replaced by another, and has ended"
+
+
+class ConsumerMember(Member):
+    """One member of a consumer group."""
+
+    def __init__(self, world: World, plan: MemberPlan, name: str | None = None) -> None:
+        self.state = _State.DOWN
+        super().__init__(world, plan, name)
+
+    def _forget(self) -> None:
+        super()._forget()
+        # Since version 1 of the request members name themselves.
+        self.member_id = (
+            "" if self.plan.heartbeat_version == 0 else f"{self.name}-{self._loop.random.getrandbits(32):08x}"
+        )
+        self.epoch = JOINING_EPOCH
+        self._told: frozenset[DataPartition] | None = None
+        """What it was told to have, until it has carried that out."""
+        self._said: frozenset[DataPartition] | None = None
+        """What it has last said that it has."""
+        self._must_say_all = True
+        self._has_resubscribed = False
+        self._is_waiting = False
+
+    # What the rest of the world sees
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.state is _State.FENCED
+
+    @property
+    def is_at_rest(self) -> bool:
+        return (
+            self.state is _State.MEMBER
+            and self._told is None
+            and self._said == self.reader.owned_ids
+            and not self._has_resubscribed
+            and not self.reader.has_unknown_places()
+        )
+
+    def wanted_topics(self) -> frozenset[str]:
+        if self.plan.regex is None:
+            return super().wanted_topics()
+        return frozenset(name for name in self._world.topics.image.topics if self.plan.matches(name))
+
+    # Life
+
+    def _begin(self) -> None:
+        self.state = _State.JOINING
+
+    def _end(self) -> None:
+        self.state = _State.DOWN
+
+    def resubscribe(self, topics: tuple[str, ...]) -> None:
+        if self.plan.regex is None:
+            self.topics = topics
+            self._has_resubscribed = True
+
+    def _leave(self) -> None:
+        epoch = LEAVING_EPOCH if self.plan.instance_id is None else STATIC_LEAVING_EPOCH
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.plan.group_id,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self.plan.instance_id,
+        )
+        self._client.ask(request, self.plan.heartbeat_version, REQUEST_TIMEOUT_MS, lambda answer: None)
+
+    @property
+    def _may_commit(self) -> bool:
+        return self.state is _State.MEMBER
+
+    # The application's thread
+
+    def _on_poll(self, now_ms: float) -> None:
+        if self.state is _State.STALE:
+            self._begin_anew()
+        if self._told is not None and self.state is _State.MEMBER:
+            self._carry_out(self._told)
+            self._say_soon()
+
+    def _carry_out(self, told: frozenset[DataPartition]) -> None:
+        self._told = None
+        if self.reader.owned_ids - told:
+            self._commit(only_new=True)
+        self.reader.assign_ids(told)
+        # What it has may be what it had; still it has to say that it has carried this out.
+        self._said = None
+        self._ask_for_places()
+
+    # Heartbeats
+
+    def _beat(self) -> None:
+        assert self.process is not None
+        self._loop.call_later(self.plan.heartbeat_interval_ms, self._beat, self.process)
+        self._client.give_up_on_late_answers()
+        if self.state in (_State.STALE, _State.FENCED):
+            return
+        if not self._client.is_connected:
+            self._client.look_up()
+        elif self._polls_too_late and self.state is _State.MEMBER:
+            self._leave()
+            self.state = _State.STALE
+        else:
+            self._say()
+
+    def _say_soon(self) -> None:
+        """What it has is different now: somebody may wait for that."""
+        if self._client.is_connected:
+            self._say()
+
+    def _say(self) -> None:
+        if self._is_waiting:
+            return
+        self._is_waiting = True
+        plan, owned = self.plan, self.reader.owned_ids
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=plan.group_id, member_id=self.member_id, member_epoch=self.epoch, instance_id=plan.instance_id
+        )
+        says_all = self._must_say_all or self.epoch == JOINING_EPOCH
+        if says_all:
+            request.rack_id = plan.rack
+            request.rebalance_timeout_ms = plan.rebalance_timeout_ms
+            request.server_assignor = plan.assignor
+        if says_all or self._has_resubscribed:
+            request.subscribed_topic_names = list(self.topics) if plan.regex is None else []
+            if plan.heartbeat_version > 0:
+                request.subscribed_topic_regex = plan.regex or ""
+        if says_all or owned != self._said:
+            request.topic_partitions = _by_topic(owned)
+        topics = self.topics
+
+        def answered(answer: Message | None) -> None:
+            self._is_waiting = False
+            if answer is None:
+                self._must_say_all = True
+                return
+            assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+            if ErrorCode(answer.error_code) is ErrorCode.none:
+                self._on_told(answer, owned, topics)
+            else:
+                self._on_refused(ErrorCode(answer.error_code))
+
+        self._client.ask(request, plan.heartbeat_version, REQUEST_TIMEOUT_MS, answered)
+
+    def _on_told(
+        self, answer: ConsumerGroupHeartbeatResponse, said: frozenset[DataPartition], topics: tuple[str, ...]
+    ) -> None:
+        if self.state not in (_State.JOINING, _State.MEMBER):
+            return
+        if self.state is _State.MEMBER and answer.member_epoch != self.epoch:
+            self._remember()
+        self.state = _State.MEMBER
+        self.member_id, self.epoch = answer.member_id or "", answer.member_epoch
+        self._must_say_all = False
+        self._said = said
+        if topics == self.topics:
+            self._has_resubscribed = False
+        if answer.assignment is not None:
+            self._told = _partitions(answer.assignment)
+
+    def _on_refused(self, code: ErrorCode) -> None:
+        self._must_say_all = True
+        if code is ErrorCode.fenced_instance_id:
+            self.reader.drop(self.reader.owned)
+            self._remember()
+            self.state = _State.FENCED
+        elif code in _BEGIN_ANEW:
+            if self.state is _State.MEMBER:
+                self._begin_anew()
+        elif code is not ErrorCode.unreleased_instance_id:
+            # Of an instance id that is not free yet the session has to run out, or its member to leave.
+            self._world.expect_retriable(f"ConsumerGroupHeartbeat of one that {self.state.value}", code)
+            self._note_coordinator(code)
+
+    def _begin_anew(self) -> None:
+        """What it had is lost: others may have it already."""
+        self.reader.drop(self.reader.owned)
+        self._remember()
+        self.epoch = JOINING_EPOCH
+        self._told = self._said = None
+        self._must_say_all = True
+        self.state = _State.JOINING
+
+    # Offsets
+
+    def _fetch_identity(self) -> tuple[str | None, int]:
+        return self.member_id, self.epoch
+
+    def _on_fetch_refused(self, code: ErrorCode) -> None:
+        if code not in _TRY_LATER:
+            super()._on_fetch_refused(code)
+
+    def _on_committed(self, request: OffsetCommitRequest, codes: set[ErrorCode] | None) -> None:
+        for code in sorted((codes or set()) - _TRY_LATER):
+            # What its epochs are worth it learns from its heartbeats.
+            self._world.expect_retriable("OffsetCommit", code)
+
+
+def _by_topic(partitions: frozenset[DataPartition]) -> list[TopicPartitions]:
+    topics: dict[TopicId, list[int]] = {}
+    for topic_id, index in sorted(partitions):
+        topics.setdefault(topic_id, []).append(index)
+    return [TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in topics.items()]
+
+
+def _partitions(assignment: Assignment) -> frozenset[DataPartition]:
+    return frozenset(
+        (TopicId(topic.topic_id), index) for topic in assignment.topic_partitions for index in topic.partitions
+    )

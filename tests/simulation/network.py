@@ -1,0 +1,197 @@
+"""Connections between clients and brokers, and what goes wrong on them.
+
+A connection is TCP: what it delivers it delivers in order, and a broker answers its requests one at a time. So loss,
+duplicates and reordering look as they do to real clients: a connection that breaks loses requests or answers or both,
+a client that gives up on one asks again on another while the first request may still arrive. On top of that a request
+may be delivered twice, as if by a client that had asked again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from tests.simulation.loop import EventLoop, Process
+
+from klamm.protocol.codec import decode, encode
+from klamm.protocol.message import Message
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+
+__all__ = ["Call", "Connection", "Network", "Server"]
+
+
+_ONLY_ONCE: Final = ConsumerGroupHeartbeatRequest
+"""A heartbeat of a consumer group that overtakes a later one breaks the protocol: the answer to it may hold what the
+member is told only once, and what it says of the member is not true any more. So says KIP-848, which leaves it to the
+connection to keep the order; here a request that is late never arrives once its client has given up on it.
+"""
+
+
+class Call:
+    """One request on its way, and its answer."""
+
+    __slots__ = ("answer", "client_id", "connection", "is_duplicate", "request", "tag", "version")
+
+    def __init__(
+        self, client_id: str, request: Message, version: int, answer: Callable[[Message | None], None]
+    ) -> None:
+        self.client_id = client_id
+        self.request = request
+        self.version = version
+        self.answer = answer
+        """Called with the answer, or None when the connection has broken."""
+        self.connection: Connection | None = None
+        self.is_duplicate = False
+        self.tag: object = None
+        """For checkers, to remember something from request to answer."""
+
+
+class Server(Protocol):
+    """What a connection leads to."""
+
+    @property
+    def broker_id(self) -> int: ...
+
+    @property
+    def process(self) -> Process | None:
+        """The life of the broker, or None while it is down."""
+
+    def handle(self, call: Call) -> None:
+        """Take a request; `Connection.respond` takes the answer, in this call or later."""
+
+
+class Connection:
+    """One connection of one client."""
+
+    def __init__(self, network: Network, client_name: str, client: Process, server: Server) -> None:
+        self._network = network
+        self._client = client
+        self.client_name = client_name
+        self.server = server
+        self.is_open = True
+        self._server_process = server.process
+        self._sent: dict[int, Call] = {}
+        self._queue: deque[Call] = deque()
+        self._is_busy = False
+        self._last_arrival_ms = 0.0
+        self._last_answer_ms = 0.0
+
+    def send(self, call: Call) -> None:
+        """Send a request; its `answer` is called exactly once, unless the client dies."""
+        call.connection = self
+        self._sent[id(call)] = call
+        network = self._network
+        loop = network.loop
+        if network.is_lost(self, to_server=True):
+            return
+        self._last_arrival_ms = max(self._last_arrival_ms, loop.now_ms + network.latency())
+        loop.call_at(self._last_arrival_ms, partial(self._arrive, call), self._server_process, is_message=True)
+        if loop.chance(network.duplicate_rate) and not isinstance(call.request, _ONLY_ONCE):
+            self._send_twice(call)
+        if loop.chance(network.reset_rate):
+            loop.call_later(loop.between(0, 20), self.reset)
+
+    def _send_twice(self, call: Call) -> None:
+        loop = self._network.loop
+        copy = Call(call.client_id, self._network.copy(call.request, call.version), call.version, lambda answer: None)
+        copy.connection = self
+        copy.is_duplicate = True
+        loop.call_at(
+            loop.now_ms + loop.between(0, 3_000),
+            partial(self.server.handle, copy),
+            self._server_process,
+            is_message=True,
+        )
+
+    def _arrive(self, call: Call) -> None:
+        if not self.is_open and isinstance(call.request, _ONLY_ONCE):
+            return
+        self._queue.append(call)
+        if not self._is_busy:
+            self._serve()
+
+    def _serve(self) -> None:
+        while self._queue and not self._is_busy:
+            self._is_busy = True
+            self.server.handle(self._queue.popleft())
+
+    def respond(self, call: Call, response: Message) -> None:
+        """The broker's answer; the next request of the connection has its turn."""
+        if call.is_duplicate:
+            return
+        self._is_busy = False
+        network = self._network
+        loop = network.loop
+        if self.is_open and not network.is_lost(self, to_server=False):
+            self._last_answer_ms = max(self._last_answer_ms, loop.now_ms + network.latency())
+            loop.call_at(self._last_answer_ms, partial(self._deliver, call, response), self._client, is_message=True)
+        if self._queue:
+            loop.call_at(loop.now_ms, self._serve, self._server_process, is_message=True)
+
+    def _deliver(self, call: Call, response: Message) -> None:
+        if self._sent.pop(id(call), None) is not None:
+            call.answer(self._network.copy(response, call.version) if self._network.encodes else response)
+
+    def reset(self) -> None:
+        """Break. Requests on the way may arrive, answers on the way do not; the client hears of it."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        loop = self._network.loop
+        loop.call_later(loop.between(0, 5), self._lose, self._client)
+        if loop.chance(0.5):
+            self._queue.clear()
+
+    def _lose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The client gives the connection up: every request that has no answer gets None."""
+        self.is_open = False
+        sent, self._sent = self._sent, {}
+        for call in sent.values():
+            call.answer(None)
+
+
+class Network:
+    """What all connections have in common."""
+
+    def __init__(self, loop: EventLoop, *, encodes: bool) -> None:
+        self.loop = loop
+        self.encodes = encodes
+        """Whether messages travel as bytes: slower, and the codecs see what they must carry."""
+        self.latency_ms = (1, 10)
+        self.slow_rate = 0.0
+        """How often a message takes seconds."""
+        self.loss_rate = 0.0
+        """How often a message vanishes while the connection seems open."""
+        self.reset_rate = 0.0
+        self.duplicate_rate = 0.0
+        self.cut: set[tuple[str, int, bool]] = set()
+        """Between which client and broker nothing passes, to the broker (True) or back (False)."""
+
+    def heal(self) -> None:
+        """Be a good network from now on."""
+        self.slow_rate = self.loss_rate = self.reset_rate = self.duplicate_rate = 0.0
+        self.latency_ms = (1, 10)
+        self.cut.clear()
+
+    def latency(self) -> int:
+        """How long a message takes."""
+        loop = self.loop
+        if loop.chance(self.slow_rate):
+            return loop.between(100, 8_000)
+        low, high = self.latency_ms
+        return loop.between(low, high)
+
+    def is_lost(self, connection: Connection, *, to_server: bool) -> bool:
+        """Whether a message vanishes."""
+        if self.cut and (connection.client_name, connection.server.broker_id, to_server) in self.cut:
+            return True
+        return self.loop.chance(self.loss_rate)
+
+    def copy(self, message: Message, version: int) -> Message:
+        """The message as it is read at the other end."""
+        return decode(type(message), version, encode(message, version))[0]

@@ -1,0 +1,86 @@
+"""I26, after the faults: everybody is where they should be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.checkers.view import active_shard, find_group
+from tests.simulation.members.member import Member
+from tests.simulation.notes import in_words
+
+from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.protocol.types import PartitionIndex
+
+if TYPE_CHECKING:
+    from tests.simulation.topics import DataPartition
+    from tests.simulation.world import World
+
+__all__ = ["RestChecker"]
+
+
+class RestChecker:
+    """Says what is missing until the world is at rest."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def missing(self, *, is_all_read: bool) -> str | None:
+        """The first thing that is not as it should be, or None."""
+        for group in self._world.plan.groups:
+            running = [
+                member
+                for member in self._world.members
+                if member.plan.group_id == group.group_id and member.is_running and not member.is_fenced
+            ]
+            what = self._missing_in_group(group.group_id, running, is_all_read)
+            if what is not None:
+                return what
+        return None
+
+    def _missing_in_group(self, group_id: str, running: list[Member], is_all_read: bool) -> str | None:
+        for member in running:
+            if not member.is_at_rest:
+                return f"{member.name} is not at rest"
+        what = self._missing_at_coordinator(group_id, running)
+        if what is not None:
+            return what
+        wanted = self._wanted(running)
+        owners: dict[DataPartition, str] = {}
+        for member in running:
+            for partition in self._world.checkers.reading.owned.get((group_id, member.name), ()):
+                if partition in owners:
+                    return f"{partition} is owned by {owners[partition]} and {member.name}"
+                owners[partition] = member.name
+        if owners.keys() != wanted:
+            return f"{group_id}: owned {in_words(sorted(owners))}, subscribed {in_words(sorted(wanted))}"
+        if is_all_read:
+            for partition in sorted(wanted):
+                read = self._world.checkers.reading.read.get((group_id, partition), 0)
+                if read < self._world.topics.end_offset(partition):
+                    return f"{group_id} has read {partition} up to {read} only"
+        return None
+
+    def _missing_at_coordinator(self, group_id: str, running: list[Member]) -> str | None:
+        partition = PartitionIndex(partition_for(group_id, self._world.plan.partition_count))
+        leader = self._world.disk.replicas[partition].leader
+        shard = None if leader < 0 else active_shard(self._world.cluster.broker(leader), partition)
+        if shard is None:
+            return f"{group_id} has no coordinator"
+        group = find_group(shard, group_id)
+        if group is None:
+            return f"{group_id} does not exist" if running else None
+        if group.state.value != ("Stable" if running else "Empty"):
+            return f"{group_id} is {group.state.value}"
+        if isinstance(group, ConsumerGroup) and not group.regex_counts.keys() <= group.regexes.keys():
+            return f"{group_id} has regular expressions that are not resolved"
+        if group.members.keys() != {member.member_id for member in running}:
+            return f"{group_id} has members {sorted(group.members)}"
+        return None
+
+    def _wanted(self, running: list[Member]) -> set[DataPartition]:
+        wanted = set()
+        for name in sorted({name for member in running for name in member.wanted_topics()}):
+            topic = self._world.topics.image.topics[name]
+            wanted |= {(topic.topic_id, index) for index in range(len(topic.partitions))}
+        return wanted

@@ -1,0 +1,91 @@
+"""A small fixed set of worlds, for every run of the tests; `make sim SEEDS=100000` runs as many as asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.simulation.bugs import BUGS
+from tests.simulation.run import run_seed
+
+SEEDS = range(1, 41)
+ROOT = Path(__file__).parents[2]
+CHECKSUM = (
+    "import sys; from tests.simulation.run import run_seed; print(run_seed(int(sys.argv[1]), sums=True).checksum)"
+)
+
+EVENTFUL = (
+    *("member_id_required", "unknown_member_id", "illegal_generation", "rebalance_in_progress", "skip_assignment=True"),
+    *("fenced_instance_id", "unreleased_instance_id", "stale_member_epoch", "group_id_not_found", "non_empty_group"),
+    *("not_coordinator", "coordinator_not_available", "coordinator_load_in_progress", "unknown_topic_id"),
+    *("cause=session_timed_out", "cause=rebalance_timed_out", "cause=static_member_returned", "cause=member_left"),
+    *("cause=topic_deleted", "cause=partitions_added", "cause=protocol_changed", "GroupDeleted"),
+)
+"""Answers and causes that worlds have to come across."""
+
+SEEDS_UNTIL_FOUND = {
+    "skip a fence": 200,
+    "hand over before revocation": 25,
+    "forget a tombstone": 300,
+    "lose a timer": 300,
+    "replay out of order": 60,
+    "accept a stale commit": 120,
+}
+"""Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_invariants_hold(seed: int) -> None:
+    """I15 to I19 and I26 hold in the world of this seed."""
+    outcome = run_seed(seed)
+    assert outcome.is_ok, outcome.failure
+
+
+@pytest.mark.parametrize("seed", [3, 8, 21])
+def test_seed_replays_exactly(seed: int) -> None:
+    """All that happens is the same in another process with other hashes of strings."""
+    outcome = run_seed(seed, sums=True)
+    for hash_seed in ("1", "4711"):
+        again = subprocess.run(
+            [sys.executable, "-c", CHECKSUM, str(seed)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert int(again.stdout) == outcome.checksum
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bug_is_found(bug: str) -> None:
+    """Within the number of seeds that is stated."""
+    limit = SEEDS_UNTIL_FOUND[bug]
+    assert any(not run_seed(seed, bug=bug).is_ok for seed in range(1, limit + 1)), f"not within {limit} seeds"
+
+
+def test_worlds_are_eventful() -> None:
+    """What the checkers are there for does come about, within few seeds."""
+    missing = set(EVENTFUL)
+
+    def listen(line: str) -> None:
+        missing.difference_update([words for words in missing if words in line])
+
+    for seed in range(1, 121):
+        run_seed(seed, listener=listen)
+        if not missing:
+            return
+    assert not missing
+
+
+def test_failure_says_how_to_see_it_again() -> None:
+    """Seed and step, what happened last, and the command."""
+    bug = "accept a stale commit"
+    outcome = next(outcome for outcome in (run_seed(seed, bug=bug) for seed in range(1, 51)) if not outcome.is_ok)
+    assert outcome.invariant == 16
+    assert f"seed {outcome.seed}, step {outcome.steps}" in outcome.failure
+    assert f"python -m tests.simulation --seeds {outcome.seed} --bug '{bug}'" in outcome.failure
+    assert run_seed(outcome.seed, bug=bug).failure == outcome.failure

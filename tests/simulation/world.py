@@ -1,0 +1,287 @@
+"""One simulated world: everything a seed makes happen, from the first event to the last check.
+
+It goes through four times. First there is trouble, of the kinds that the plan lets strike. Then all is healed, and
+within a bound everybody must have come to rest. Then, in the calm, members come and go and topics grow, one change
+after the other, and nobody who is not concerned stops reading. At last nothing is produced any more, and everything
+must have been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tests.simulation.broker import Broker
+from tests.simulation.checkers.checkers import Checkers
+from tests.simulation.checkers.reading import Judged
+from tests.simulation.cluster import Cluster
+from tests.simulation.disk import Disk
+from tests.simulation.faults import Faults
+from tests.simulation.loop import EventLoop
+from tests.simulation.members.administrator import Administrator
+from tests.simulation.members.classic import ClassicMember
+from tests.simulation.members.consumer import ConsumerMember
+from tests.simulation.members.independent import IndependentReader
+from tests.simulation.members.member import Member
+from tests.simulation.members.zombie import Zombies
+from tests.simulation.network import Network
+from tests.simulation.notes import Notes
+from tests.simulation.plan import GroupKind, GroupPlan, MemberPlan, make_plan
+from tests.simulation.rest import RestChecker
+from tests.simulation.topics import Topics
+from tests.simulation.violation import Violation
+
+from klamm.core.group.config import GroupConfig
+from klamm.core.group.settings import GroupSettings
+from klamm.protocol.errors import ErrorCode
+
+__all__ = ["World"]
+
+_PRODUCE_EVERY_MS: Final = 400
+_MEASURE_EVERY_MS: Final = 4_000
+_REST_MS: Final = 120_000
+"""Within this time after the last trouble all groups must be at rest: several sessions and rebalances."""
+_AFTERMATH_MS: Final = 12_000
+_CALM_CHANGES: Final = 3
+_RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.none,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.rebalance_in_progress,
+    }
+)
+
+
+class World:
+    """The world of one seed."""
+
+    def __init__(self, seed: int, *, listener: Callable[[str], None] | None = None, sums: bool = False) -> None:
+        self.seed = seed
+        self.loop = loop = EventLoop(seed)
+        self.notes = Notes(loop, listener, sums=sums)
+        self.plan = plan = make_plan(loop)
+        self.network = Network(loop, encodes=plan.encodes)
+        racks = {index: "abc"[index] if plan.has_racks else None for index in range(plan.broker_count)}
+        self.topics = Topics(loop, racks)
+        for name, partitions in plan.topics.items():
+            self.topics.create(name, partitions)
+        self.settings = GroupSettings(
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=1_000,
+            assignment_interval_ms=plan.assignment_interval_ms,
+            load={"min.dwell.ms": 5_000, "lag.drain.ms": 5_000, "partition.cost": 0.1},
+        )
+        self.checkers = Checkers(
+            self,
+            self.topics,
+            partitions=plan.partition_count,
+            retention_ms=plan.offsets_retention_ms,
+            initial_delay_ms=plan.initial_rebalance_delay_ms,
+        )
+        self.disk = Disk(
+            loop,
+            self.checkers,
+            partitions=plan.partition_count,
+            replication_ms=plan.replication_ms,
+            max_batch_bytes=plan.max_batch_bytes,
+        )
+        config = GroupConfig(
+            initial_rebalance_delay_ms=plan.initial_rebalance_delay_ms,
+            offsets_retention_ms=plan.offsets_retention_ms,
+            offsets_retention_check_interval_ms=5_000,
+            rebalance_batch_ms=plan.rebalance_batch_ms,
+            offset_commit_linger_ms=plan.commit_linger_ms,
+        )
+        brokers = [
+            Broker(loop, index, disk=self.disk, config=config, settings=self.settings, checkers=self.checkers)
+            for index in range(plan.broker_count)
+        ]
+        self.cluster = Cluster(loop, brokers, self.disk, self.topics)
+        self._groups = {group.group_id: group for group in plan.groups}
+        self.members = [self._member(member) for group in plan.groups for member in group.members]
+        self.zombies = Zombies(self)
+        self.administrator = Administrator(self)
+        self.faults = Faults(self)
+        self._produces = True
+        self._is_healed = False
+        self._births = 0
+        loop.after_step = self.checkers.after_step
+
+    def run(self) -> None:
+        """Let it all happen. Raises Violation."""
+        loop, plan = self.loop, self.plan
+        self.cluster.start()
+        for member in self.members:
+            loop.call_later(loop.between(0, 4_000), partial(self.start_member, member))
+        if plan.has_independent_reader:
+            IndependentReader(self, "independent").start()
+        self._produce()
+        self._measure()
+        self.faults.begin()
+        loop.run_until(plan.trouble_ends_ms)
+        self._heal()
+        # Whoever was not heard of before has to be missed, and every request that was lost to be given up on.
+        loop.run_until(loop.now_ms + _AFTERMATH_MS)
+        self._come_to_rest("the trouble was over")
+        for _ in range(_CALM_CHANGES):
+            self._change_in_the_calm()
+        self._produces = False
+        self._come_to_rest("the last record was produced", is_all_read=True)
+        self.checkers.check_logs(self.disk)
+
+    # What happens by itself
+
+    def _produce(self) -> None:
+        if self._produces:
+            self.topics.produce()
+            self.loop.call_later(_PRODUCE_EVERY_MS, self._produce)
+
+    def _measure(self) -> None:
+        traffic = self.topics.traffic(_MEASURE_EVERY_MS)
+        for broker in self.cluster.brokers:
+            if broker.process is not None:
+                measure = partial(broker.measure, traffic)
+                self.loop.call_at(self.loop.now_ms, measure, broker.process, is_message=True)
+        self.loop.call_later(_MEASURE_EVERY_MS, self._measure)
+
+    def _member(self, plan: MemberPlan, name: str | None = None, *, is_classic: bool = True) -> Member:
+        group = self._groups[plan.group_id]
+        if group.kind is GroupKind.CONSUMER or not is_classic:
+            return ConsumerMember(self, plan, name)
+        return ClassicMember(self, plan, group.classic_kind, name)
+
+    def migrate(self, member: Member) -> None:
+        """Stop a member, and start it again with the other protocol."""
+        if not member.is_running or self._groups[member.plan.group_id].kind is not GroupKind.MIXED:
+            return
+        member.shut_down()
+        self._births += 1
+        successor = self._member(
+            member.plan, f"{member.plan.name}.{self._births}", is_classic=isinstance(member, ConsumerMember)
+        )
+        successor.topics = member.topics
+        self.members[self.members.index(member)] = successor
+        self.loop.call_later(self.loop.between(50, 3_000), partial(self.start_member, successor))
+
+    def start_member(self, member: Member) -> None:
+        """A supervisor starts a member, if it is not running, and in good times only if no twin of it is."""
+        if not member.is_running and not (self._is_healed and self._runs_already(member)):
+            member.start()
+
+    def _runs_already(self, member: Member) -> bool:
+        instance = (member.plan.group_id, member.plan.instance_id)
+        return member.plan.instance_id is not None and any(
+            each.is_running and (each.plan.group_id, each.plan.instance_id) == instance for each in self.members
+        )
+
+    def start_twin(self, member: Member) -> None:
+        """Start another process of a static member's plan."""
+        self._births += 1
+        name = f"{member.plan.name}.twin-{self._births}"
+        twin = self._member(member.plan, name, is_classic=isinstance(member, ClassicMember))
+        twin.topics = member.topics
+        self.members.append(twin)
+        twin.start()
+
+    # The times
+
+    def _heal(self) -> None:
+        self.note("healed")
+        self.faults.heal()
+        self._is_healed = True
+        seen = set()
+        for member in self.members:
+            member.recover()
+            # Of a member and its twins one is enough, and more would fence each other.
+            key = (member.plan.group_id, member.plan.instance_id or member.name)
+            if key in seen and member.is_running:
+                member.crash()
+            elif key not in seen:
+                seen.add(key)
+                if member.is_running and member.is_fenced:
+                    member.crash()
+                self.start_member(member)
+
+    def _come_to_rest(self, since: str, *, is_all_read: bool = False) -> None:
+        loop = self.loop
+        checker = RestChecker(self)
+        began_ms = loop.now_ms
+        what = checker.missing(is_all_read=is_all_read)
+        while what is not None:
+            if loop.now_ms - began_ms > _REST_MS:
+                raise Violation(26, f"{_REST_MS} ms after {since}: {what}")
+            loop.run_until(loop.now_ms + 500)
+            what = checker.missing(is_all_read=is_all_read)
+
+    def _change_in_the_calm(self) -> None:
+        loop, reading = self.loop, self.checkers.reading
+        changes = [self._someone_leaves, self._someone_comes, self._someone_migrates, self._topic_grows]
+        reading.begin_change()
+        change = loop.random.choice(changes)()
+        self.note("in the calm %s", change)
+        loop.run_until(loop.now_ms + 3_000)
+        self._come_to_rest(change)
+        reading.end_change(change, {group_id: _judged(group) for group_id, group in self._groups.items()})
+
+    def _someone_leaves(self) -> str:
+        running = [member for member in self.members if member.is_running]
+        if len(running) < 2:
+            return "nothing changed"
+        member = self.loop.random.choice(running)
+        member.shut_down()
+        return f"{member.name} left"
+
+    def _someone_comes(self) -> str:
+        down = [member for member in self.members if not member.is_running and member.name == member.plan.name]
+        if not down:
+            return "nothing changed"
+        member = self.loop.random.choice(down)
+        self.start_member(member)
+        return f"{member.name} came"
+
+    def _someone_migrates(self) -> str:
+        mixed = [
+            member
+            for member in self.members
+            if member.is_running and self._groups[member.plan.group_id].kind is GroupKind.MIXED
+        ]
+        if not mixed:
+            return "nothing changed"
+        member = self.loop.random.choice(mixed)
+        self.migrate(member)
+        return f"{member.name} migrated"
+
+    def _topic_grows(self) -> str:
+        names = list(self.topics.image.topics)
+        if not names:
+            return "nothing changed"
+        name = self.loop.random.choice(names)
+        self.topics.grow(name, 1)
+        self.cluster.announce()
+        return f"{name} grew"
+
+    # What is said
+
+    def note(self, template: str, *values: object) -> None:
+        """Write down what happens, for whoever reads a failure."""
+        self.notes.add(template, *values)
+
+    def expect_retriable(self, what: str, code: ErrorCode) -> None:
+        """A client got an error that it has to know what to do with."""
+        if code not in _RETRIABLE:
+            self.checkers.fail(Violation(0, f"{what}: a client can do nothing with {code.name}"))
+
+    def expect_known(self, what: str, code: ErrorCode) -> None:
+        """Whoever asks may be refused, but not because something is broken."""
+        if code is ErrorCode.unknown_server_error:
+            self.checkers.fail(Violation(0, f"{what}: {code.name}"))
+
+
+def _judged(group: GroupPlan) -> Judged:
+    """Eager members always stop. And a group that goes back to the classic protocol on its way to a target has a
+    generation that not all of its members have heard of: those begin anew, here as in Apache Kafka.
+    """
+    return Judged.NOT if group.kind in (GroupKind.EAGER, GroupKind.MIXED) else Judged.WHAT_IS_LOST
