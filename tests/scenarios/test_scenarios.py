@@ -1,0 +1,37 @@
+"""klamm does in every scenario what Apache Kafka did when it was recorded, except for what the scenario justifies.
+
+That the record is right is tested by tests/interop/test_scenarios_against_kafka.py, on Apache Kafka itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.interop.broker_process import BrokerProcess
+from tests.scenarios.brokers import broker_config, scenario_paths
+from tests.scenarios.suite import Suite, selected_scenarios
+
+
+@pytest.fixture(scope="module")
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    """The selected scenarios on klamm."""
+    processes: list[BrokerProcess] = []
+
+    def start(broker: str) -> BrokerProcess:
+        processes.append(BrokerProcess(tmp_path_factory.mktemp(broker), broker_config(broker)))
+        return processes[-1]
+
+    suite = Suite(selected_scenarios(request), start, is_kafka=False)
+    yield suite
+    suite.close()
+    for process in processes:
+        process.stop()
+        assert "Traceback" not in process.log(), process.log()[-4000:]
+
+
+@pytest.mark.parametrize("path", scenario_paths(), ids=lambda path: path.stem)
+def test_klamm_does_as_recorded(suite: Suite, path: Path) -> None:
+    """Every answer, and the group's state after every step, are Apache Kafka's."""
+    suite.check(path)
