@@ -55,12 +55,14 @@ class Member:
     @property
     def assignment(self) -> list[int] | None:
         """The partitions it owned last, or None before its first assignment."""
+        gone: set[int] = set()
         for event in reversed(self.events):
             if event["event"] == "assigned":
-                partitions: list[int] = event["partitions"]
-                return partitions
+                return [partition for partition in event["partitions"] if partition not in gone]
             if event["event"] == "lost":
                 return []
+            if event["event"] == "revoked":
+                gone.update(event["partitions"])
         return None
 
     def names(self) -> list[str]:

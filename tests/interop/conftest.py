@@ -23,10 +23,24 @@ from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import JavaClient, compile_client
 from tests.support import kafka_broker
 
-pytest.register_assert_rewrite("tests.interop.record_scenarios", "tests.interop.group_scenarios")
+pytest.register_assert_rewrite(
+    "tests.interop.record_scenarios",
+    "tests.interop.group_scenarios",
+    "tests.interop.consumer_protocol_scenarios",
+    "tests.interop.fetching_scenarios",
+    "tests.interop.churn_scenarios",
+    "tests.interop.churn_life",
+)
 
-# Sessions of two or three seconds instead of Kafka's least of six: the tests wait for them to run out.
-BROKER_CONFIG = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+# Sessions of two or three seconds instead of Kafka's least of six: the tests wait for them to run out. Members of the
+# consumer protocol hear of changes when they beat.
+BROKER_CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+}
 
 
 def toolchain_is_missing(toolchain: str, message: str) -> NoReturn:

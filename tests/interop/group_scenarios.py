@@ -33,6 +33,8 @@ class GroupScenarios:
 
     joining: ClassVar[dict[str, str]] = {}
     """Settings that this client's members need."""
+    session: ClassVar[dict[str, str]] = SESSION
+    """Settings of members that may be missed soon."""
 
     def test_a_member_rewinds_and_replays(self, client: ClientProcess, topic: str, group: str) -> None:
         """A member that seeks to the beginning sees all its records again, in the same order."""
@@ -83,8 +85,8 @@ class GroupScenarios:
     ) -> None:
         """A member that dies without a word loses its partitions after its session, and no record is lost with it."""
         other = start_client()
-        survivor = client.join("survivor", group, topic, **SESSION, **self.joining)
-        victim = other.join("victim", group, topic, **SESSION, **self.joining)
+        survivor = client.join("survivor", group, topic, **self.session, **self.joining)
+        victim = other.join("victim", group, topic, **self.session, **self.joining)
         survivor.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
         victim.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
         client.call("produce", topic=topic, records=spread(10))
@@ -99,7 +101,7 @@ class GroupScenarios:
     ) -> None:
         """A member paused past its session can't commit over its successor; it loses its partitions and comes back."""
         other = start_client()
-        settings = SESSION | self.joining | {"enable_auto_commit": "false"}
+        settings = self.session | self.joining | {"enable_auto_commit": "false"}
         paused = other.join("paused", group, topic, **settings)
         paused.wait_until(lambda m: m.assignment == list(range(PARTITIONS)), "owns everything")
         client.call("produce", topic=topic, records=spread(10))
@@ -125,13 +127,13 @@ class GroupScenarios:
     ) -> None:
         """Of seven members on six partitions one owns nothing, until another dies."""
         other = start_client()
-        settings = SESSION | self.joining
+        settings = self.session | self.joining
         # Assignors go by the members' ids, which begin with their names: the first one is not the one that idles.
         victim = other.join("member-0", group, topic, **settings)
         members = [client.join(f"member-{number}", group, topic, **settings) for number in range(1, PARTITIONS + 1)]
 
         def sizes() -> list[int]:
-            return sorted(len(member.assignment) for member in members if member.assignment is not None)
+            return sorted(len(member.assignment or []) for member in members)
 
         def story() -> str:
             return f"{victim.assignment} {[member.assignment for member in members]}"

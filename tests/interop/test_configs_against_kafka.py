@@ -242,6 +242,68 @@ CONVERSATIONS: dict[str, list[tuple[ApiKey, int, Message]]] = {
         replace(GROUP, "g"),
         (ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(resource_types=[GROUP])),
     ],
+    "a group's bounds": [
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "45000")),
+        alter(
+            GROUP, "b", ("consumer.session.timeout.ms", SET, "60000"), ("consumer.heartbeat.interval.ms", SET, "15000")
+        ),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "60001")),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "44999")),
+        alter(GROUP, "b", ("consumer.heartbeat.interval.ms", SET, "4999")),
+        alter(GROUP, "b", ("consumer.heartbeat.interval.ms", SET, "0")),
+        alter(GROUP, "b", ("consumer.assignment.interval.ms", SET, "-1")),
+        alter(GROUP, "b", ("consumer.assignment.interval.ms", SET, "0")),
+        alter(GROUP, "b", ("consumer.assignment.interval.ms", SET, "15000")),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "soon")),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "3000000000")),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, None)),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", APPEND, "1")),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "50000"), ("consumer.session.timeout.ms", DELETE, None)),
+        alter(GROUP, "b", ("share.session.timeout.ms", SET, "60001")),
+        alter(GROUP, "b", ("share.heartbeat.interval.ms", SET, "15001")),
+        alter(GROUP, "b", ("share.record.lock.duration.ms", SET, "14999")),
+        alter(GROUP, "b", ("share.record.lock.duration.ms", SET, "999")),
+        alter(GROUP, "b", ("share.delivery.count.limit", SET, "11")),
+        alter(GROUP, "b", ("share.partition.max.record.locks", SET, "4001")),
+        alter(GROUP, "b", ("share.assignment.interval.ms", SET, "15001")),
+        alter(GROUP, "b", ("share.renew.acknowledge.enable", SET, "perhaps")),
+        alter(GROUP, "b", ("share.isolation.level", SET, "serializable")),
+        alter(GROUP, "b", ("streams.session.timeout.ms", SET, "1")),
+        alter(GROUP, "b", ("streams.heartbeat.interval.ms", SET, "1")),
+        alter(GROUP, "b", ("streams.assignment.interval.ms", SET, "15001")),
+        alter(GROUP, "b", ("streams.initial.rebalance.delay.ms", SET, "-1")),
+        alter(GROUP, "b", ("streams.num.standby.replicas", SET, "2"), ("share.delivery.count.limit", SET, "10")),
+        describe(GROUP, "b"),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "46000"), trial=True),
+        alter(GROUP, "b", ("consumer.session.timeout.ms", SET, "1"), trial=True),
+        alter(GROUP, "b", ("consumer.heartbeat.interval.ms", DELETE, None), ("share.isolation.level", DELETE, None)),
+        describe(GROUP, "b"),
+        replace(GROUP, "b", consumer_session_timeout_ms="47000"),
+        describe(GROUP, "b"),
+        replace(GROUP, "b", consumer_session_timeout_ms="1"),
+        replace(GROUP, "", consumer_session_timeout_ms="47000"),
+        alter(GROUP, "another", ("consumer.session.timeout.ms", SET, "47000")),
+        replace(GROUP, "b"),
+        replace(GROUP, "another"),
+        describe(GROUP, "b"),
+        (ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(resource_types=[GROUP])),
+    ],
+    "what groups get by default": [
+        alter(BROKER, "", ("group.consumer.assignment.interval.ms", SET, "2000")),
+        alter(BROKER, "1", ("group.consumer.assignment.interval.ms", SET, "15001")),
+        alter(BROKER, "1", ("group.consumer.assignment.interval.ms", SET, "-1")),
+        alter(BROKER, "1", ("group.consumer.session.timeout.ms", SET, "50000")),
+        alter(BROKER, "1", ("group.consumer.assignors", SET, "range")),
+        alter(BROKER, "1", ("group.coordinator.rebalance.protocols", SET, "classic")),
+        alter(BROKER, "1", ("group.share.assignment.interval.ms", SET, "15001")),
+        describe(GROUP, "d"),
+        alter(BROKER, "1", ("group.consumer.assignment.interval.ms", SET, "3000")),
+        describe(GROUP, "d"),
+        describe(BROKER, "1"),
+        alter(BROKER, "1", ("group.consumer.assignment.interval.ms", DELETE, None)),
+        alter(BROKER, "", ("group.consumer.assignment.interval.ms", DELETE, None)),
+        describe(GROUP, "d"),
+    ],
     "a metrics subscription": [
         alter(CLIENT_METRICS, "s", ("interval.ms", SET, "1000"), ("match", SET, "client_id=a.*")),
         describe(CLIENT_METRICS, "s"),
@@ -261,8 +323,9 @@ CONVERSATIONS: dict[str, list[tuple[ApiKey, int, Message]]] = {
 }
 
 
-# Apache Kafka sets this one for the cluster when its storage is formatted, for eligible leader replicas (KIP-966).
-SET_BY_KAFKA = "min.insync.replicas"
+# Apache Kafka sets the first one for the cluster when its storage is formatted, for eligible leader replicas (KIP-966);
+# klamm has an assignor more.
+SET_OTHERWISE = {"min.insync.replicas", "group.consumer.assignors"}
 
 
 def comparable(message: Message) -> Any:
@@ -275,7 +338,7 @@ def comparable(message: Message) -> Any:
                 {
                     entry.name: repr(entry)
                     for entry in result.configs
-                    if not entry.name.startswith("klamm.") and entry.name != SET_BY_KAFKA
+                    if not entry.name.startswith("klamm.") and entry.name not in SET_OTHERWISE
                 },
             )
             for result in message.results

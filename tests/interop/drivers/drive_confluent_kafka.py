@@ -98,12 +98,15 @@ class _Member(MemberThread):
     def __init__(self, name: str, topic: str, config: dict[str, str]) -> None:
         super().__init__(name)
         self._topic = topic
-        self._is_cooperative = config.get("partition.assignment.strategy") == "cooperative-sticky"
+        self._is_incremental = (
+            config.get("partition.assignment.strategy") == "cooperative-sticky"
+            or config.get("group.protocol") == "consumer"
+        )
         self._consumer = Consumer(_COMMON | config)
         self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     def _on_assign(self, consumer: Consumer, places: list[Place]) -> None:
-        if self._is_cooperative:
+        if self._is_incremental:
             consumer.incremental_assign(places)
         else:
             consumer.assign(places)

@@ -20,6 +20,7 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -237,10 +238,16 @@ public class Client {
             tell(event, Map.of("partitions", partitions.stream().map(TopicPartition::partition).sorted().toList()));
         }
 
+        /** To the topic, or, if that begins with ^, to all that the broker finds to match. */
+        private void subscribe(KafkaConsumer<String, String> consumer, ConsumerRebalanceListener listener) {
+            if (topic.startsWith("^")) consumer.subscribe(new SubscriptionPattern(topic.substring(1)), listener);
+            else consumer.subscribe(List.of(topic), listener);
+        }
+
         @Override
         public void run() {
             try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config)) {
-                consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+                subscribe(consumer, new ConsumerRebalanceListener() {
                     @Override
                     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                         tellPartitions("revoked", partitions);

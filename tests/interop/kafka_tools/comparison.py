@@ -16,10 +16,15 @@ _MASKS = [
     (re.compile(r"127\.0\.0\.1:\d+"), "HOST:PORT"),
     (re.compile(r"TopicId: \S{22}"), "TopicId: ID"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
+    # What members of the consumer protocol call themselves: Kafka's Uuid.
+    (re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{22}(?![\w.-])"), "UUID-WITH-22-CHARACTERS"),
     (re.compile(r"CreateTime:\d+"), "CreateTime:MILLISECONDS"),
     (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
     (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
 ]
+# klamm's own keys are listed in docs/reference/configuration.md; a description of everything has them all.
+_DESCRIBES_ALL = re.compile(r"kafka-configs --describe .*--all")
+_OWN_KEY = re.compile(r" *klamm\.")
 # The order in which groups are listed is that of a hash map in Kafka's coordinator, and promised by nobody.
 _UNORDERED = re.compile(r"kafka-(consumer-)?groups --list")
 
@@ -40,6 +45,8 @@ def masked_steps(output: str) -> dict[str, list[str]]:
         for pattern, replacement in _MASKS:
             masked = pattern.sub(replacement, masked)
         lines.append(masked)
+    for step in filter(_DESCRIBES_ALL.match, steps):
+        steps[step] = [line for line in steps[step] if not _OWN_KEY.match(line)]
     return {step: sorted(lines) if _UNORDERED.match(step) else lines for step, lines in steps.items()}
 
 

@@ -23,6 +23,12 @@ __all__ = ["Masks", "Tree"]
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
 
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MADE_UP_ID: Final = re.compile(
+    r"(?<![\w-])(?:[A-Za-z0-9_-]{22}|\w+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w-])"
+)
+"""The id that a broker makes for a member of the consumer protocol. Kafka's is a `Uuid` in base64; klamm's begins with
+the client's id, as those of classic members do, so that people know whose it is."""
+KAFKA_UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 TIME_NEAR_NOW: Final = re.compile(r"\b\d{13}\b")
 BEFORE_ALL_TIMES: Final = re.compile(r"-922337\d{13}\b")
 NOW_MS: Final = 10_800_000
@@ -37,6 +43,8 @@ ALWAYS_OWN: Final = {
     "usable_bytes",
 }
 UNORDERED: Final = {
+    "Assignment.topic_partitions",
+    "ConsumerGroupDescribeResponse.groups",
     "CreatePartitionsResponse.results",
     "CreateTopicsResponse.topics",
     "DeleteGroupsResponse.results",
@@ -49,12 +57,14 @@ UNORDERED: Final = {
     "ListOffsetsResponse.topics",
     "ListOffsetsTopicResponse.partitions",
     "ListGroupsResponse.groups",
+    "Member.subscribed_topic_names",
     "MetadataResponse.topics",
     "OffsetFetchResponse.topics",
     "OffsetFetchResponseGroup.topics",
     "OffsetFetchResponseTopic.partitions",
     "OffsetFetchResponseTopics.partitions",
     "ProduceResponse.responses",
+    "TopicPartitions.partitions",
     "TopicProduceResponse.partition_responses",
 }
 """Lists whose order in Apache Kafka is that of a hash map, or of several answers put together."""
@@ -67,11 +77,16 @@ class Masks:
     def __init__(self, port: int) -> None:
         self._port = port
         self._topics: dict[bytes, str] = {}
+        self._texts: dict[str, str] = {}
         self._numbers: dict[tuple[str, object], int] = {}
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
         """Remembers whose id this is."""
         self._topics[topic_id] = name
+
+    def learn_text(self, text: str, mask: str) -> None:
+        """Remembers a text that this broker made up, and what to show for it."""
+        self._texts[text] = mask
 
     def mask(self, message: Message, version: int, prefixes: tuple[str, ...]) -> Tree:
         """The tree of an answer, without what belongs to other conversations than that of `prefixes`."""
@@ -91,6 +106,10 @@ class Masks:
 
     def _field(self, message: Message, spec: FieldSpec, version: int, prefixes: tuple[str, ...]) -> Tree:
         value = getattr(message, spec.name)
+        if message.NAME == "ConsumerGroupHeartbeatResponse" and isinstance(value, str):
+            value = MADE_UP_ID.sub("<member id>", value)
+        if spec.name == "member_id" and isinstance(value, str) and KAFKA_UUID.fullmatch(value):
+            value = "<member id>"
         if isinstance(value, list):
             listed = [self._value(spec, each, version, prefixes) for each in value if not _is_foreign(each, prefixes)]
             if f"{message.NAME or type(message).__name__}.{spec.name}" in UNORDERED:
@@ -132,6 +151,8 @@ class Masks:
         return value
 
     def _text(self, text: str, prefixes: tuple[str, ...]) -> str:
+        for own, mask in self._texts.items():
+            text = text.replace(own, mask)
         text = UUID.sub("<uuid>", text)
         for prefix in prefixes:
             text = text.replace(prefix, "~")

@@ -95,6 +95,14 @@ class Talk:
         """Records something that was found out in another way."""
         self.transcript.append((what, repr(value)))
 
+    def note_answer(self, what: str, response: Message, version: int) -> None:
+        """Records an answer that was waited for."""
+        self.transcript.append((what, self.peer.masks.mask(response, version, (self.prefix, self.shared_prefix))))
+
+    def is_about(self, request_class: type[Message]) -> bool:
+        """Whether it is this request's API that the conversation is held in all versions of."""
+        return CONVERSATIONS[self._name.removeprefix("wire-")].api_key == request_class.API_KEY
+
     def another(self, client_id: str = CLIENT_ID) -> Talk:
         """Another connection to the same broker, with the same transcript."""
         other = Talk(self.peer, self._name, self.version, client_id=client_id)

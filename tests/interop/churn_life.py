@@ -1,0 +1,195 @@
+"""A group whose members come and go while its topic is written to, and what must be true of it in the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, count
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+from tests.interop.client_process import ClientProcess, Member
+from tests.interop.owner_watch import OwnerWatch
+
+__all__ = ["Life", "Steady", "Writing"]
+
+PATIENCE_SECONDS: Final = 60
+BETWEEN_RECORDS_SECONDS: Final = 0.01
+
+
+class Writing:
+    """Writes small records to all partitions of a topic in turn until it is stopped: `with Writing(...) as writing`.
+
+    `written` are the places of all records that were acknowledged.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.written: set[tuple[int, int]] = set()
+        self.errors: list[KafkaError] = []
+        self._topic = topic
+        self._partitions = partitions
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": "0", "log_level": 2})
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Writes no more; all has been acknowledged then."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        assert self._producer.flush(PATIENCE_SECONDS) == 0
+        assert not self.errors, self.errors
+
+    def grow(self, partitions: int) -> None:
+        """Writes to so many partitions, once it has heard of them."""
+        while len(self._producer.list_topics(self._topic, 30).topics[self._topic].partitions) < partitions:
+            time.sleep(0.01)
+        self._partitions = partitions
+
+    def _write(self) -> None:
+        for number in count():
+            if self._stopped.wait(BETWEEN_RECORDS_SECONDS):
+                return
+            partition = number % self._partitions
+            self._producer.produce(self._topic, partition=partition, value=f"{number}", on_delivery=self._on_delivery)
+            self._producer.poll(0)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error)
+        else:
+            self.written.add((message.partition() or 0, message.offset() or 0))
+
+
+class Life:
+    """A group on a topic that is written to, with all members that it ever had."""
+
+    def __init__(
+        self, start_client: Callable[[], ClientProcess], bootstrap: str, partitions: int, settings: dict[str, str]
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.topic = f"churn-{uuid.uuid4().hex[:12]}"
+        self.group = f"group-{uuid.uuid4().hex[:12]}"
+        self.partitions = partitions
+        self.processes: dict[str, ClientProcess] = {}
+        self._all: list[Member] = []
+        self._start_client = start_client
+        self._settings = settings
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(30)
+        self.writing = Writing(bootstrap, self.topic, partitions)
+        self.watch = OwnerWatch(bootstrap, self.group)
+
+    def start(self, *names: str) -> list[Member]:
+        """Starts members, all at once, each in a process of its own."""
+        processes = {name: self._start_client() for name in names}
+        self.processes |= processes
+        started = [each.join(name, self.group, self.topic, **self._settings) for name, each in processes.items()]
+        self._all += started
+        return started
+
+    def stop(self, *members: Member) -> None:
+        """Has members leave, all at once, and ends their processes."""
+
+        def stop(member: Member) -> None:
+            member.leave()
+            self.processes.pop(member.name).close()
+
+        with ThreadPoolExecutor(len(members)) as pool:
+            list(pool.map(stop, members))
+
+    def grow(self, partitions: int) -> None:
+        """Gives the topic more partitions, which are written to from now on."""
+        self._admin.create_partitions([NewPartitions(self.topic, partitions)])[self.topic].result(30)
+        self.writing.grow(partitions)
+        self.partitions = partitions
+
+    def wait_until_shared_by(self, members: list[Member]) -> None:
+        """Waits until these members have all partitions, each as many as any other, give or take one."""
+
+        def is_shared() -> bool:
+            owned = [member.assignment or [] for member in members]
+            sizes = [len(each) for each in owned]
+            return sorted(chain.from_iterable(owned)) == list(range(self.partitions)) and max(sizes) - min(sizes) <= 1
+
+        self.until(is_shared, lambda: f"not shared: { {member.name: member.assignment for member in members} }")
+
+    def check_that_nothing_was_lost(self, members: list[Member]) -> None:
+        """Ends the writing and the group: all was read, offsets end at the log's end, nobody had what another had."""
+        written = self.writing.written
+        everywhere = set(range(self.partitions))
+        self.until(lambda: {partition for partition, _ in written} == everywhere, lambda: "not all is written to")
+        self.writing.stop()
+        self.until(
+            lambda: written <= {place for member in self._all for place in member.places},
+            lambda: f"never read: {sorted(written - {place for member in self._all for place in member.places})[:20]}",
+        )
+        last, *others = members
+        if others:
+            self.stop(*others)
+        self.wait_until_shared_by([last])
+
+        def are_committed() -> bool:
+            last.commit()
+            return self._committed() == self._ends()
+
+        self.until(are_committed, lambda: f"committed {self._committed()}, the log ends at {self._ends()}")
+        self.stop(last)
+        assert self._committed() == self._ends()
+        assert self.watch.looks, "nobody looked"
+        assert not self.watch.overlaps, self.watch.overlaps[:5]
+
+    def _committed(self) -> dict[int, int]:
+        answer = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])[self.group]
+        return {each.partition: each.offset for each in answer.result(30).topic_partitions or []}
+
+    def _ends(self) -> dict[int, int]:
+        wanted = {TopicPartition(self.topic, index): OffsetSpec.latest() for index in range(self.partitions)}
+        return {place.partition: future.result(30).offset for place, future in self._admin.list_offsets(wanted).items()}
+
+    @staticmethod
+    def until(condition: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+        """Waits until it holds. Fails, saying what is so instead, when it never does."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, otherwise()
+            time.sleep(0.05)
+
+
+class Steady:
+    """Members that a change does not concern, from a moment on."""
+
+    def __init__(self, members: list[Member]) -> None:
+        self._before = {member: (len(member.events), set(member.assignment or [])) for member in members}
+
+    def check_that_they_kept_what_they_keep(self) -> None:
+        """What they had then and have now was never taken from them in between."""
+        for member, (since, owned) in self._before.items():
+            kept = owned & set(member.assignment or [])
+            for event in member.events[since:]:
+                if event["event"] in ("revoked", "lost"):
+                    assert not kept & set(event["partitions"]), f"{member.name} keeps {sorted(kept)}, but {event}"
+
+    def check_that_they_read_on(self) -> None:
+        """In between, records came from some partition that they had and have. To ask only of what takes its time."""
+        for member, (since, owned) in self._before.items():
+            kept = owned & set(member.assignment or [])
+            events = member.events[since:]
+            assert any(event["event"] == "record" and event["partition"] in kept for event in events), (
+                f"{member.name} keeps {sorted(kept)} and read nothing in {len(events)} events"
+            )

@@ -1,0 +1,138 @@
+"""Groups whose members come, go, stop and come back while records are written, each member a process of its own.
+
+Whatever happens, every record that was written is read, the group's offsets end where the log ends, and at no moment
+had two members one partition, as the coordinator sees it (I15). Where rebalances are incremental (cooperative classic
+groups, consumer groups), members that are not concerned go on reading (I19).
+
+A suite inherits these tests and says with `settings` which protocol its members speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Final
+
+import pytest
+from tests.interop.churn_life import Life, Steady
+from tests.interop.consumer_protocol_scenarios import set_group_config
+from tests.interop.group_scenarios import StartClient
+from tests.interop.owner_watch import describe_members
+from tests.support.wire import Wire
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+
+__all__ = ["SESSION_MS", "ChurnScenarios"]
+
+SESSION_MS: Final = "3000"
+REFUSALS: Final = {ErrorCode.unknown_member_id, ErrorCode.stale_member_epoch, ErrorCode.illegal_generation}
+
+
+class ChurnScenarios:
+    """What may happen to a group in its life."""
+
+    settings: ClassVar[dict[str, str]]
+    """Which protocol members speak, and how."""
+    is_incremental: ClassVar[bool] = True
+    """Whether members keep reading what they keep."""
+
+    @pytest.fixture
+    def new_life(self, start_client: StartClient, bootstrap: str) -> Iterator[Callable[[int], Life]]:
+        """Makes a group on a topic of so many partitions that is written to."""
+        lives: list[Life] = []
+
+        def new_life(partitions: int) -> Life:
+            life = Life(start_client, bootstrap, partitions, self.settings)
+            set_group_config(
+                bootstrap, life.group, consumer_session_timeout_ms=SESSION_MS, consumer_heartbeat_interval_ms="100"
+            )
+            lives.append(life)
+            life.watch.__enter__()
+            life.writing.__enter__()
+            return life
+
+        yield new_life
+        for life in lives:
+            life.writing.__exit__(None, None, None)
+            life.watch.__exit__(None, None, None)
+
+    def test_a_rolling_restart_of_ten(self, new_life: Callable[[int], Life]) -> None:
+        """Ten members are replaced, one after the other."""
+        life = new_life(20)
+        members = life.start(*(f"member-{number}" for number in range(10)))
+        life.wait_until_shared_by(members)
+        for number in range(10):
+            steady = Steady(members[:number] + members[number + 1 :])
+            life.stop(members[number])
+            (members[number],) = life.start(f"again-{number}")
+            life.wait_until_shared_by(members)
+            if self.is_incremental:
+                steady.check_that_they_kept_what_they_keep()
+        life.check_that_nothing_was_lost(members)
+
+    def test_scaling_from_three_to_ten_and_back(self, new_life: Callable[[int], Life]) -> None:
+        """Seven members come at once, and go at once."""
+        life = new_life(20)
+        three = life.start("one", "two", "three")
+        life.wait_until_shared_by(three)
+        steady = Steady(three)
+        seven = life.start(*(f"more-{number}" for number in range(7)))
+        life.wait_until_shared_by(three + seven)
+        if self.is_incremental:
+            steady.check_that_they_kept_what_they_keep()
+        steady = Steady(three)
+        life.stop(*seven)
+        life.wait_until_shared_by(three)
+        if self.is_incremental:
+            steady.check_that_they_kept_what_they_keep()
+        life.check_that_nothing_was_lost(three)
+
+    def test_a_member_that_is_stopped_past_its_session(self, new_life: Callable[[int], Life]) -> None:
+        """Others take over from it; what it commits as who it was is refused; it comes back as a new one."""
+        life = new_life(6)
+        members = life.start("zombie", "two", "three")
+        zombie, *others = members
+        life.wait_until_shared_by(members)
+        with Wire(life.bootstrap) as wire:
+            told = next(each for each in describe_members(wire, life.group) if each.client_id == "zombie")
+            steady = Steady(others)
+            life.processes["zombie"].pause()
+            life.wait_until_shared_by(others)
+            if self.is_incremental:
+                steady.check_that_they_kept_what_they_keep()
+                steady.check_that_they_read_on()
+            refused = _commit(wire, life, told.member_id, max(told.epoch, 1), (zombie.assignment or [0])[0])
+            assert refused in REFUSALS, refused.name
+        life.processes["zombie"].go_on()
+        life.wait_until_shared_by(members)
+        life.check_that_nothing_was_lost(members)
+
+    def test_a_topic_that_grows_while_it_is_written(self, new_life: Callable[[int], Life]) -> None:
+        """Twelve partitions instead of six: the new ones are read from their beginning."""
+        life = new_life(6)
+        members = life.start("one", "two", "three")
+        life.wait_until_shared_by(members)
+        steady = Steady(members)
+        life.grow(12)
+        life.wait_until_shared_by(members)
+        if self.is_incremental:
+            steady.check_that_they_kept_what_they_keep()
+        life.check_that_nothing_was_lost(members)
+
+
+def _commit(wire: Wire, life: Life, member_id: str, epoch: int, partition: int) -> ErrorCode:
+    """A commit as a member sends it, of the beginning of a partition."""
+    part = OffsetCommitRequestPartition(partition_index=partition, committed_offset=0)
+    request = OffsetCommitRequest(
+        group_id=life.group,
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        topics=[OffsetCommitRequestTopic(name=life.topic, partitions=[part])],
+    )
+    (topic,) = wire.call(OffsetCommitResponse, 9, request).topics
+    return ErrorCode(topic.partitions[0].error_code)

@@ -1,0 +1,140 @@
+"""Members that a rebalance does not concern go on fetching while it goes on (I19, KIP-429, KIP-848).
+
+A member whose process is stopped keeps a rebalance from ending until its session is over. All that time, records are
+written in rounds, one to each partition that the steady member keeps; a round counts when its records have arrived and
+the rebalance still goes on. So nothing is measured against a clock: if the member stood still, no round would count.
+
+A suite inherits these tests and defines the fixture `new_client`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import ClassVar, NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+from tests.interop.client_process import Member
+from tests.interop.consumer_protocol_scenarios import set_group_config
+from tests.interop.group_scenarios import StartClient
+from tests.interop.owner_watch import describe_consumer_group
+from tests.interop.record_scenarios import PARTITIONS
+from tests.support.wire import Wire
+
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+
+__all__ = ["SESSION_MS", "FetchingScenarios"]
+
+logger = logging.getLogger(__name__)
+
+SESSION_MS = "6000"
+LEAST_ROUNDS = 10
+"""Some dozens fit into a session; fewer than these would be no proof."""
+
+
+class Scene(NamedTuple):
+    """Where a test takes place."""
+
+    bootstrap: str
+    wire: Wire
+    topic: str
+    group: str
+
+    def classic_state(self) -> str:
+        """The state of the group, if it is a classic one."""
+        request = DescribeGroupsRequest(groups=[self.group])
+        (described,) = self.wire.call(DescribeGroupsResponse, 5, request).groups
+        return described.group_state
+
+    def consumer_state(self) -> str:
+        """The state of the group, if it is of the consumer protocol."""
+        return describe_consumer_group(self.wire, self.group).group_state
+
+
+class Rounds(NamedTuple):
+    """What came of writing while a rebalance went on."""
+
+    arrived: int
+    """Rounds that arrived while it did."""
+    longest_gap_ms: float
+    """Between the arrivals of two rounds, the first one counted from the beginning."""
+
+
+class FetchingScenarios:
+    """One member is steady, one is stopped, one is new."""
+
+    cooperative: ClassVar[dict[str, str]]
+    """Settings of a member whose assignor is cooperative."""
+    eager: ClassVar[dict[str, str]]
+    """Settings of a member whose assignor is not."""
+
+    @pytest.fixture
+    def scene(self, bootstrap: str, topic: str, group: str) -> Iterator[Scene]:
+        """A broker, and a connection to ask it for the group's state."""
+        with Wire(bootstrap) as wire:
+            yield Scene(bootstrap, wire, topic, group)
+
+    def test_a_cooperative_member_reads_through_a_rebalance(self, start_client: StartClient, scene: Scene) -> None:
+        """A classic member gives nothing up to join again: all its partitions are read while others are waited for."""
+        steady = stand_still(start_client, scene, self.cooperative)
+        rounds = write_while(lambda: scene.classic_state() == "PreparingRebalance", scene, steady)
+        logger.info("classic and cooperative: %s", rounds)
+        assert rounds.arrived >= LEAST_ROUNDS, rounds
+
+    def test_an_eager_member_does_not(self, start_client: StartClient, scene: Scene) -> None:
+        """What the cooperative assignor saves, and the proof that the rounds show it: none arrives in time."""
+        steady = stand_still(start_client, scene, self.eager)
+        steady.wait_until(lambda m: m.assignment == [], "gives everything up")
+        everything = list(range(PARTITIONS))
+        rounds = write_while(lambda: scene.classic_state() == "PreparingRebalance", scene, steady, everything)
+        assert rounds.arrived == 0, rounds
+
+    def test_a_member_of_the_consumer_protocol_reads_through_a_rebalance(
+        self, start_client: StartClient, scene: Scene
+    ) -> None:
+        """What it keeps is read while the group waits for another to give up what that one has."""
+        set_group_config(scene.bootstrap, scene.group, consumer_session_timeout_ms=SESSION_MS)
+        steady = stand_still(start_client, scene, {"group_protocol": "consumer"})
+        steady.wait_until(lambda m: len(m.assignment or []) == 2, "gives one partition up")
+        rounds = write_while(lambda: scene.consumer_state() == "Reconciling", scene, steady)
+        logger.info("consumer protocol: %s", rounds)
+        assert rounds.arrived >= LEAST_ROUNDS, rounds
+
+
+def stand_still(start_client: StartClient, scene: Scene, settings: dict[str, str]) -> Member:
+    """The steady member of a group in a rebalance that does not end before a session does."""
+    one, other = start_client(), start_client()
+    steady = one.join("steady", scene.group, scene.topic, **settings)
+    stopped = other.join("stopped", scene.group, scene.topic, **settings)
+    for member in (steady, stopped):
+        member.wait_until(lambda m: len(m.assignment or []) == 3, "owns half")
+    other.pause()
+    start_client().join("newcomer", scene.group, scene.topic, **settings)
+    return steady
+
+
+def write_while(
+    goes_on: Callable[[], bool], scene: Scene, member: Member, partitions: list[int] | None = None
+) -> Rounds:
+    """Writes rounds to the partitions of the member, each when the one before has arrived, as long as `goes_on`."""
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "linger.ms": "0"})
+    while not goes_on():
+        time.sleep(0.01)
+    kept = partitions or member.assignment
+    assert kept
+    arrived, longest, last = 0, 0.0, time.monotonic()
+    while True:
+        values = {f"{arrived}-{partition}" for partition in kept}
+        for partition in kept:
+            producer.produce(scene.topic, partition=partition, value=f"{arrived}-{partition}")
+        assert producer.flush(30) == 0
+        while not values <= {record["value"] for record in member.records[-200:]}:
+            if not goes_on():
+                return Rounds(arrived, longest)
+            time.sleep(0.005)
+        if not goes_on():
+            return Rounds(arrived, longest)
+        arrived, longest, last = arrived + 1, max(longest, (time.monotonic() - last) * 1000), time.monotonic()

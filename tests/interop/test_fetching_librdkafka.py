@@ -1,0 +1,25 @@
+"""librdkafka's consumers fetch through rebalances that don't concern them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import pytest
+from tests.interop.client_process import ClientProcess
+from tests.interop.fetching_scenarios import SESSION_MS, FetchingScenarios
+
+SESSION = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": "300"}
+
+
+@pytest.fixture
+def new_client(new_python_client: Callable[[str], ClientProcess]) -> Callable[[], ClientProcess]:
+    """Starts a process that drives confluent-kafka."""
+    return lambda: new_python_client("confluent_kafka")
+
+
+class TestConfluentFetching(FetchingScenarios):
+    """In the classic protocol, and in the consumer protocol."""
+
+    cooperative: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": "cooperative-sticky"}
+    eager: ClassVar[dict[str, str]] = SESSION | {"partition_assignment_strategy": "range"}

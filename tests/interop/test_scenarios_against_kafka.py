@@ -1,0 +1,40 @@
+"""The scenarios' records are what Apache Kafka does: each is played on it and compared, step by step.
+
+tests/scenarios holds klamm to the same records. `python -m tests.scenarios.record NAME` makes them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.interop.conftest import toolchain_is_missing
+from tests.scenarios.brokers import broker_config, scenario_paths
+from tests.scenarios.suite import Suite, selected_scenarios
+from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture(scope="module")
+def suite(request: pytest.FixtureRequest) -> Iterator[Suite]:
+    """The selected scenarios on Apache Kafka."""
+    with ExitStack() as brokers:
+
+        def start(broker: str) -> ApacheKafka:
+            try:
+                return brokers.enter_context(ApacheKafka(broker_config(broker)))
+            except KafkaUnavailable as error:
+                toolchain_is_missing("java", str(error))
+
+        suite = Suite(selected_scenarios(request), start, is_kafka=True)
+        yield suite
+        suite.close()
+
+
+@pytest.mark.parametrize("path", scenario_paths(), ids=lambda path: path.stem)
+def test_apache_kafka_does_as_recorded(suite: Suite, path: Path) -> None:
+    """Every answer, and the group's state after every step, are what the file says."""
+    suite.check(path)
