@@ -13,7 +13,20 @@ from typing import Any
 __all__ = ["LoadPrograms", "SetUpError"]
 
 _SOURCES = Path(__file__).parent / "load"
-_PROGRAMS = ("produce", "acknowledge", "consume", "end_to_end", "first_record", "mock_cluster")
+_PROGRAMS = (
+    "produce",
+    "acknowledge",
+    "commit",
+    "consume",
+    "end_to_end",
+    "first_record",
+    "rebalance",
+    "churn",
+    "heartbeats",
+    "mock_cluster",
+)
+
+_SHARED = {"rebalance": ("fleet",), "churn": ("fleet",)}
 
 
 class SetUpError(Exception):
@@ -42,7 +55,7 @@ class LoadPrograms:
                 continue
             if compiler is None:
                 raise SetUpError("no C compiler on PATH: install gcc to run the bench")
-            sources = [str(_SOURCES / f"{program}.c"), str(_SOURCES / "common.c")]
+            sources = [str(_SOURCES / f"{each}.c") for each in (program, "common", *_SHARED.get(program, ()))]
             flags = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread", f"-Wl,-rpath,{library.parent}"]
             built = subprocess.run(
                 [compiler, *flags, *sources, str(library), "-o", str(target)],

@@ -37,7 +37,7 @@ static const char *value_of(int argc, char **argv, int *index) {
 }
 
 struct options parse_options(int argc, char **argv) {
-    struct options options = {.partitions = 6, .size_bytes = 100, .count = 1000};
+    struct options options = {.partitions = 6, .size_bytes = 100, .count = 1000, .burst = 1};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         const char *value = value_of(argc, argv, &i);
@@ -49,6 +49,11 @@ struct options parse_options(int argc, char **argv) {
         else if (!strcmp(name, "--rate")) options.rate_per_second = atoll(value);
         else if (!strcmp(name, "--warm-up")) options.warm_up_count = atoll(value);
         else if (!strcmp(name, "--group")) options.group = value;
+        else if (!strcmp(name, "--file")) options.file = value;
+        else if (!strcmp(name, "--members")) options.members = atoi(value);
+        else if (!strcmp(name, "--seconds")) options.seconds = atof(value);
+        else if (!strcmp(name, "--burst")) options.burst = atoll(value);
+        else if (!strcmp(name, "--step")) options.step = atoll(value);
         else if (!strcmp(name, "-X")) {
             if (options.settings_count == 64) fail("-X", "too many settings");
             options.settings[options.settings_count++] = value;

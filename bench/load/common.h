@@ -12,6 +12,11 @@ struct options {
     int64_t rate_per_second; /* 0: as fast as it goes */
     int64_t warm_up_count;   /* records sent before the clock starts */
     const char *group;
+    const char *file;
+    int members;
+    double seconds;
+    int64_t burst; /* requests sent at once */
+    int64_t step;
     const char *settings[64]; /* name=value pairs of librdkafka's configuration */
     int settings_count;
 };

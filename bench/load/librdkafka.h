@@ -14,6 +14,7 @@ typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
+typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_mock_cluster_s rd_kafka_mock_cluster_t;
 
@@ -23,6 +24,8 @@ typedef enum { RD_KAFKA_CONF_UNKNOWN = -2, RD_KAFKA_CONF_INVALID = -1, RD_KAFKA_
 typedef int rd_kafka_resp_err_t;
 #define RD_KAFKA_RESP_ERR_NO_ERROR 0
 #define RD_KAFKA_RESP_ERR__QUEUE_FULL (-184)
+#define RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS (-175)
+#define RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS (-174)
 
 #define RD_KAFKA_PARTITION_UA ((int32_t)-1)
 #define RD_KAFKA_OFFSET_BEGINNING (-2)
@@ -64,6 +67,13 @@ rd_kafka_conf_res_t rd_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, c
                                       size_t error_size);
 void rd_kafka_conf_set_dr_msg_cb(rd_kafka_conf_t *conf,
                                  void (*callback)(rd_kafka_t *, const rd_kafka_message_t *, void *));
+void rd_kafka_conf_set_opaque(rd_kafka_conf_t *conf, void *opaque);
+void rd_kafka_conf_set_rebalance_cb(rd_kafka_conf_t *conf,
+                                    void (*callback)(rd_kafka_t *, rd_kafka_resp_err_t,
+                                                     rd_kafka_topic_partition_list_t *, void *));
+void rd_kafka_conf_set_offset_commit_cb(rd_kafka_conf_t *conf,
+                                        void (*callback)(rd_kafka_t *, rd_kafka_resp_err_t,
+                                                         rd_kafka_topic_partition_list_t *, void *));
 rd_kafka_t *rd_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, char *error, size_t error_size);
 void rd_kafka_destroy(rd_kafka_t *client);
 
@@ -84,6 +94,11 @@ void rd_kafka_topic_partition_list_destroy(rd_kafka_topic_partition_list_t *list
 rd_kafka_topic_partition_t *rd_kafka_topic_partition_list_add(rd_kafka_topic_partition_list_t *list, const char *topic,
                                                               int32_t partition);
 rd_kafka_resp_err_t rd_kafka_assign(rd_kafka_t *client, const rd_kafka_topic_partition_list_t *partitions);
+const char *rd_kafka_rebalance_protocol(rd_kafka_t *client);
+rd_kafka_error_t *rd_kafka_incremental_assign(rd_kafka_t *client, const rd_kafka_topic_partition_list_t *partitions);
+rd_kafka_error_t *rd_kafka_incremental_unassign(rd_kafka_t *client, const rd_kafka_topic_partition_list_t *partitions);
+void rd_kafka_error_destroy(rd_kafka_error_t *error);
+rd_kafka_resp_err_t rd_kafka_commit(rd_kafka_t *client, const rd_kafka_topic_partition_list_t *offsets, int async);
 rd_kafka_resp_err_t rd_kafka_subscribe(rd_kafka_t *client, const rd_kafka_topic_partition_list_t *topics);
 rd_kafka_resp_err_t rd_kafka_query_watermark_offsets(rd_kafka_t *client, const char *topic, int32_t partition,
                                                      int64_t *low, int64_t *high, int timeout_ms);

@@ -77,7 +77,17 @@ class ApacheKafka(Peer):
         settings.write_text("".join(f"{key}={value}\n" for key, value in {**stock, **config}.items()), encoding="utf-8")
         java = ["java", "-cp", self._classpath]
         formatted = subprocess.run(
-            [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", _CLUSTER_ID, "-c", str(settings)],
+            [
+                *java,
+                "kafka.tools.StorageTool",
+                "format",
+                "--ignore-formatted",
+                "--standalone",
+                "-t",
+                _CLUSTER_ID,
+                "-c",
+                str(settings),
+            ],
             capture_output=True,
             text=True,
             check=False,

@@ -1,0 +1,111 @@
+"""Runs `klamm ARGUMENTS` and measures the steps of its event loop: python bench/loop_steps.py TARGET serve …
+
+A step is one callback: a socket that is readable, a timer, the next part of a task. Counted is the processor time of
+the loop's thread, so the broker's own work, and not the time in which the machine was busy with something else. It
+runs on asyncio's own loop, whose callbacks can be watched; uvloop calls the same ones. Writes TARGET.json at the end:
+the longest step in milliseconds, how many took more than ten, and what the longest were, with samples of the stack.
+SIGUSR1 writes it at once and begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from asyncio import events
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+__all__ = ["main"]
+
+_LIMIT_SECONDS = 0.010
+_KEPT = 5
+_FRAMES = 6
+
+
+class LoopSteps:
+    """The longest steps so far."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._stacks: list[str] = []
+        self._longest: list[tuple[float, str, list[str]]] = []
+        self._over_limit = 0
+
+    def watch(self) -> None:
+        """Measures every callback of every loop from now on."""
+        run: Callable[[Any], None] = events.Handle._run
+
+        def timed(handle: Any) -> None:
+            self._stacks.clear()
+            start = time.thread_time()
+            run(handle)
+            seconds = time.thread_time() - start
+            self._over_limit += seconds > _LIMIT_SECONDS
+            if len(self._longest) < _KEPT or seconds > self._longest[-1][0]:
+                self._keep(seconds, repr(handle))
+
+        events.Handle._run = timed  # type: ignore[assignment, method-assign]
+
+    def sample(self, _number: int, frame: FrameType | None) -> None:
+        """Where the thread is right now."""
+        names: list[str] = []
+        while frame is not None and len(names) < _FRAMES:
+            path = Path(frame.f_code.co_filename)
+            names.append(f"{'/'.join(path.parts[-2:])}:{frame.f_code.co_qualname}")
+            frame = frame.f_back
+        self._stacks.append(" < ".join(names))
+
+    def write(self) -> None:
+        """Leaves what was measured in the file and forgets it."""
+        report = {
+            "longest_ms": self._longest[0][0] * 1000 if self._longest else 0.0,
+            "over_limit": self._over_limit,
+            "longest": [
+                {"ms": seconds * 1000, "step": step, "stacks": stacks} for seconds, step, stacks in self._longest
+            ],
+        }
+        part = self._target.with_suffix(".part")
+        part.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        part.rename(self._target.with_suffix(".json"))
+        self._longest, self._over_limit = [], 0
+
+    def _keep(self, seconds: float, step: str) -> None:
+        self._longest.append((seconds, step, self._stacks[:10]))
+        self._longest.sort(key=lambda kept: -kept[0])
+        del self._longest[_KEPT:]
+
+
+def main() -> None:
+    """Measures until the command ends; the start itself, before the broker listens, is not counted."""
+    steps = LoopSteps(Path(sys.argv[1]).absolute())
+    sys.argv = ["klamm", *sys.argv[2:]]
+    sys.modules["uvloop"] = None  # type: ignore[assignment]
+
+    from klamm.broker.server import BrokerServer
+    from klamm.cli.main import main as klamm
+
+    start = BrokerServer.start
+
+    async def start_and_watch(server: BrokerServer) -> Any:
+        addresses = await start(server)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, steps.write)
+        steps.watch()
+        return addresses
+
+    BrokerServer.start = start_and_watch  # type: ignore[assignment, method-assign]
+    signal.signal(signal.SIGPROF, steps.sample)
+    signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
+    try:
+        klamm()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        steps.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Requests of the bench that no client library would send so fast: one connection speaks for thousands of clients,
+which the broker can't tell from as many clients behind a proxy.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from klamm.protocol.api import ApiKey
+from klamm.protocol.codec import Message, decode, encode
+from klamm.protocol.headers import decode_response_header, encode_request_header
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
+
+__all__ = ["Connection", "frame", "wait_for_coordinator"]
+
+M = TypeVar("M", bound=Message)
+
+_WINDOW = 100
+
+
+def wait_for_coordinator(connection: Connection) -> None:
+    """Has the broker make `__consumer_offsets` and load it: Kafka does both when somebody first asks."""
+    find = FindCoordinatorRequest(key="group")
+    fetch = OffsetFetchRequest(group_id="group", topics=[])
+    for _ in range(300):
+        (found,) = connection.ask_all(FindCoordinatorResponse, 3, [find])
+        (fetched,) = connection.ask_all(OffsetFetchResponse, 5, [fetch])
+        if not found.error_code and not fetched.error_code:
+            time.sleep(1)  # The other partitions' turn.
+            return
+        time.sleep(0.1)
+    raise TimeoutError("no group coordinator within half a minute")
+
+
+def frame(version: int, request: Message) -> bytes:
+    """A request as it travels, with its length in front."""
+    assert request.API_KEY is not None
+    header = encode_request_header(request.API_KEY, version, 1, "bench")
+    body = encode(request, version)
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+class Connection:
+    """One connection that has some hundred requests on their way at a time."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, port = bootstrap_servers.split(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        self._file = self._socket.makefile("rb")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def ask_all(self, response_class: type[M], version: int, requests: Iterable[Message]) -> list[M]:
+        """The answers, in the order of the requests."""
+        answers: list[M] = []
+        for window in _windows(list(requests)):
+            self._socket.sendall(b"".join(frame(version, request) for request in window))
+            answers.extend(self._receive(response_class, version, window) for _ in window)
+        return answers
+
+    def _receive(self, response_class: type[M], version: int, window: Sequence[Message]) -> M:
+        api_key = window[0].API_KEY
+        assert api_key is not None
+        (length,) = struct.unpack(">i", self._file.read(4))
+        frame = self._file.read(length)
+        _, end = decode_response_header(ApiKey(api_key), version, frame)
+        return decode(response_class, version, frame, end)[0]
+
+
+def _windows(requests: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    for start in range(0, len(requests), _WINDOW):
+        yield requests[start : start + _WINDOW]

@@ -1,0 +1,9 @@
+"""Members that come and go, consumer protocol."""
+
+from __future__ import annotations
+
+from bench.workloads.rebalances import churn_workload
+
+__all__ = ["WORKLOAD"]
+
+WORKLOAD = churn_workload("consumer")

@@ -1,0 +1,129 @@
+"""What the rows about rebalances have in common: fifty members, five hundred partitions, one newcomer.
+
+The topic is written to all the time, so that a member that gets nothing has been kept from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.peers import RunningPeer
+from bench.workload import Figure, Load, SteadyWorkload
+
+__all__ = ["PROTOCOLS", "churn_workload", "rebalance_workload"]
+
+PROTOCOLS: Mapping[str, Mapping[str, str]] = {
+    "eager": {"consumer.partition.assignment.strategy": "range"},
+    "cooperative": {"consumer.partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"consumer.group.protocol": "consumer"},
+}
+"""librdkafka's settings for each way to rebalance."""
+_TITLES = {"eager": "eager", "cooperative": "cooperative", "consumer": "consumer protocol"}
+_PARTITIONS = 500
+_MEMBERS = 50
+_CHURN_PARTITIONS = 100
+_RATE = 2000
+"""Records a second in all: enough that every member gets some many times a second, and no burden to any broker."""
+_NOT_KAFKA = {
+    "tansu": "not a peer in groups of this size",
+    "mock": "no broker: it keeps groups in the client's memory",
+}
+_CONFIG = {"group.initial.rebalance.delay.ms": "0"}
+
+
+def rebalance_workload(protocol: str) -> SteadyWorkload:
+    """A newcomer joins a group that reads."""
+
+    def prepare(running: RunningPeer, load: Load) -> None:
+        _create(running, load, f"rebalanced-{protocol}", _PARTITIONS)
+
+    def measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
+        taken = load.programs.run(
+            "rebalance",
+            bootstrap=running.bootstrap_servers,
+            topic=f"rebalanced-{protocol}",
+            group=f"rebalanced-{protocol}-{number}",
+            partitions=_PARTITIONS,
+            members=_MEMBERS if load.scale >= 1 else _MEMBERS // 5,
+            rate=_RATE,
+            size=100,
+            settings={**PROTOCOLS[protocol], "consumer.auto.offset.reset": "latest"},
+        )
+        return {
+            "newcomer_seconds": taken["newcomer_seconds"],
+            "rebalance_seconds": taken["rebalance_seconds"],
+            "gap_seconds": taken["gap_seconds"],
+            "moved": taken["assigned"],
+            "first_fetch_ms": taken["p50_ms"],
+        }
+
+    title = f"50 members, 500 partitions, {_TITLES[protocol]}"
+    return SteadyWorkload(
+        name=f"rebalance_{protocol}",
+        title=title,
+        figures=(
+            Figure("newcomer_seconds", f"{title}: newcomer owns its share", "s", True, target=1.0, digits=2),
+            Figure("rebalance_seconds", f"{title}: whole rebalance", "s", True, target=1.0, digits=2),
+            Figure("gap_seconds", f"{title}: longest gap on a kept partition", "s", True, target=1.0, digits=2),
+            Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
+            Figure("first_fetch_ms", f"{title}: assigned to first record, p50", "ms", True, target=1.0, digits=2),
+        ),
+        rounds=2,
+        without=_NOT_KAFKA,
+        config=_CONFIG,
+        prepare=prepare,
+        measure=measure,
+    )
+
+
+def churn_workload(protocol: str) -> SteadyWorkload:
+    """Twenty members come and go within ten seconds while ten stay."""
+
+    def prepare(running: RunningPeer, load: Load) -> None:
+        _create(running, load, f"churned-{protocol}", _CHURN_PARTITIONS)
+
+    def measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
+        taken = load.programs.run(
+            "churn",
+            bootstrap=running.bootstrap_servers,
+            topic=f"churned-{protocol}",
+            group=f"churned-{protocol}-{number}",
+            partitions=_CHURN_PARTITIONS,
+            members=20,
+            seconds=10,
+            rate=_RATE,
+            size=100,
+            # A member that goes while it joins is missed after its session only; the default would take 45 s.
+            settings={**PROTOCOLS[protocol], **_SHORT_SESSIONS.get(protocol, {})},
+        )
+        return {"moved": taken["assigned"], "rebalances": taken["rebalances"], "seconds": taken["seconds"]}
+
+    title = f"20 members come and go in 10 s, {_TITLES[protocol]}"
+    return SteadyWorkload(
+        name=f"churn_{protocol}",
+        title=title,
+        figures=(
+            Figure("rebalances", f"{title}: rebalances", "", True, target=1.0, digits=0),
+            Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
+            Figure("seconds", f"{title}: until all is back", "s", True, target=1.0, digits=1),
+        ),
+        rounds=2,
+        without=_NOT_KAFKA,
+        config=_CONFIG,
+        prepare=prepare,
+        measure=measure,
+    )
+
+
+def _create(running: RunningPeer, load: Load, topic: str, partitions: int) -> None:
+    """Makes a topic and writes to it for a while: a broker that has just started is slow at first."""
+    running.create_topic(topic, partitions)
+    load.programs.run(
+        "produce", bootstrap=running.bootstrap_servers, topic=topic, partitions=partitions, size=100, count=200_000
+    )
+
+
+_SHORT_SESSIONS: Mapping[str, Mapping[str, str]] = {
+    "eager": {"consumer.session.timeout.ms": "6000"},
+    "cooperative": {"consumer.session.timeout.ms": "6000"},
+}
