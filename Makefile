@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench docs docs-reference schema config-table clean
+.PHONY: help install demo test check sim bench docs docs-reference schema config-table clean
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
 	@echo 'make test     run the tests'
-	@echo 'make check    format, lint, types, imports between rooms, documentation'
+	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds'
+	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
 	@echo 'make bench    measure klamm beside its peers'
 	@echo 'make install  only set up $(VENV)'
 
@@ -33,6 +34,12 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m tests.simulation --seeds 1..300
+
+# SEEDS=1000 for the first thousand, SEEDS=5000..6000 for those, SEED_OPTIONS='--trace' and more: python -m tests.simulation --help
+SEEDS ?= 10000
+sim: install
+	@$(BIN)/python -m tests.simulation --seeds '$(if $(findstring ..,$(SEEDS)),$(SEEDS),1..$(SEEDS))' $(SEED_OPTIONS)
 
 bench: install
 	@$(BIN)/python -m bench $(BENCH)
