@@ -63,6 +63,7 @@ public class Tools {
     private static final ThreadLocal<Integer> EXIT_STATUS = new ThreadLocal<>();
     private static final PrintStream REAL_OUT = System.out;
     private static final List<Runnable> SHUTDOWN_HOOKS = new ArrayList<>();
+    private static final List<Runnable> BACKGROUND_SHUTDOWN_HOOKS = new ArrayList<>();
     private static String bootstrap;
     private static Thread background;
     private static Step backgroundStep;
@@ -88,9 +89,8 @@ public class Tools {
         System.setErr(new PrintStream(new Router(Router.ERR), true, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> exit(status));
         Exit.setHaltProcedure((status, message) -> exit(status));
-        Exit.setShutdownHookAdder((name, runnable) -> {
-            if (Thread.currentThread() != background) SHUTDOWN_HOOKS.add(runnable);
-        });
+        Exit.setShutdownHookAdder((name, runnable) ->
+            (Thread.currentThread() == background ? BACKGROUND_SHUTDOWN_HOOKS : SHUTDOWN_HOOKS).add(runnable));
         List<Step> steps = new ArrayList<>();
         for (String line : Files.readAllLines(Path.of(arguments[0]))) {
             if (line.startsWith("< ")) steps.get(steps.size() - 1).input().append(line.substring(2)).append('\n');
@@ -117,7 +117,8 @@ public class Tools {
         } else if (step.line().startsWith("wait for a member of ")) {
             waitForMember(step.line().substring("wait for a member of ".length()));
         } else if (step.line().equals("stop the background")) {
-            background.interrupt();
+            // As Ctrl+C would. An interrupted consumer doesn't always leave its group.
+            for (Runnable hook : BACKGROUND_SHUTDOWN_HOOKS) hook.run();
             background.join();
             backgroundStep.print(0);
         } else {
