@@ -1,6 +1,7 @@
 """The brokers on which scenarios are played: klamm and Apache Kafka, each told the same.
 
-A scenario says with `broker NAME` how its broker is set: as brokers/NAME.properties says, on top of what all are told.
+A scenario says with `broker NAME` how its broker is set: as broker_configs/NAME.properties says, on top of what all
+are told.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def broker_config(name: str) -> dict[str, str]:
     """Keys of the broker of that name."""
     config: dict[str, str] = {}
     for each in ("common", name):
-        for line in (FOLDER / "brokers" / f"{each}.properties").read_text(encoding="utf-8").splitlines():
+        for line in (FOLDER / "broker_configs" / f"{each}.properties").read_text(encoding="utf-8").splitlines():
             if line.strip() and not line.startswith("#"):
                 key, _, value = line.partition("=")
                 config[key.strip()] = value.strip()
