@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check sim bench docs docs-reference schema config-table clean
@@ -25,8 +26,9 @@ $(STAMP): pyproject.toml constraints.txt tools/install.sh
 demo: install
 	@$(BIN)/python -m examples.flights
 
+# In processes side by side: most suites wait for timeouts more than they compute.
 test: install
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=loadgroup $(TEST_OPTIONS)
 
 check: install
 	$(BIN)/ruff format --check .

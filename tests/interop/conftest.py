@@ -22,6 +22,7 @@ from tests.interop.broker_process import BrokerProcess, ExternalBroker
 from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import JavaClient, compile_client
 from tests.support import kafka_broker
+from tests.support.alone import alone
 
 pytest.register_assert_rewrite(
     "tests.interop.record_scenarios",
@@ -118,12 +119,13 @@ def node_modules() -> Path:
     source = Path(__file__).parent / "node" / "package.json"
     modules = source.with_name("node_modules")
     installed = modules / "package.json"
-    if not installed.is_file() or installed.read_bytes() != source.read_bytes():
-        command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-        completed = subprocess.run(command, cwd=source.parent, capture_output=True, text=True, check=False)
-        if completed.returncode != 0:
-            toolchain_is_missing("node", f"npm could not install kafkajs: {completed.stderr[-500:]}")
-        shutil.copyfile(source, installed)
+    with alone("npm"):
+        if not installed.is_file() or installed.read_bytes() != source.read_bytes():
+            command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+            completed = subprocess.run(command, cwd=source.parent, capture_output=True, text=True, check=False)
+            if completed.returncode != 0:
+                toolchain_is_missing("node", f"npm could not install kafkajs: {completed.stderr[-500:]}")
+            shutil.copyfile(source, installed)
     return modules
 
 

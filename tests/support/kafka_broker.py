@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from tests.support.alone import alone
+
 from klamm.errors import KlammError
 
 __all__ = ["ApacheKafka", "KafkaUnavailable", "kafka_classpath"]
@@ -44,7 +46,7 @@ def kafka_classpath() -> str:
         return given
     if shutil.which("mvn") is None:
         raise KafkaUnavailable("no mvn on PATH: install Maven, or set KLAMM_KAFKA_CLASSPATH to Apache Kafka's jars")
-    with tempfile.TemporaryDirectory(prefix="klamm-kafka-classpath-") as folder:
+    with alone("maven"), tempfile.TemporaryDirectory(prefix="klamm-kafka-classpath-") as folder:
         output = Path(folder) / "classpath.txt"
         command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
         for attempt in ([*command, "-o"], command):
