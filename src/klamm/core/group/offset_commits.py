@@ -13,7 +13,7 @@ from klamm.core.coordinator.contract import ClientContext, CoordinatorRecord, Re
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.committed_offset import NO_EXPIRY, NO_OFFSETS
 from klamm.core.group.config import GroupConfig
-from klamm.core.group.consumer.offset_checks import check_commit
+from klamm.core.group.consumer.offset_checks import PartitionCheck, check_commit
 from klamm.core.group.lingering_commits import LingeringCommits
 from klamm.core.group.member import Member
 from klamm.core.group.records import offset_commit_record
@@ -64,8 +64,9 @@ def commit_offsets(
     member: Member | None = None
     consumer_group = groups.store.consumer_groups.get(group_id)
     group = None if consumer_group is not None else groups.find(group_id)
+    check_partition: PartitionCheck | None = None
     if consumer_group is not None:
-        check_commit(consumer_group, request, context.api_version)
+        check_partition = check_commit(consumer_group, request, context.api_version)
     elif group is None:
         # Whoever commits without being a member makes a simple group, which begins with its first offset.
         if request.generation_id_or_member_epoch >= 0:
@@ -76,7 +77,7 @@ def commit_offsets(
         if member is not None:
             # A member that commits is alive.
             result.timers.append((member.session_timer, member.session_timeout_ms))
-    commit = _Commit(groups.store, lingering, config, request, now)
+    commit = _Commit(groups.store, lingering, config, request, check_partition, now)
     topics = []
     for topic in request.topics:
         partitions = [
@@ -108,12 +109,14 @@ class _Commit:
         lingering: LingeringCommits,
         config: GroupConfig,
         request: OffsetCommitRequest,
+        check_partition: PartitionCheck | None,
         now: Millis,
     ) -> None:
         self.records: list[CoordinatorRecord] = []
         self.is_lingering_already = False
         self._group_id = group_id = request.group_id
         self._lingering = lingering
+        self._check_partition = check_partition
         self._now = now
         self._max_metadata_length = config.offset_metadata_max_bytes
         self._committed = store.offsets_of(group_id)
@@ -124,7 +127,11 @@ class _Commit:
         self._since_ms = now - config.offsets_retention_of(group_id) // _REFRESHES_PER_RETENTION
 
     def topic(self, topic: OffsetCommitRequestTopic) -> Iterator[tuple[OffsetCommitRequestPartition, ErrorCode]]:
-        """The answer for each partition of a topic; what is to be written is added to `records`."""
+        """The answer for each partition of a topic; what is to be written is added to `records`.
+
+        Raises what `check_partition` does.
+        """
+        check_partition, topic_id = self._check_partition, TopicId(topic.topic_id)
         committed = self._committed.get(topic.name, NO_OFFSETS)
         lingering = self._lingering.of_topic(self._group_id, topic.name)
         in_transactions = self._open_transactions.get(topic.name, ())
@@ -135,16 +142,18 @@ class _Commit:
                 yield partition, ErrorCode.offset_metadata_too_large
                 continue
             index = PartitionIndex(partition.partition_index)
+            if check_partition is not None:
+                check_partition(topic.name, topic_id, index)
             offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
             if may_be_old_news and lingering and index in lingering:
-                is_old_news = _says(lingering[index][1], offset, leader_epoch, topic.topic_id, metadata)
+                is_old_news = _says(lingering[index][1], offset, leader_epoch, topic_id, metadata)
                 self.is_lingering_already |= is_old_news
             else:
                 # What a transaction holds for the partition will count as newer than what there is now.
                 is_old_news = (
                     may_be_old_news
                     and index not in in_transactions
-                    and committed.says(index, offset, leader_epoch, topic.topic_id, metadata, self._since_ms)
+                    and committed.says(index, offset, leader_epoch, topic_id, metadata, self._since_ms)
                 )
             if not is_old_news:
                 self.records.append(
@@ -157,7 +166,7 @@ class _Commit:
                         metadata=metadata,
                         commit_timestamp_ms=self._now,
                         expire_timestamp_ms=self._expire_timestamp_ms,
-                        topic_id=TopicId(topic.topic_id),
+                        topic_id=topic_id,
                     )
                 )
             yield partition, ErrorCode.none

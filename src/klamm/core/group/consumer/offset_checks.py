@@ -7,26 +7,33 @@ A member that has not heard of its latest epoch may still commit for partitions 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import PartitionIndex, TopicId
 
-__all__ = ["check_commit", "check_fetch"]
+__all__ = ["PartitionCheck", "check_commit", "check_fetch"]
+
+PartitionCheck: TypeAlias = Callable[[str, TopicId, int], None]
+"""Refuses a commit as a whole if the partition, of a topic by name and where that is known by id, may not be in it."""
 
 _CONSUMER_PROTOCOL_FROM = 9
 
 
-def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> None:
-    """Refuse the commit of somebody who may not; each topic has its id where that is known.
+def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> PartitionCheck | None:
+    """Refuse the commit of somebody who may not; returns what its partitions have to pass besides, if anything.
 
-    Raises UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or, for a member of the classic protocol ILLEGAL_GENERATION, for
-    another STALE_MEMBER_EPOCH.
+    Only those partitions have to that nothing else is wrong with. Both raise UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
+    or, for a member of the classic protocol ILLEGAL_GENERATION, for another STALE_MEMBER_EPOCH.
     """
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
-        return  # An administrator, or a consumer that manages its partitions itself.
+        return None  # An administrator, or a consumer that manages its partitions itself.
     member = _member(group, request.member_id)
     if member.classic is None and api_version < _CONSUMER_PROTOCOL_FROM:
         raise KafkaError(
@@ -34,13 +41,11 @@ def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version
             "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
         )
     if epoch == member.member_epoch:
-        return
+        return None
     if epoch > member.member_epoch:
         known = "generation id" if member.classic is not None else "member epoch"
         raise _stale(member, f"Received {known} {epoch} is newer than current member epoch {member.member_epoch}.")
-    for topic in request.topics:
-        for partition in topic.partitions:
-            _check_partition(member, epoch, topic.name, TopicId(topic.topic_id), partition.partition_index)
+    return partial(_check_partition, member, epoch)
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:

@@ -11,8 +11,15 @@ from tests.unit.core.group.test_removals import delete_groups, delete_offsets
 from klamm.core.group.events import GroupDeleted, GroupType
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
+from klamm.protocol.types import PartitionIndex
 
 EVENTS_0 = (EVENTS, 0)
 DAY = 24 * 60 * 60 * 1000
@@ -52,6 +59,39 @@ def test_late_commit_is_taken_for_what_the_member_has_had_since() -> None:
     assert commit(driver, "a", 2, partition=5) is ErrorCode.none
     assert commit(driver, "a", 2, partition=7) is ErrorCode.stale_member_epoch
     assert commit(driver, "a", 1, partition=5) is ErrorCode.stale_member_epoch
+
+
+def test_too_much_metadata_is_told_before_the_epoch_is_held_against_the_partition() -> None:
+    """A partition with too much is not looked at further; any other one that is stale refuses the whole commit.
+
+    After `OffsetMetadataManager.commitOffset`.
+    """
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, events=8))
+    driver.beat("a", 2)
+    too_much = "x" * (driver.config.offset_metadata_max_bytes + 1)
+
+    def late(*partitions: tuple[int, str]) -> list[ErrorCode] | ErrorCode:
+        topic = OffsetCommitRequestTopic(
+            name=EVENTS,
+            topic_id=topic_id(EVENTS),
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=metadata)
+                for index, metadata in partitions
+            ],
+        )
+        request = OffsetCommitRequest(group_id=GROUP, member_id="a", generation_id_or_member_epoch=2, topics=[topic])
+        answer = driver.answers[driver.ask(GroupShard.handle_offset_commit, request, 9)]
+        if isinstance(answer, ErrorCode):
+            return answer
+        assert isinstance(answer, OffsetCommitResponse)
+        return [ErrorCode(each.error_code) for each in answer.topics[0].partitions]
+
+    assert late((7, too_much), (5, "")) == [ErrorCode.offset_metadata_too_large, ErrorCode.none]
+    assert late((5, too_much), (7, "")) is ErrorCode.stale_member_epoch
+    assert late((7, too_much)) == [ErrorCode.offset_metadata_too_large]
+    assert driver.shard.store.offsets_of(GROUP)[EVENTS].get(PartitionIndex(7)) is None
 
 
 def test_what_is_being_let_go_may_still_be_committed() -> None:
