@@ -57,6 +57,9 @@ class RandomIds:
     def member_id(self, prefix: str) -> str:
         return f"{prefix}-{self._random.getrandbits(48):012x}"
 
+    def uuid(self) -> str:
+        return f"{self._random.getrandbits(48):012x}"
+
 
 class Promise:
     """An answer to come. Who waits is woken later, never inside `set_result`; `observe` is called there and then."""

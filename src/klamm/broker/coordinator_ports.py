@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import uuid
 from collections.abc import Callable
@@ -161,3 +162,10 @@ class RandomIds:
     def member_id(self, prefix: str) -> str:
         """The prefix, a dash, a random UUID, as Kafka builds member ids."""
         return f"{prefix}-{uuid.uuid4()}"
+
+    def uuid(self) -> str:
+        """Another one in base64, as Kafka's `Uuid.randomUuid`: it might be taken for an option with a dash first."""
+        while True:
+            text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
+            if not text.startswith("-"):
+                return text

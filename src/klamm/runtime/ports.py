@@ -59,6 +59,11 @@ class Ids(Protocol):
         UUID.
         """
 
+    def uuid(self) -> str:
+        """A random UUID in base64, as Kafka writes one and as members of consumer groups are named: 22 characters,
+        the first no dash.
+        """
+
 
 class Promise(Protocol[T]):
     """An answer that is still to come; `asyncio.Future` is one."""

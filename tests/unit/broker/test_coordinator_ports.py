@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
+import uuid
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from tests.support.event_loop import in_loop
 
-from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs
+from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
 from klamm.broker.partitions import Partitions
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis
@@ -73,3 +75,13 @@ def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None
     with pytest.raises(KafkaError) as raised:
         partition_logs(None).max_batch_bytes  # noqa: B018
     assert raised.value.code is ErrorCode.not_leader_or_follower
+
+
+def test_members_of_consumer_groups_are_named_as_kafkas_uuids() -> None:
+    """22 characters of base64, which no tool takes for an option: the first is no dash, and nothing else is lost."""
+    made = [RandomIds().uuid() for _ in range(500)]
+    assert len(set(made)) == 500
+    assert not any(each.startswith("-") for each in made)
+    decoded = [uuid.UUID(bytes=base64.urlsafe_b64decode(each + "==")) for each in made]
+    assert all(len(text) == 22 for text in made)
+    assert {each.version for each in decoded} == {4}

@@ -133,6 +133,9 @@ class CountingIds:
     def member_id(self, prefix: str) -> str:
         return f"{prefix}-{next(self._count)}"
 
+    def uuid(self) -> str:
+        return f"uuid-{next(self._count)}"
+
 
 class Subscription:
     """A listener at the high watermark of one partition."""

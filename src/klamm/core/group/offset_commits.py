@@ -77,7 +77,7 @@ def commit_offsets(
         if member is not None:
             # A member that commits is alive.
             result.timers.append((member.session_timer, member.session_timeout_ms))
-    commit = _Commit(groups.store, lingering, config, request, check_partition, now)
+    commit = _Commit(groups.store, lingering, config, request, check_partition=check_partition, now=now)
     topics = []
     for topic in request.topics:
         partitions = [
@@ -109,6 +109,7 @@ class _Commit:
         lingering: LingeringCommits,
         config: GroupConfig,
         request: OffsetCommitRequest,
+        *,
         check_partition: PartitionCheck | None,
         now: Millis,
     ) -> None:

@@ -82,7 +82,8 @@ event loop free in between."""
 class GroupShard:
     """Groups and offsets of one partition.
 
-    `new_member_id` makes a member id from a client id or group instance id. `settings_of` says what a consumer group is
+    `new_member_id` makes a member id for a classic group from a client id or group instance id, `new_uuid` one for a
+    consumer group, whichever protocol the member speaks. `settings_of` says what a consumer group is
     set to, and `assignors` are those that consumer groups may use, by name, the default first.
     """
 
@@ -91,6 +92,7 @@ class GroupShard:
         config: GroupConfig,
         new_member_id: Callable[[str], str],
         *,
+        new_uuid: Callable[[], str],
         settings_of: SettingsOf,
         assignors: Mapping[str, Assignor],
     ) -> None:
@@ -98,7 +100,7 @@ class GroupShard:
         self.store = GroupStore()
         self.groups = GroupRegistry(self.store)
         self.consumer_groups = ConsumerGroups(
-            self.groups, config, new_member_id=new_member_id, settings_of=settings_of, assignors=assignors
+            self.groups, config, new_member_id=new_uuid, settings_of=settings_of, assignors=assignors
         )
         self._lingering = LingeringCommits()
         self._loader: OffsetLoader | None = None
@@ -220,10 +222,6 @@ class GroupShard:
         self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `joins.py`. An empty consumer group makes way for a classic one."""
-        new_member_id = ""
-        if not request.member_id:
-            instance = request.group_instance_id
-            new_member_id = self._new_member_id(context.client_id if instance is None else instance)
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None and not consumer_group.is_empty:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -233,9 +231,12 @@ class GroupShard:
                 request=request,
                 context=context,
                 ticket=ticket,
-                new_member_id=new_member_id,
             ).decide()
             return decision.result
+        new_member_id = ""
+        if not request.member_id:
+            instance = request.group_instance_id
+            new_member_id = self._new_member_id(context.client_id if instance is None else instance)
         result = Join(
             groups=self.groups,
             topics=self.consumer_groups.topics,

@@ -101,6 +101,7 @@ class ShardDriver:
         self.shard = GroupShard(
             self.config,
             lambda prefix: f"{prefix}-{next(self._ids)}",
+            new_uuid=lambda: f"uuid-{next(self._ids)}",
             settings_of=lambda group_id: self.settings,
             assignors=self.assignors,
         )

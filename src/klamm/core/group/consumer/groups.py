@@ -81,7 +81,7 @@ class ConsumerGroups:
         registry: GroupRegistry,
         config: GroupConfig,
         *,
-        new_member_id: Callable[[str], str],
+        new_member_id: Callable[[], str],
         settings_of: SettingsOf,
         assignors: Mapping[str, Assignor],
     ) -> None:

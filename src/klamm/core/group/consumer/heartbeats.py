@@ -208,7 +208,7 @@ class Heartbeat:
     def _find_member(self) -> Subject:
         request = self.request
         # Before version 1 clients had the broker name them.
-        member_id = request.member_id or self.groups.new_member_id(self.context.client_id)
+        member_id = request.member_id or self.groups.new_member_id()
         if request.instance_id is None:
             return self._find_dynamic_member(member_id)
         return self._find_static_member(member_id, request.instance_id)

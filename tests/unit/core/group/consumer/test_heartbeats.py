@@ -55,13 +55,13 @@ def test_joining_again_tells_what_the_member_has() -> None:
 
 
 def test_member_without_a_name_gets_one() -> None:
-    """Before version 1 clients had the broker name them."""
+    """Before version 1 clients had the broker name them, by nothing but a UUID."""
     driver = ConsumerDriver()
     answer = driver.beat(
         "", 0, version=0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[], client_id="app"
     )
-    assert answer.member_id == "app-1"
-    assert driver.beat("app-1", 2, version=0, client_id="app").code is ErrorCode.none
+    assert answer.member_id == "uuid-1"
+    assert driver.beat("uuid-1", 2, version=0, client_id="app").code is ErrorCode.none
 
 
 def test_member_may_join_without_a_topic() -> None:

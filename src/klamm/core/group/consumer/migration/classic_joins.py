@@ -43,12 +43,9 @@ _MEMBER_ID_REQUIRED_FROM = 4
 
 
 class ClassicJoin:
-    """The decision on one JoinGroup request to a consumer group with members; `decide` makes it.
+    """The decision on one JoinGroup request to a consumer group with members; `decide` makes it."""
 
-    `new_member_id` is for a member that has none yet.
-    """
-
-    __slots__ = ("context", "decision", "group", "new_member_id", "protocols", "request", "ticket")
+    __slots__ = ("context", "decision", "group", "protocols", "request", "ticket")
 
     def __init__(
         self,
@@ -58,14 +55,12 @@ class ClassicJoin:
         request: JoinGroupRequest,
         context: ClientContext,
         ticket: Ticket,
-        new_member_id: str,
     ) -> None:
         self.decision = decision
         self.group = group
         self.request = request
         self.context = context
         self.ticket = ticket
-        self.new_member_id = new_member_id
         self.protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
 
     def decide(self) -> None:
@@ -75,7 +70,7 @@ class ClassicJoin:
         UNKNOWN_SERVER_ERROR.
         """
         request, result = self.request, self.decision.result
-        member_id = request.member_id or self.new_member_id
+        member_id = request.member_id or self.decision.groups.new_member_id()
         check_room(self.decision, self.group, member_id)
         if not self._fits():
             text = f"Member {member_id}'s protocols are not supported."
