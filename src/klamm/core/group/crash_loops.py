@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from klamm.protocol.types import Millis
 
-__all__ = ["DEATHS_IN_A_LOOP", "CrashLoops", "lasting_name"]
+__all__ = ["DEATHS_IN_A_LOOP", "FIRST_BACK_OFF_MS", "CrashLoops", "lasting_name"]
 
 DEATHS_IN_A_LOOP: Final = 3
-_FIRST_BACK_OFF_MS: Final = 10_000
+FIRST_BACK_OFF_MS: Final = 10_000
 _LONGEST_BACK_OFF_MS: Final = 300_000
 _FORGOTTEN_AFTER_MS: Final = 1_800_000
 _MAXIMUM_NAMES: Final = 1000
@@ -57,17 +57,27 @@ class CrashLoops:
         Without `joined_at` each death counts, also of members that died together.
         """
         earlier = self._recent(name, now)
-        if has_committed:
-            self._deaths.pop(name, None)
-            return
-        if earlier is not None and joined_at is not None and joined_at < earlier.died_at:
+        in_a_row = self.deaths_with(name, now, has_committed, joined_at=joined_at)
+        if not has_committed and earlier is not None and in_a_row == earlier.in_a_row:
             return
         self._deaths.pop(name, None)
-        self._deaths[name] = _Deaths(
-            1 if earlier is None else earlier.in_a_row + 1, now, now if died_at is None else died_at
-        )
+        if has_committed:
+            return
+        self._deaths[name] = _Deaths(in_a_row, now, now if died_at is None else died_at)
         if len(self._deaths) > _MAXIMUM_NAMES:
             del self._deaths[next(iter(self._deaths))]
+
+    def deaths_with(
+        self, name: Hashable, now: Millis, has_committed: bool, *, joined_at: Millis | None = None
+    ) -> int:
+        """How many deaths in a row there would be with this one; see `note_death`."""
+        if has_committed:
+            return 0
+        earlier = self._recent(name, now)
+        if earlier is None:
+            return 1
+        is_the_same = joined_at is not None and joined_at < earlier.died_at
+        return earlier.in_a_row if is_the_same else earlier.in_a_row + 1
 
     def note_commit(self, name: Hashable) -> None:
         """A member of that name has got something done: what was before is forgiven."""
@@ -88,7 +98,7 @@ class CrashLoops:
         if deaths is None or deaths.in_a_row < DEATHS_IN_A_LOOP:
             return None
         # The shift is bounded, or the number would grow without end.
-        back_off_ms = min(_FIRST_BACK_OFF_MS << min(deaths.in_a_row - DEATHS_IN_A_LOOP, 16), _LONGEST_BACK_OFF_MS)
+        back_off_ms = min(FIRST_BACK_OFF_MS << min(deaths.in_a_row - DEATHS_IN_A_LOOP, 16), _LONGEST_BACK_OFF_MS)
         until = Millis(deaths.noticed_at + back_off_ms)
         return until if until > now else None
 

@@ -16,7 +16,7 @@ from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.lives import Lives
 from klamm.core.group.consumer.member import Assigned, ConsumerGroupMember, Target
 from klamm.core.group.consumer.states import MemberState
-from klamm.core.group.consumer.timers import join_timer, rebalance_timer, session_timer
+from klamm.core.group.consumer.timers import join_timer, rebalance_timer, session_timer, sync_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.events import Cause, PartitionsByTopic
 from klamm.core.group.registry import GroupRegistry
@@ -60,6 +60,7 @@ class ConsumerGroups:
         "assigning",
         "assignors",
         "awaiting_join",
+        "awaiting_sync",
         "config",
         "default_assignor",
         "lives",
@@ -109,6 +110,8 @@ class ConsumerGroups:
         """The group epoch for which a target is being made elsewhere, by group."""
         self.awaiting_join: set[tuple[str, str]] = set()
         """Members of the classic protocol, by group and member id, that were told to join again."""
+        self.awaiting_sync: set[tuple[str, str]] = set()
+        """Members of the classic protocol that have joined and still have to ask for their assignment."""
         self.previous_owners: dict[str, dict[tuple[TopicId, PartitionIndex], PreviousOwner]] = {}
         """Who was to have a partition until lately, by group."""
 
@@ -171,6 +174,13 @@ class ConsumerGroups:
             result.arm(rebalance_timer(group_id, member.member_id), member.rebalance_timeout_ms)
         if (group_id, member.member_id) in self.awaiting_join:
             result.arm(join_timer(group_id, member.member_id), member.rebalance_timeout_ms)
+        if (group_id, member.member_id) in self.awaiting_sync:
+            result.arm(sync_timer(group_id, member.member_id), member.rebalance_timeout_ms)
+
+    def await_nothing(self, group_id: str, member_id: str) -> None:
+        """The member, if it speaks the classic protocol, has to do nothing any more: it is gone."""
+        self.awaiting_join.discard((group_id, member_id))
+        self.awaiting_sync.discard((group_id, member_id))
 
     def session_timeout_ms(self, group_id: str, member: ConsumerGroupMember) -> int:
         """How long the member may be silent: in the classic protocol it says so itself."""

@@ -2,22 +2,26 @@
 
 It joins like anybody else, and is to have nothing for a while that grows with each death; the others keep what they
 have. When the while is over the target is made anew, with it.
+
+The log tells who is held back: whoever reads something and has no part in the target, not even an empty one. So a
+coordinator that takes the group over, and knows of no deaths, lets it go on as well: after the shortest of back-offs.
 """
 
 from __future__ import annotations
 
+from klamm.core.coordinator.contract import Result
 from klamm.core.group.assignors.contract import GroupSpec
 from klamm.core.group.consumer.epochs import raise_epoch
-from klamm.core.group.consumer.follow_ups import after_append, retry_on_failure
+from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import Decision, Reason
+from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.specifications import Change
 from klamm.core.group.consumer.subscriptions import at_present
 from klamm.core.group.consumer.timers import back_off_timer, target_timer
 from klamm.core.group.events import Cause, Remark
 
-__all__ = ["begin_life", "on_back_off_timer", "watch_back_offs"]
+__all__ = ["begin_life", "is_held_back", "on_back_off_timer", "watch_back_offs", "watch_held_back"]
 
 
 def begin_life(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
@@ -44,11 +48,32 @@ def watch_back_offs(decision: Decision, group: ConsumerGroup, spec: GroupSpec, c
             result.arm(back_off_timer(group.group_id, member_id), until - now)
 
 
+def is_held_back(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
+    """Whether the member is to have nothing by the present target because it was held back when that was made."""
+    return (
+        member.member_id not in group.target
+        and group.target_epoch >= group.epoch
+        and bool(groups.subscribed_names(group, member))
+    )
+
+
+def watch_held_back(groups: ConsumerGroups, group: ConsumerGroup, result: Result, delay_ms: int) -> None:
+    """See after that delay whether the members who are held back must still be."""
+    for member in group.members.values():
+        if is_held_back(groups, group, member):
+            result.arm(back_off_timer(group.group_id, member.member_id), delay_ms)
+
+
 def on_back_off_timer(decision: Decision, group_id: str, member_id: str) -> None:
     """The member has waited long enough."""
     groups, result, now = decision
     group = groups.get(group_id)
     if group is None or member_id not in group.members:
+        return
+    if group_id in groups.assigning:
+        result.arm(back_off_timer(group_id, member_id), RETRY_MS)  # The target on its way may hold it back.
+        return
+    if not is_held_back(groups, group, group.members[member_id]):
         return
     until = groups.lives.held_back(group_id, group.members.values(), now).get(member_id)
     if until is not None:

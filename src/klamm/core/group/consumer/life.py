@@ -9,12 +9,13 @@ from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.contract import Result, TimerKey
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.held_back import on_back_off_timer
+from klamm.core.group.consumer.held_back import on_back_off_timer, watch_held_back
 from klamm.core.group.consumer.loads import is_load_task, is_load_timer, on_load_timer, on_weighed
 from klamm.core.group.consumer.migration.classic_members import on_member_late
 from klamm.core.group.consumer.regexes import is_regex_task, on_regexes_resolved
 from klamm.core.group.consumer.removal import on_rebalance_timer, on_session_timer
 from klamm.core.group.consumer.targets import arm_target_timer, is_target_task, on_target_made, on_target_timer
+from klamm.core.group.crash_loops import FIRST_BACK_OFF_MS
 from klamm.core.group.events import GroupLoaded, GroupType, MemberJoined
 from klamm.protocol.types import Millis
 
@@ -42,6 +43,7 @@ def on_consumer_groups_loaded(groups: ConsumerGroups, topics: ClusterTopics, now
         for group in with_members[start : start + GROUPS_PER_LOAD_STEP]:
             for member in group.members.values():
                 groups.watch(group.group_id, member, result)
+            watch_held_back(groups, group, result, FIRST_BACK_OFF_MS)
             result.events.append(_loaded(groups, group, now))
             if group.epoch > group.target_epoch:
                 arm_target_timer(Decision(groups, result, now), group)

@@ -1,6 +1,7 @@
 """What became of the members of consumer groups: when they joined, whether they got anything done, how they ended.
 
-Volatile: a coordinator that takes a group over knows none of it, and then nobody is held back. A member that has died
+Volatile: a coordinator that takes a group over knows none of it, and holds back only whom it finds held back
+(`held_back.py`). A member that has died
 again and again without a commit (`crash_loops.py`) is let in without partitions for a while, so that the others keep
 theirs; while all members of a group are in that state, none is held back, for there is nobody to keep anything.
 """
@@ -50,15 +51,26 @@ class Lives:
         """The member went of its own accord."""
         self._end(group_id, member)
 
-    def died(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> int:
-        """The member was lost; returns how many of its name have been, in a row, without a commit."""
+    def died(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> None:
+        """The member was lost."""
         life = self._end(group_id, member)
         if life is None:
-            return 0  # It joined under another coordinator: what it did there is not known.
+            return  # It joined under another coordinator: what it did there is not known.
         loops = self._loops.setdefault(group_id, CrashLoops())
-        name = _name(member)
-        loops.note_death(name, now, life.has_committed, joined_at=life.joined_at)
-        return loops.deaths(name, now)
+        loops.note_death(_name(member), now, life.has_committed, joined_at=life.joined_at)
+
+    def deaths_with(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> int:
+        """How many of the member's name will have been lost in a row, without a commit, once it is."""
+        life = self._lives.get(group_id, {}).get(member.member_id)
+        if life is None:
+            return 0
+        loops = self._loops.get(group_id) or CrashLoops()
+        return loops.deaths_with(_name(member), now, life.has_committed, joined_at=life.joined_at)
+
+    def is_looping(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> bool:
+        """Whether members of that name have died so often that this one, who is new, is expected to."""
+        loops = self._loops.get(group_id)
+        return loops is not None and loops.is_looping(_name(member), now)
 
     def forget(self, group_id: str) -> None:
         """The group is gone."""

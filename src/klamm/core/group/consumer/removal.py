@@ -13,9 +13,10 @@ from functools import partial
 
 from klamm.core.coordinator.contract import Result, Ticket
 from klamm.core.group.consumer.epochs import announce_stability, raise_epoch
-from klamm.core.group.consumer.follow_ups import after_append, if_refused, retry_on_failure
+from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, if_refused, retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.groups import Decision, Reason
+from klamm.core.group.consumer.held_back import watch_held_back
 from klamm.core.group.consumer.member import (
     NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
@@ -40,7 +41,6 @@ from klamm.core.group.events import Cause, MemberRemoved
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from klamm.protocol.types import Millis
 
 __all__ = [
     "check_static_member",
@@ -109,10 +109,10 @@ def remove_members(
     """
     groups, result, now = decision
     group_id = group.group_id
-    ends = {member.member_id: _end_life(groups, group_id, member, cause, now) for member in members}
+    ends = {member.member_id: _end_life(decision, group_id, member, cause) for member in members}
     for member in members:
         cancel_timers(group_id, member.member_id, result)
-        after_append(result, partial(groups.awaiting_join.discard, (group_id, member.member_id)))
+        after_append(result, partial(groups.await_nothing, group_id, member.member_id))
         result.events.append(MemberRemoved(group_id, member.member_id, cause.cause, ends[member.member_id].detail, now))
     if may_downgrade(groups, group, members):
         reason = f"Downgrade group {group_id} from consumer to classic for member leaving."
@@ -140,17 +140,20 @@ def remove_members(
         # The members are still there, and must not outlive their sessions.
         for member in members:
             groups.watch(group_id, member, again)
+        watch_held_back(groups, group, again, RETRY_MS)
 
     if_refused(result, watch_again)
 
 
-def _end_life(groups: ConsumerGroups, group_id: str, member: ConsumerGroupMember, cause: Reason, now: Millis) -> Reason:
+def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, cause: Reason) -> Reason:
     """The cause of the end, with what it comes to together with earlier ones."""
+    groups, result, now = decision
     has_left = member.member_epoch == STATIC_LEAVING_EPOCH
     if has_left or cause.cause not in (Cause.SESSION_TIMED_OUT, Cause.REBALANCE_TIMED_OUT):
-        groups.lives.left(group_id, member)
+        after_append(result, partial(groups.lives.left, group_id, member))
         return cause
-    deaths = groups.lives.died(group_id, member, now)
+    deaths = groups.lives.deaths_with(group_id, member, now)
+    after_append(result, partial(groups.lives.died, group_id, member, now))
     if deaths < DEATHS_IN_A_LOOP:
         return cause
     detail = f"{cause.detail}; it is in a crash loop: {deaths} deaths without a commit"

@@ -17,7 +17,7 @@ from klamm.core.group.consumer.follow_ups import after_append, if_refused
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import Decision, Reason
 from klamm.core.group.consumer.held_back import begin_life
-from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember, Target
+from klamm.core.group.consumer.member import ConsumerGroupMember, Target
 from klamm.core.group.consumer.reconciliation import Reconciliation
 from klamm.core.group.consumer.records import (
     current_assignment_record,
@@ -95,7 +95,8 @@ def take_place(decision: Decision, group: ConsumerGroup, present: ConsumerGroupM
     tombstones_of_member(group_id, present.member_id, result)
     # The timers of the old member id stay: should the records be refused, they are needed, and else they find nobody.
     result.records.append(member_record(group_id, heir))
-    result.records.append(target_record(group_id, member_id, group.target.get(present.member_id, NO_TARGET)))
+    if present.member_id in group.target:
+        result.records.append(target_record(group_id, member_id, group.target[present.member_id]))
     result.records.append(current_assignment_record(group_id, heir))
     after_append(result, lambda: groups.lives.left(group_id, present))
     detail = f"static member {heir.instance_id} is {member_id} from now on"
@@ -123,14 +124,15 @@ def write_epoch(
 
     Returns the group epoch from now on, and what is read from now on if that was worked out.
     """
-    groups, result, _ = decision
+    groups, result, now = decision
     group_id = group.group_id
     if not has_changed and group_id not in groups.outdated:
         return group.epoch, None
     subscriptions = after_change(group, subject.member, new)
     causes: list[Reason] = []
     if has_changed:
-        causes.append(_cause(subject, new))
+        is_looping = groups.lives.is_looping(group_id, new, now)
+        causes.append(_cause(subject, new, is_looping))
     elif subscriptions.metadata_hash(groups.topics) != group.metadata_hash:
         causes += groups.causes(group_id)
     epoch = group.epoch
@@ -149,12 +151,13 @@ def write_epoch(
     return epoch, subscriptions
 
 
-def _cause(subject: Subject, new: ConsumerGroupMember) -> Reason:
+def _cause(subject: Subject, new: ConsumerGroupMember, is_looping: bool) -> Reason:
     if subject.replaced is not None:
         detail = f"static member {new.instance_id} came back with another subscription"
         return Reason(Cause.STATIC_MEMBER_RETURNED, detail)
     if subject.is_new:
-        return Reason(Cause.MEMBER_JOINED, f"member {new.member_id} joined")
+        more = "; it is in a crash loop" if is_looping else ""
+        return Reason(Cause.MEMBER_JOINED, f"member {new.member_id} joined{more}", crash_loop=is_looping)
     return Reason(Cause.SUBSCRIPTION_CHANGED, f"member {new.member_id} changed its subscription")
 
 

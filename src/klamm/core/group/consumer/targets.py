@@ -20,7 +20,7 @@ from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.held_back import watch_back_offs
 from klamm.core.group.consumer.member import NO_TARGET, Target
-from klamm.core.group.consumer.records import target_epoch_record, target_record
+from klamm.core.group.consumer.records import target_epoch_record, target_record, target_tombstone
 from klamm.core.group.consumer.specifications import Change, remember_owners, size_of, specification
 from klamm.core.group.consumer.subscriptions import Subscriptions, preferred_assignor
 from klamm.core.group.consumer.timers import target_timer
@@ -158,6 +158,12 @@ def _prepare(assignor: Assignor, spec: GroupSpec, group_id: str, epoch: int, kno
     """All that takes long; `known` is what members were to have until now."""
     assigned = assignor.assign(spec)
     target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
+    records = []
+    for member_id, wanted in target.items():
+        if not spec.members[member_id].may_be_assigned:
+            records.append(target_tombstone(group_id, member_id))  # The log's mark of who is held back.
+        elif known.get(member_id) != wanted:
+            records.append(target_record(group_id, member_id, wanted))  # A new member gets one with nothing in it, too.
     return Prepared(
         epoch=epoch,
         assignor=assignor.name,
@@ -166,12 +172,7 @@ def _prepare(assignor: Assignor, spec: GroupSpec, group_id: str, epoch: int, kno
             member_id: {spec.topics[topic_id].name: partitions for topic_id, partitions in wanted.items()}
             for member_id, wanted in target.items()
         },
-        # A new member gets a record even if there is nothing for it.
-        records=[
-            target_record(group_id, member_id, wanted)
-            for member_id, wanted in target.items()
-            if known.get(member_id) != wanted
-        ],
+        records=records,
     )
 
 

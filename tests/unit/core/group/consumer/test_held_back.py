@@ -6,6 +6,7 @@ from tests.unit.core.group.consumer.consumer_driver import GROUP, ConsumerDriver
 from tests.unit.core.group.consumer.test_loads import LoadDriver
 from tests.unit.core.group.painted_topics import topic_id
 
+from klamm.core.group.consumer.timers import back_off_timer
 from klamm.core.group.events import Cause, MemberRemoved, RebalanceNeeded
 from klamm.protocol.errors import ErrorCode
 
@@ -82,8 +83,116 @@ def test_one_that_commits_before_it_dies_is_no_loop() -> None:
     assert len(driver.assigned("looping-4")["events"]) == 3
 
 
-def test_another_coordinator_begins_anew() -> None:
-    """What it knew of deaths is lost with it."""
+def test_another_coordinator_lets_it_go_on_too() -> None:
+    """It knows of no deaths, but sees that the target leaves the member out; so it waits for the shortest time."""
+    driver = driver_with_steady()
+    for number in range(5):
+        crash(driver, number)
+    driver.enter("looping-5", client_id="looping")
+    driver.settle("steady", "looping-5")
+    again = driver.reload()
+    again.settle("steady", "looping-5")
+    assert again.assigned("looping-5") == {}
+    epoch = again.consumer_group().epoch
+    for _ in range(2):
+        again.advance(5_000)
+        again.settle("steady", "looping-5", rounds=2)
+    assert len(again.assigned("looping-5")["events"]) == 3
+    assert again.happened(RebalanceNeeded)[-1].cause is Cause.MEMBER_HELD_BACK
+    assert again.consumer_group().epoch == epoch + 1
+    assert again.reload().timers.keys().isdisjoint({back_off_timer(GROUP, "looping-5")})
+
+
+def test_another_coordinator_does_not_wait_for_who_has_nothing_by_right() -> None:
+    """More members than partitions, or a member that reads nothing: no back-off, and no rebalance."""
+    driver = LoadDriver(settings=SETTINGS)
+    names = [f"m{number}" for number in range(8)]
+    for name in names:
+        driver.enter(name, client_id=name)
+    driver.enter("idle", names=[], client_id="idle")
+    driver.settle()
+    assert [driver.assigned(name) for name in names].count({}) == 2
+    again = driver.reload()
+    again.settle()
+    again.advance(20_000)
+    assert again.consumer_group().epoch == driver.consumer_group().epoch
+    assert not any(key[0] == "consumer back-off" for key in again.timers)
+
+
+def test_static_successor_of_one_who_is_held_back_is_held_back_and_let_go_on() -> None:
+    """The place is the same, though the member id is another."""
+    driver = driver_with_steady()
+    for number in range(3):
+        driver.enter(f"static-{number}", client_id="static", instance="i")
+        driver.settle("steady", f"static-{number}")
+        wait(driver, SESSION_MS + 5_000)
+    driver.enter("static-3", client_id="static", instance="i")
+    driver.settle("steady", "static-3")
+    assert driver.go("static-3", instance="i", for_a_while=True).code is ErrorCode.none
+    driver.enter("static-4", client_id="static", instance="i")
+    driver.settle("steady", "static-4")
+    assert driver.assigned("static-4") == {}
+    again = driver.reload()
+    for _ in range(3):
+        again.advance(5_000)
+        again.settle("steady", "static-4", rounds=2)
+    assert len(again.assigned("static-4")["events"]) == 3
+
+
+def test_it_is_let_go_on_though_its_removal_was_refused() -> None:
+    """It wanted to leave, the log did not write that down, and it goes on."""
+    driver = driver_with_steady()
+    for number in range(3):
+        crash(driver, number)
+    driver.enter("looping-3", client_id="looping")
+    driver.settle("steady", "looping-3")
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.maybe_beat("looping-3", -1)
+    driver.append_error = None
+    for _ in range(4):
+        driver.advance(5_000)
+        driver.settle("steady", "looping-3", rounds=2)
+    assert len(driver.assigned("looping-3")["events"]) == 3
+
+
+def test_death_that_could_not_be_written_counts_once_it_is() -> None:
+    """And then it is said to be the third."""
+    driver = driver_with_steady()
+    for number in range(2):
+        crash(driver, number)
+    driver.enter("looping-2", client_id="looping")
+    driver.settle("steady", "looping-2")
+    for _ in range(8):
+        driver.advance(5_000)
+        driver.settle("steady", rounds=2)
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.advance(5_000)
+    assert "looping-2" in driver.consumer_group().members
+    driver.append_error = None
+    driver.advance(1_000)
+    assert "looping-2" not in driver.consumer_group().members
+    assert driver.happened(RebalanceNeeded)[-1].crash_loop
+    assert driver.happened(MemberRemoved)[-1].detail.endswith("3 deaths without a commit")
+
+
+def test_the_join_that_is_held_back_says_that_it_is_one_of_a_loop() -> None:
+    """As in classic groups; the deaths before, and joins of others, do not."""
+    driver = driver_with_steady()
+    for number in range(3):
+        crash(driver, number)
+    driver.enter("looping-3", client_id="looping")
+    driver.enter("calm", client_id="calm")
+    joins = [event for event in driver.happened(RebalanceNeeded) if event.cause is Cause.MEMBER_JOINED]
+    assert [(event.member_id, event.crash_loop) for event in joins[-3:]] == [
+        ("looping-2", False),
+        ("looping-3", True),
+        ("calm", False),
+    ]
+    assert joins[-2].detail == "member looping-3 joined; it is in a crash loop"
+
+
+def test_another_coordinator_knows_of_no_deaths() -> None:
+    """What it knew of them is lost with it."""
     driver = driver_with_steady()
     for number in range(3):
         crash(driver, number)

@@ -18,6 +18,13 @@ def member(number: int, host: str = "/10.0.0.1", instance_id: str | None = None)
 STEADY = member(100, "/10.0.0.9")
 
 
+def die(lives: Lives, each: ConsumerGroupMember, at: int) -> int:
+    """A member is lost; returns how many have been in a row, as was foretold."""
+    deaths = lives.deaths_with(GROUP, each, Millis(at))
+    lives.died(GROUP, each, Millis(at))
+    return deaths
+
+
 def live_and_die(lives: Lives, times: int, *, at: int = 0, commits: bool = False) -> int:
     """So many incarnations one after the other, ten seconds each; returns how many deaths count by then."""
     deaths = 0
@@ -26,7 +33,7 @@ def live_and_die(lives: Lives, times: int, *, at: int = 0, commits: bool = False
         lives.joined(GROUP, f"member-{number}", born)
         if commits:
             lives.committed(GROUP, member(number))
-        deaths = lives.died(GROUP, member(number), Millis(born + 9 * SECOND))
+        deaths = die(lives, member(number), born + 9 * SECOND)
     return deaths
 
 
@@ -87,4 +94,4 @@ def test_leaving_is_not_dying() -> None:
 def test_who_died_under_another_coordinator_is_not_counted() -> None:
     """What a member did before this coordinator took over is not known."""
     lives = Lives()
-    assert [lives.died(GROUP, member(number), Millis(number)) for number in range(4)] == [0, 0, 0, 0]
+    assert [die(lives, member(number), number) for number in range(4)] == [0, 0, 0, 0]

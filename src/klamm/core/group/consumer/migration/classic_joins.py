@@ -171,14 +171,16 @@ class ClassicJoin:
         """It has come; now it has so much time to ask for its assignment."""
         groups, result, _ = self.decision
         key = (self.group.group_id, member.member_id)
-        was_awaited = key in groups.awaiting_join
+        was_awaited, had_to_sync = key in groups.awaiting_join, key in groups.awaiting_sync
         groups.awaiting_join.discard(key)
+        groups.awaiting_sync.add(key)
         result.cancel(join_timer(*key))
         groups.watch(self.group.group_id, member, result)
-        result.arm(sync_timer(*key), self.request.rebalance_timeout_ms)
 
         def wait_again(again: Result) -> None:
-            again.cancel(sync_timer(*key))
+            if not had_to_sync:
+                groups.awaiting_sync.discard(key)
+                again.cancel(sync_timer(*key))
             if was_awaited:
                 groups.awaiting_join.add(key)
                 again.arm(join_timer(*key), self.request.rebalance_timeout_ms)

@@ -45,6 +45,7 @@ def sync_in_consumer_group(decision: Decision, group: ConsumerGroup, request: Sy
         result.reply(ticket, SyncGroupResponse(error_code=ErrorCode.rebalance_in_progress))
         return
     assert member.classic is not None
+    groups.awaiting_sync.discard((group.group_id, member.member_id))
     result.cancel(sync_timer(group.group_id, member.member_id))
     result.arm(session_timer(group.group_id, member.member_id), member.classic.session_timeout_ms)
     response = SyncGroupResponse(
@@ -102,7 +103,7 @@ def on_member_late(decision: Decision, timer: TimerKey, what: str) -> None:
     group = decision.groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None:
-        decision.groups.awaiting_join.discard((group_id, member_id))
+        decision.groups.await_nothing(group_id, member_id)
         return
     cause = Reason(Cause.REBALANCE_TIMED_OUT, f"did not {what} within {member.rebalance_timeout_ms} ms")
     remove_members(decision, group, [member], cause)

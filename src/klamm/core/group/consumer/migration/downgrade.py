@@ -13,9 +13,10 @@ from functools import partial
 from klamm.core.coordinator.contract import Result
 from klamm.core.group.classic_events import needed
 from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.consumer.follow_ups import after_append, if_refused
+from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, if_refused
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.held_back import watch_held_back
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
 from klamm.core.group.consumer.migration.embedded import assignment_bytes
 from klamm.core.group.consumer.timers import cancel_timers
@@ -69,7 +70,7 @@ def downgrade(
     after_append(result, lambda: groups.registry.install(classic))
     for member_id in group.members:
         cancel_timers(group.group_id, member_id, result)
-        after_append(result, partial(groups.awaiting_join.discard, (group.group_id, member_id)))
+        after_append(result, partial(groups.await_nothing, group.group_id, member_id))
     after_append(result, partial(groups.forget, group.group_id))  # Who joined in the same breath was remembered again.
     for member in classic.members.values():
         result.arm(member.session_timer, member.session_timeout_ms)
@@ -81,6 +82,7 @@ def downgrade(
         # It is still a consumer group, with all its members.
         for member in group.members.values():
             groups.watch(group.group_id, member, again)
+        watch_held_back(groups, group, again, RETRY_MS)
 
     if_refused(result, watch_again)
 

@@ -294,6 +294,47 @@ def test_join_that_could_not_be_written_is_waited_for_again() -> None:
     assert other in driver.consumer_group().members
 
 
+@pytest.mark.parametrize("leaves", ["the late one", "the last of the other protocol"])
+def test_time_to_ask_for_the_assignment_ends_though_a_removal_was_refused(leaves: str) -> None:
+    """A removal, or the downgrade that follows from one, takes the timers away; the log refuses, so they come back."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
+    driver.enter("new")
+    driver.heartbeat(one, 1)
+    joined(driver, one, rebalance_timeout_ms=15_000)
+    driver.append_error = ErrorCode.not_enough_replicas
+    if leaves == "the late one":
+        driver.leave((one, None))
+    else:
+        driver.maybe_beat("new", -1)
+    driver.append_error = None
+    assert driver.consumer_group().members.keys() == {one, other, "new"}
+    for _ in range(3):
+        driver.advance(5000)
+        driver.heartbeat(one, 2)
+        driver.heartbeat(other, 1)
+        driver.obey("new")
+    assert one not in driver.consumer_group().members
+    assert driver.shard.consumer_groups.awaiting_sync == set()
+
+
+def test_join_that_was_refused_leaves_the_earlier_one_to_be_followed_by_a_sync() -> None:
+    """It had joined before, and had so much time to ask for its assignment; that it has again."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver, rebalance_timeout_ms=15_000)
+    driver.enter("new")
+    joined(driver, one, rebalance_timeout_ms=15_000)
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.join(one, protocols=protocols(names=[EVENTS, "audit"]), rebalance_timeout_ms=15_000)
+    driver.append_error = None
+    for _ in range(3):
+        driver.advance(5000)
+        driver.heartbeat(one, 2)
+        driver.heartbeat(other, 1)
+        driver.obey("new")
+    assert one not in driver.consumer_group().members
+
+
 def test_static_members_of_the_classic_protocol_are_known_by_their_instance_id() -> None:
     """In a group of both; who has lost the instance id is fenced."""
     driver, _, _ = mixed()
