@@ -23,11 +23,8 @@ __all__ = ["Masks", "Tree"]
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
 
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-MADE_UP_ID: Final = re.compile(
-    r"(?<![\w-])(?:[A-Za-z0-9_-]{22}|\w+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w-])"
-)
-"""The id that a broker makes for a member of the consumer protocol. Kafka's is a `Uuid` in base64; klamm's begins with
-the client's id, as those of classic members do, so that people know whose it is."""
+MADE_UP_ID: Final = re.compile(r"(?<![\w-])[A-Za-z0-9_-]{22}(?![\w-])")
+"""The id that a broker makes for a member of the consumer protocol: a `Uuid` in base64."""
 KAFKA_UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 TIME_NEAR_NOW: Final = re.compile(r"\b\d{13}\b")
 BEFORE_ALL_TIMES: Final = re.compile(r"-922337\d{13}\b")
