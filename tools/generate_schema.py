@@ -69,6 +69,18 @@ OWN_FIELDS: dict[tuple[str, str], list[Json]] = {
     ]
     for message, flexible_versions in (("ConsumerGroupDescribeResponse", "0+"), ("DescribeGroupsResponse", "5+"))
 }
+OWN_FIELDS["DescribeGroupsResponse", "DescribedGroup"].append(
+    {
+        "name": "AwaitedMembers",
+        "type": "[]string",
+        "versions": "5+",
+        "nullableVersions": "5+",
+        "taggedVersions": "5+",
+        "tag": 27501,
+        "default": "null",
+        "ignorable": True,
+    }
+)
 
 
 def snake_case(name: str) -> str:

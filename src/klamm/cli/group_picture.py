@@ -69,6 +69,8 @@ class GroupPicture:
     assignment_epoch: int | None = None
     assignor: str | None = None
     members: tuple[MemberPicture, ...] = ()
+    awaited: frozenset[str] | None = None
+    """The ids of those for whom a classic group's rebalance waits; None where nobody tells."""
     members_needed: int | None = None
     """How many members would bring the lag down and keep it there; None where nobody tells, or nobody knows yet."""
 
@@ -148,6 +150,7 @@ def _of_classic_group(described: ClassicDescription) -> GroupPicture:
         state=_state(described.group_state),
         assignor=described.protocol_data or None,
         members=_sorted(members),
+        awaited=None if described.awaited_members is None else frozenset(described.awaited_members),
         members_needed=_known(described.members_needed),
     )
 

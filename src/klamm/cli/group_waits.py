@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from klamm.cli.coordinator_state import ReplayedGroup
 from klamm.cli.group_picture import GroupPicture
 from klamm.cli.member_names import MemberNames
-from klamm.cli.words import PartitionKey, partition_names, span
+from klamm.cli.words import PartitionKey, enumeration, partition_names, span
 
 __all__ = ["Wait", "group_wait", "wait_words", "waits"]
 
@@ -61,14 +61,27 @@ def group_wait(picture: GroupPicture, replayed: ReplayedGroup | None, names: Mem
     if picture.state == "preparing-rebalancing":
         limit_ms = _rebalance_timeout(replayed)
         limit = f", for {span(limit_ms)} at most" if limit_ms is not None else ""
-        yield f"the coordinator waits until all members have joined again{limit}; it does not say who has not yet"
+        if picture.awaited is None:
+            yield f"the coordinator waits until all members have joined again{limit}; it does not say who has not yet"
+        elif picture.awaited:
+            yield f"the coordinator waits for {_names(picture, picture.awaited, names)} to join again{limit}"
+        else:
+            yield "all members have joined: the coordinator waits a moment for more to come"
     elif picture.state == "completing-rebalancing":
-        leader = replayed.leader if replayed is not None else None
+        leader = next(iter(picture.awaited or ()), replayed.leader if replayed is not None else None)
         is_there = any(member.member_id == leader for member in picture.members)
-        who = f"the leader, probably still {names.of(leader)}," if leader is not None and is_there else "the leader"
+        probably = "" if picture.awaited else "probably still "
+        who = f"the leader, {probably}{names.of(leader)}," if leader is not None and is_there else "the leader"
         yield f"the coordinator waits for {who} to share out the partitions"
     elif picture.state == "assigning":
         yield "the coordinator computes a new target"
+
+
+def _names(picture: GroupPicture, member_ids: Set[str], names: MemberNames) -> str:
+    """Who was given a member id and has not come back with it is no member yet."""
+    members = {member.member_id for member in picture.members}
+    newcomers = [f"{member_id}, who is new," for member_id in sorted(member_ids - members)]
+    return enumeration(names.all_of(member_ids & members) + newcomers, most=4)
 
 
 def _rebalance_timeout(replayed: ReplayedGroup | None) -> int | None:

@@ -180,6 +180,12 @@ class GroupCoordinator:
             return None
         return self._measure(shard, group_id)
 
+    def awaited_members(self, group_id: str) -> list[str] | None:
+        """For whom a classic group waits in its rebalance; None if it is not led here, or not loaded yet."""
+        shard = self._runtime.shard(self._partition_of(group_id)) if self._partition_count else None
+        group = None if shard is None else shard.groups.find(group_id)
+        return None if group is None else group.awaited()
+
     def _measure(self, shard: GroupShard, group_id: str) -> GroupFigures:
         return self._meter.measure(
             group_id,

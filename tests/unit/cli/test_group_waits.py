@@ -74,6 +74,24 @@ def test_a_coordinator_waits_too(state: str, words: list[str]) -> None:
     assert list(group_wait(picture, replayed, _names(picture))) == words
 
 
+def test_klamm_names_those_for_whom_a_classic_group_waits() -> None:
+    """Who has not joined again, newcomers that have only just got their ids, and then the leader."""
+    picture = group(
+        member("one"), member("two"), kind="classic", state="preparing-rebalancing", awaited=frozenset({"two-0", "x-1"})
+    )
+    assert list(group_wait(picture, None, _names(picture))) == [
+        "the coordinator waits for two and x-1, who is new, to join again"
+    ]
+    picture = group(member("one"), kind="classic", state="preparing-rebalancing", awaited=frozenset())
+    assert list(group_wait(picture, None, _names(picture))) == [
+        "all members have joined: the coordinator waits a moment for more to come"
+    ]
+    picture = group(member("one"), kind="classic", state="completing-rebalancing", awaited=frozenset({"one-0"}))
+    assert list(group_wait(picture, ReplayedGroup("billing", leader="gone-0"), _names(picture))) == [
+        "the coordinator waits for the leader, one, to share out the partitions"
+    ]
+
+
 def test_without_the_log_it_is_told_without_figures() -> None:
     """A leader that is gone is not named either."""
     names = MemberNames()

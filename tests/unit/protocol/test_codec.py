@@ -73,7 +73,7 @@ kio_values: dict[str, st.SearchStrategy[int]] = {
 }
 
 
-OWN_TAGS = (27500,)
+OWN_TAGS = (27500, 27501)
 KINDS: dict[str, LoadableEntityType] = {
     "request": EntityType.request,
     "response": EntityType.response,

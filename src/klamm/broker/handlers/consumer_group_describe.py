@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from klamm.broker.authorized_operations import GROUP_OPERATIONS
-from klamm.broker.members_needed import add_members_needed
+from klamm.broker.own_fields import add_members_needed
 from klamm.broker.rebalance_protocols import check_consumer_protocol
 from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.contract import ClientContext

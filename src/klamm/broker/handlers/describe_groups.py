@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from klamm.broker.authorized_operations import GROUP_OPERATIONS
-from klamm.broker.members_needed import add_members_needed
+from klamm.broker.own_fields import add_awaited_members, add_members_needed
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
@@ -30,6 +30,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[De
     answer = context.broker.groups.describe_groups(request, client)
     if request.include_authorized_operations:
         answer = then(answer, _with_operations)
+    answer = then(answer, partial(add_awaited_members, context))
     return then(answer, partial(add_members_needed, context))
 
 

@@ -260,6 +260,16 @@ class ClassicGroup:
         """Whether every member has a parked JoinGroup, and nobody who got a member id is missing."""
         return self.awaiting_join == len(self.members) and not self.pending_join
 
+    def awaited(self) -> list[str]:
+        """The member ids of those for whom the rebalance waits: who has not joined again, then the leader's shares."""
+        if self.state is GroupState.PREPARING_REBALANCE:
+            absent = [member.member_id for member in self.members.values() if member.join_ticket is None]
+            return absent + sorted(self.pending_join)
+        leader = self.members.get(self.leader_id or "")
+        if self.state is GroupState.COMPLETING_REBALANCE and leader is not None and leader.sync_ticket is None:
+            return [leader.member_id]
+        return []
+
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest of the members' rebalance timeouts."""

@@ -27,7 +27,7 @@ class DescribeGroupsResponse(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations", "members_needed")
+    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations", "members_needed", "awaited_members")
     VERSIONS = (0, 6)
     FLEXIBLE_FROM = 5
     FIELDS = (
@@ -40,6 +40,7 @@ class DescribedGroup(Message):
         ("members", "[]DescribedGroupMember", (0, 32767), None, None, None, (), False),
         ("authorized_operations", "int32", (3, 32767), None, None, None, -2147483648, False),
         ("members_needed", "int32", (5, 32767), None, 27500, (5, 32767), -1, True),
+        ("awaited_members", "[]string", (5, 32767), (5, 32767), 27501, (5, 32767), None, True),
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class DescribedGroup(Message):
         members: list[DescribedGroupMember] = NEW,
         authorized_operations: int = -2147483648,
         members_needed: int = -1,
+        awaited_members: list[str] | None = None,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -64,6 +66,7 @@ class DescribedGroup(Message):
         self.members = [] if members is NEW else members
         self.authorized_operations = authorized_operations
         self.members_needed = members_needed
+        self.awaited_members = awaited_members
 
 
 class DescribedGroupMember(Message):

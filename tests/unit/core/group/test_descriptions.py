@@ -7,6 +7,7 @@ from typing import cast
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
 from klamm.core.group.shard import GroupShard
+from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -27,6 +28,25 @@ def described(driver: ShardDriver, group_id: str = GROUP, version: int = 6) -> D
     request = DescribeGroupsRequest(groups=[group_id])
     answer = driver.answers[driver.ask(GroupShard.handle_describe_groups, request, version)]
     return cast(DescribeGroupsResponse, answer).groups[0]
+
+
+def test_a_rebalance_waits_for_who_has_not_joined_again_and_then_for_the_leader() -> None:
+    """Also for who has just got a member id and must come back with it."""
+    driver = ShardDriver()
+    one, two = driver.stable_group()
+    assert driver.group().awaited() == []
+    driver.join(two, protocols=[("range", subscription("others"))])
+    newcomer = driver.member_id()
+    assert driver.group().awaited() == [one, newcomer]
+    driver.join(newcomer)
+    assert driver.group().awaited() == [one]
+    driver.join(one)
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    assert driver.group().awaited() == [one]
+    driver.sync(two, 2)
+    assert driver.group().awaited() == [one]
+    driver.sync(one, 2)
+    assert driver.group().awaited() == []
 
 
 def test_list_has_every_group_with_its_state() -> None:

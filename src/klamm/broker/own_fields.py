@@ -1,6 +1,7 @@
-"""What klamm's own tools are told of a group beside what Kafka's answers have: how many members it needs.
+"""What klamm's own tools are told of a group beside what Kafka's answers have: how many members it needs, and for
+whom a classic group waits.
 
-It travels in a tagged field that Kafka doesn't have. Clients pass over tags that they don't know, but what a client
+It travels in tagged fields that Kafka doesn't have. Clients pass over tags that they don't know, but what a client
 that is no tool of klamm's sees should be Kafka's answer to the last byte; so it gets none.
 """
 
@@ -14,7 +15,7 @@ from klamm.protocol.schema.describe_groups_response import DescribeGroupsRespons
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["add_members_needed"]
+__all__ = ["add_awaited_members", "add_members_needed"]
 
 R = TypeVar("R", ConsumerGroupDescribeResponse, DescribeGroupsResponse)
 
@@ -29,4 +30,13 @@ def add_members_needed(context: RequestContext, response: R) -> R:
             figures = None if group.error_code else context.broker.groups.figures_of(group.group_id)
             if figures is not None and figures.members_needed is not None:
                 group.members_needed = figures.members_needed
+    return response
+
+
+def add_awaited_members(context: RequestContext, response: DescribeGroupsResponse) -> DescribeGroupsResponse:
+    """Name those for whom each group waits, if one of klamm's own tools asks."""
+    if context.connection.client_software_name == _OWN_SOFTWARE:
+        for group in response.groups:
+            if not group.error_code:
+                group.awaited_members = context.broker.groups.awaited_members(group.group_id)
     return response
