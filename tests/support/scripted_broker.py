@@ -21,6 +21,7 @@ from klamm.protocol.schema.api_versions_response import ApiVersion, ApiVersionsR
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.list_groups_request import ListGroupsRequest
 from klamm.protocol.schema.list_offsets_request import ListOffsetsRequest
 from klamm.protocol.schema.metadata_request import MetadataRequest
 from klamm.protocol.schema.metadata_response import (
@@ -50,6 +51,7 @@ _REQUESTS: dict[int, type[Message]] = {
         OffsetFetchRequest,
         ConsumerGroupDescribeRequest,
         DescribeGroupsRequest,
+        ListGroupsRequest,
     )
     if request.API_KEY is not None
 }

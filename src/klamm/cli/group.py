@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,12 @@ from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
 from klamm.cli.connection import add_cluster_options, admin_client, result_of
 from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import check_has_no_members, commit_for, committed_offsets, plan_reset
-from klamm.cli.group_picture import GroupPicture, MemberPicture
-from klamm.cli.group_snapshot import GroupObserver, Snapshot
+from klamm.cli.group_picture import GroupPicture, MemberPicture, state_words
+from klamm.cli.group_snapshot import GroupObserver, Snapshot, raw_cluster
 from klamm.cli.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.cli.words import PartitionKey, count
+from klamm.client.group_states import group_states
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConsumerGroupListing
@@ -108,10 +109,11 @@ def _list(arguments: argparse.Namespace) -> int:
     listing = result_of(arguments, admin.list_consumer_groups())
     for error in listing.errors:
         print(f"klamm group: {error}", file=sys.stderr)
+    states = _states(arguments, listing.valid)
     rows = [
         {
             "group": group.group_id,
-            "state": _state(arguments, group),
+            "state": states[group.group_id],
             "type": group.type.name.lower() if group.type else None,
         }
         for group in sorted(listing.valid, key=lambda group: group.group_id)
@@ -215,10 +217,15 @@ def _delete(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _state(arguments: argparse.Namespace, group: ConsumerGroupListing) -> str:
-    """The state of a group in a listing; librdkafka has no words for those that only consumer groups have."""
-    if group.state is not None and group.state is not ConsumerGroupState.UNKNOWN:
-        return group.state.name.lower().replace("_", "-")
-    with closing(GroupObserver(argparse.Namespace(**{**vars(arguments), "group": group.group_id}))) as observer:
-        picture = observer.describe()
-    return "dead" if picture is None else picture.state
+def _states(arguments: argparse.Namespace, groups: Sequence[ConsumerGroupListing]) -> dict[str, str]:
+    """The states of the groups in a listing; the raw client is asked for those that librdkafka has no words for."""
+    states = {
+        group.group_id: (group.state or ConsumerGroupState.UNKNOWN).name.lower().replace("_", "-") for group in groups
+    }
+    unknown = [group_id for group_id, state in states.items() if state == "unknown"]
+    cluster = raw_cluster(arguments) if unknown else None
+    if cluster is not None:
+        with closing(cluster):
+            told = group_states(cluster)
+        states |= {group_id: state_words(told[group_id]) for group_id in unknown if group_id in told}
+    return states

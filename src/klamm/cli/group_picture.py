@@ -15,7 +15,7 @@ from klamm.client.group_description import ClassicDescription, ConsumerDescripti
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from klamm.protocol.errors import MalformedMessage
 
-__all__ = ["GroupPicture", "MemberPicture", "picture_of"]
+__all__ = ["GroupPicture", "MemberPicture", "picture_of", "state_words"]
 
 STATES: Final = {
     "PreparingRebalance": "preparing-rebalancing",
@@ -101,7 +101,7 @@ def _of_consumer_group(described: ConsumerDescription) -> GroupPicture:
     return GroupPicture(
         group_id=described.group_id,
         kind="consumer",
-        state=_state(described.group_state),
+        state=state_words(described.group_state),
         epoch=described.group_epoch,
         assignment_epoch=described.assignment_epoch,
         assignor=described.assignor_name or None,
@@ -147,7 +147,7 @@ def _of_classic_group(described: ClassicDescription) -> GroupPicture:
     return GroupPicture(
         group_id=described.group_id,
         kind="classic",
-        state=_state(described.group_state),
+        state=state_words(described.group_state),
         assignor=described.protocol_data or None,
         members=_sorted(members),
         awaited=None if described.awaited_members is None else frozenset(described.awaited_members),
@@ -187,7 +187,8 @@ def _of_librdkafka(described: ConsumerGroupDescription) -> GroupPicture:
     )
 
 
-def _state(name: str) -> str:
+def state_words(name: str) -> str:
+    """A state as the protocol names it, in the words of this command."""
     return STATES.get(name, name.lower())
 
 

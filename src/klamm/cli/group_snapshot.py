@@ -17,7 +17,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.errors import ClientConfigError, UnsupportedByBroker
 from klamm.client.group_description import GroupDescriptions
 
-__all__ = ["GroupObserver", "Snapshot"]
+__all__ = ["GroupObserver", "Snapshot", "raw_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class GroupObserver:
         """`patience_s`: how long a coordinator that doesn't answer, or is still loading, is asked again."""
         self._arguments = arguments
         self._admin = admin_client(arguments)
-        self._descriptions = _raw_descriptions(arguments, patience_s)
+        cluster = raw_cluster(arguments, patience_s)
+        self._descriptions = GroupDescriptions(cluster, arguments.group) if cluster is not None else None
 
     def close(self) -> None:
         """Hangs up."""
@@ -96,7 +97,7 @@ class GroupObserver:
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
-def _raw_descriptions(arguments: argparse.Namespace, patience_s: float) -> GroupDescriptions | None:
+def raw_cluster(arguments: argparse.Namespace, patience_s: float = TIMEOUT_S) -> Cluster | None:
     """The raw client, which tells more than librdkafka; None where the cluster wants what it doesn't speak."""
     properties = {key: value for key, value in dict(arguments.properties).items() if key in ("security.protocol",)}
     timeout = str(int(patience_s * 1000))
@@ -111,4 +112,4 @@ def _raw_descriptions(arguments: argparse.Namespace, patience_s: float) -> Group
         )
     except ClientConfigError:
         return None
-    return GroupDescriptions(Cluster(config), arguments.group)
+    return Cluster(config)

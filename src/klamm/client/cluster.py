@@ -114,6 +114,11 @@ class Cluster:
             raise failures[0]
         raise ConnectionFailed(f"none of the brokers can be reached: {'; '.join(map(str, failures))}")
 
+    def brokers(self) -> list[Address]:
+        """The addresses of the brokers that are there now. Raises `GaveUp` when none of them answers."""
+        self.refresh(())
+        return list(self._addresses.values())
+
     def refresh(self, topics: Iterable[str]) -> None:
         """Asks the cluster for these topics, again and again until it answers.
 
@@ -121,7 +126,8 @@ class Cluster:
         when a topic may not be described or has a name that no topic can have.
         """
         wanted = sorted(set(topics))
-        retries = Retries(self.config, f"learn the partitions of {', '.join(wanted)}")
+        operation = f"learn the partitions of {', '.join(wanted)}" if wanted else "learn of the brokers"
+        retries = Retries(self.config, operation)
         while True:
             try:
                 self._apply(self._ask(wanted), wanted)

@@ -109,12 +109,14 @@ def test_groups_of_the_consumer_protocol_are_told_with_their_epochs(klamm: Comma
 
 
 def test_a_state_that_librdkafka_does_not_know_is_listed(klamm: Command, topic: str, group: str) -> None:
-    """A static member that has left for a while leaves its group reconciling."""
+    """A static member that has left for a while leaves its group reconciling; however many groups there are of that."""
     klamm.done("produce", topic, stdin="x\n")
     static = ("-X", "group.protocol=consumer", "-X", "group.instance.id=one")
-    klamm.done("consume", topic, "-g", group, "-e", *static)
-    (listed,) = (row for row in klamm.rows("group", "list") if row["group"] == group)
-    assert (listed["state"], listed["type"]) == ("reconciling", "consumer")
+    groups = {f"{group}-{number}" for number in range(2)}
+    for each in groups:
+        klamm.done("consume", topic, "-g", each, "-e", *static)
+    listed = {row["group"]: (row["state"], row["type"]) for row in klamm.rows("group", "list")}
+    assert {listed[each] for each in groups} == {("reconciling", "consumer")}
 
 
 def test_a_group_is_deleted_with_its_offsets(klamm: Command, topic: str, group: str) -> None:
