@@ -52,9 +52,14 @@ class Outcome(NamedTuple):
     seen: list[str]
 
 
-def play(scenario: Scenario, broker: Broker, expected_of: Callable[[Step], list[str] | None]) -> list[Outcome]:
-    """Plays it until a step has another outcome than the one that is expected; None expects nothing certain."""
-    world = World(broker.bootstrap_servers, scenario.name)
+def play(
+    scenario: Scenario, broker: Broker, expected_of: Callable[[Step], list[str] | None], time: int = 1
+) -> list[Outcome]:
+    """Plays it until a step has another outcome than the one that is expected; None expects nothing certain.
+
+    `time` tells how often it was played on that broker, this time included: each has names of its own.
+    """
+    world = World(broker.bootstrap_servers, scenario.name, time)
     player = _Player(world, broker)
     outcomes: list[Outcome] = []
     try:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 from tests.interop.wire_conversations.peer import Peer
 from tests.scenarios.brokers import Broker
-from tests.scenarios.language import Scenario, parse
+from tests.scenarios.language import Scenario, ScenarioError, parse
 from tests.scenarios.play import Outcome, play
 from tests.scenarios.report import describe_failure
 
@@ -49,16 +50,29 @@ class Suite:
         self._is_kafka = is_kafka
         self._pools: list[ThreadPoolExecutor] = []
         self._outcomes: dict[str, Future[list[Outcome]]] = {}
+        self._play: dict[str, Callable[[int], Future[list[Outcome]]]] = {}
 
     def check(self, path: Path) -> None:
         """Waits for a scenario's end. Raises AssertionError, with the step, when it had another outcome than its file
-        says."""
+        says.
+
+        Such a one is played once more, when less else goes on: a scenario's times are real, and on a busy machine a
+        session may run out, or a group expire, between two steps that are to follow each other at once.
+        """
         scenario = self._scenarios[path.stem]
         if scenario.name not in self._outcomes:
             self._begin_all_like(scenario)
-        complaint = describe_failure(scenario, self._outcomes[scenario.name].result(), is_kafka=self._is_kafka)
+        complaint = self._complaint(scenario, self._outcomes[scenario.name])
+        if complaint is not None:
+            complaint = self._complaint(scenario, self._play[scenario.name](2))
         if complaint is not None:
             pytest.fail(complaint, pytrace=False)
+
+    def _complaint(self, scenario: Scenario, outcomes: Future[list[Outcome]]) -> str | None:
+        try:
+            return describe_failure(scenario, outcomes.result(), is_kafka=self._is_kafka)
+        except (AssertionError, ScenarioError) as error:
+            return f"{scenario.name}: {error}"
 
     def _begin_all_like(self, example: Scenario) -> None:
         broker = self._start(example.broker)
@@ -67,9 +81,10 @@ class Suite:
         self._pools.append(pool)
         for scenario in self._scenarios.values():
             if (scenario.broker, scenario.restarts) == (example.broker, example.restarts):
-                self._outcomes[scenario.name] = pool.submit(
-                    play, scenario, broker, lambda step: step.expected_of(is_kafka=self._is_kafka)
+                self._play[scenario.name] = partial(
+                    pool.submit, play, scenario, broker, lambda step: step.expected_of(is_kafka=self._is_kafka)
                 )
+                self._outcomes[scenario.name] = self._play[scenario.name](1)
 
     def close(self) -> None:
         """Begins no further scenario, and waits for those under way."""

@@ -130,11 +130,11 @@ Group: TypeAlias = str
 
 
 class World:
-    """A scenario's names and members on a broker."""
+    """A scenario's names and members on a broker, where it is played for the first, second, ... time."""
 
-    def __init__(self, bootstrap_servers: str, scenario: str) -> None:
+    def __init__(self, bootstrap_servers: str, scenario: str, time: int = 1) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.prefix = f"{scenario}."
+        self.prefix = f"{scenario}." if time == 1 else f"{scenario}.{time}."
         self.peer = Peer(bootstrap_servers)
         self.pending: list[Pending] = []
         """Requests that wait for their answers."""
