@@ -16,13 +16,11 @@ from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.consumer import heartbeats
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.group import Group
 from klamm.core.group.member import Member
 from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import BatchHeader, iterate_batches
-from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.runtime import replay
 from klamm.runtime.alarms import Alarms
@@ -91,14 +89,12 @@ def _hand_over_before_revocation() -> Iterator[None]:
 @contextmanager
 def _forget_a_tombstone() -> Iterator[None]:
     """Of a group that is deleted the last offset stays."""
-    tombstones = removals._tombstones
+    tombstones = removals.offset_tombstones
 
-    def all_but_one(store: GroupStore, group: Group) -> list[CoordinatorRecord]:
-        records = list(tombstones(store, group))
-        offsets = [record for record in records if isinstance(record.key, OffsetCommitKey)]
-        return [record for record in records if record not in offsets[-1:]]
+    def all_but_one(store: GroupStore, group_id: str) -> list[CoordinatorRecord]:
+        return list(tombstones(store, group_id))[:-1]
 
-    with patch.object(removals, "_tombstones", all_but_one):
+    with patch.object(removals, "offset_tombstones", all_but_one):
         yield
 
 

@@ -109,6 +109,7 @@ class Plan:
     rebalance_batch_ms: int
     commit_linger_ms: int
     assignment_interval_ms: int
+    looks_per_step: int
     topics: dict[str, int] = field(default_factory=dict)
     groups: tuple[GroupPlan, ...] = ()
     has_independent_reader: bool = False
@@ -140,6 +141,7 @@ def make_plan(loop: EventLoop) -> Plan:
         rebalance_batch_ms=random.choice((0, 0, 500)),
         commit_linger_ms=random.choice((-1, -1, 0, 20)),
         assignment_interval_ms=random.choice((0, 1_000)),
+        looks_per_step=random.choice((1, 3, 500)),
         topics=topics,
         groups=groups,
         has_independent_reader=loop.chance(0.3),

@@ -94,6 +94,7 @@ class World:
             offsets_retention_check_interval_ms=5_000,
             rebalance_batch_ms=plan.rebalance_batch_ms,
             offset_commit_linger_ms=plan.commit_linger_ms,
+            looks_per_step=plan.looks_per_step,
         )
         brokers = [
             Broker(loop, index, disk=self.disk, config=config, settings=self.settings, checkers=self.checkers)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Final
 
-from klamm.core.coordinator.cluster_topics import TopicFacts
+from klamm.core.coordinator.cluster_topics import ClusterTopics, TopicChanges, TopicFacts
 from klamm.core.coordinator.topic_hash import topic_hash
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.protocol.types import BrokerId, TopicId
@@ -13,20 +14,25 @@ from klamm.protocol.types import BrokerId, TopicId
 __all__ = ["ImageTopics"]
 
 
+_SPARE_FACTS: Final = 1000
+"""So many facts of topics that are gone are kept before anybody looks for them."""
+
+
 class ImageTopics:
     """The topics of one image; facts are worked out when somebody asks, once.
 
-    `earlier` is the picture before: facts of topics that did not change are taken over, as the same objects.
+    `earlier` is the picture before: facts of topics that did not change are taken over, as the same objects. Nothing is
+    copied for it: both pictures share what is known, each fact beside the topic that it is of.
     """
 
     def __init__(self, image: MetadataImage, earlier: ImageTopics | None = None) -> None:
         self._image = image
-        self._facts: dict[TopicId, TopicFacts] = {}
+        self._facts: dict[TopicId, tuple[TopicImage, TopicFacts]] = {}
+        self._changes: tuple[MetadataImage, TopicChanges] | None = None
         if earlier is not None and earlier._racks == self._racks:
-            before = earlier._image.topics_by_id
-            for topic_id, facts in earlier._facts.items():
-                if image.topics_by_id.get(topic_id) is before[topic_id]:
-                    self._facts[topic_id] = facts
+            self._facts = earlier._facts
+            if len(self._facts) > len(image.topics) + _SPARE_FACTS:
+                self._forget_others()
 
     @property
     def version(self) -> int:
@@ -47,17 +53,42 @@ class ImageTopics:
         """The names of all topics."""
         return self._image.topics.keys()
 
-    def _facts_of(self, topic: TopicImage) -> TopicFacts:
-        facts = self._facts.get(topic.topic_id)
-        if facts is None:
-            racks = self._racks_of(topic)
-            facts = self._facts[topic.topic_id] = TopicFacts(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_count=len(topic.partitions),
-                racks=racks,
-                hash=topic_hash(topic.name, topic.topic_id, len(topic.partitions), racks),
+    def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
+        """What has changed; worked out once for all who ask the same."""
+        if not isinstance(earlier, ImageTopics):
+            return TopicChanges(
+                frozenset(earlier.names()) | self._image.topics.keys(), has_new=bool(self._image.topics)
             )
+        known = self._changes
+        if known is None or known[0] is not earlier._image:
+            known = self._changes = (earlier._image, self._compare_with(earlier))
+        return known[1]
+
+    def _compare_with(self, earlier: ImageTopics) -> TopicChanges:
+        before, now = earlier._image.topics, self._image.topics
+        new = now.keys() - before.keys()
+        if earlier._racks != self._racks:
+            return TopicChanges(before.keys() | now.keys(), bool(new))
+        changed = {name for name, topic in before.items() if now.get(name) is not topic}
+        return TopicChanges(changed | new, bool(new))
+
+    def _forget_others(self) -> None:
+        present = self._image.topics_by_id
+        self._facts = {topic_id: known for topic_id, known in self._facts.items() if topic_id in present}
+
+    def _facts_of(self, topic: TopicImage) -> TopicFacts:
+        known = self._facts.get(topic.topic_id)
+        if known is not None and known[0] is topic:
+            return known[1]
+        racks = self._racks_of(topic)
+        facts = TopicFacts(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_count=len(topic.partitions),
+            racks=racks,
+            hash=topic_hash(topic.name, topic.topic_id, len(topic.partitions), racks),
+        )
+        self._facts[topic.topic_id] = (topic, facts)
         return facts
 
     @cached_property

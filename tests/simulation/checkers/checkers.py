@@ -36,6 +36,7 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicId
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker
+    from tests.simulation.loop import Process
     from tests.simulation.topics import DataPartition, Topics
     from tests.simulation.world import World
 
@@ -81,6 +82,8 @@ class Checkers:
         self.reading = Reading()
         self.records = Records(topics, self.offsets, retention_ms, self._group_of_leader)
         self.shadow = Shadow(partitions, self._on_record)
+        self._deletions: list[tuple[Broker, Process | None, Call, Sequence[str]]] = []
+        """DeleteGroups that are not answered yet, with the life of the broker that was asked."""
 
     def fail(self, violation: Violation) -> None:
         """Keep the first violation."""
@@ -198,6 +201,7 @@ class Checkers:
             call.tag = self._begin_fetch(request)
         elif isinstance(request, DeleteGroupsRequest):
             self.records.asked_groups.update(request.groups_names)
+            self._deletions.append((broker, broker.process, call, request.groups_names))
         elif isinstance(request, OffsetDeleteRequest):
             self.records.asked_topics.update((request.group_id, topic.name) for topic in request.topics)
         elif hasattr(request, "group_id"):
@@ -216,6 +220,7 @@ class Checkers:
         """The coordinator has answered, in its own shape or in that of the API."""
         self._is_touched = True
         self._world.note("broker %d answers %s: %s", broker.broker_id, call.client_id, response)
+        self._deletions = [deletion for deletion in self._deletions if deletion[2] is not call]
         self._judge(lambda: self._judge_answer(broker, call, response))
 
     def _judge_answer(self, broker: Broker, call: Call, response: Message) -> None:
@@ -336,7 +341,9 @@ class Checkers:
                         checker.look(find_group(shard, group_id), now_ms)
         for group_id in self.records.check_gone_groups(self.shadow.stores):
             self._group(group_id).forget()
-        self.records.asked_groups.clear()
+        # A deletion that takes several steps goes on until it is answered, or its broker is no more.
+        self._deletions = [each for each in self._deletions if each[0].process is each[1]]
+        self.records.asked_groups = {name for *_, names in self._deletions for name in names}
         self.records.asked_topics.clear()
 
     def _check_waits(self) -> None:

@@ -114,6 +114,7 @@ def test_deleted_topic_takes_its_offsets_with_it(world: CoordinatorWorld) -> Non
     old = MetadataImage(topics_by_id={topic.topic_id: topic, kept.topic_id: kept})
     new = MetadataImage(topics_by_id={kept.topic_id: kept})
     world.coordinator.on_metadata_update(old, new)
+    world.timers.advance(0)
     assert [world.fetched(group_id=group_id) for group_id in GROUPS] == [-1] * len(GROUPS)
     assert world.fetched(group_id=GROUPS[0], topic="audit") == 5
 

@@ -241,6 +241,7 @@ def test_changes_of_the_cluster_are_decided_after_what_lingers() -> None:
     w.commit(1)
     w.commit(2)
     w.coordinator.on_metadata_update(MetadataImage(topics_by_id={topic.topic_id: topic}), MetadataImage())
+    w.timers.advance(0)
     assert w.fetched() == -1
 
 

@@ -6,12 +6,12 @@ the simulator can paint one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final, NamedTuple, Protocol
 
 from klamm.protocol.types import TopicId
 
-__all__ = ["NO_TOPICS", "ClusterTopics", "NoTopics", "TopicFacts"]
+__all__ = ["NO_TOPICS", "ClusterTopics", "NoTopics", "TopicChanges", "TopicFacts"]
 
 
 class TopicFacts(NamedTuple):
@@ -25,6 +25,15 @@ class TopicFacts(NamedTuple):
     hash: int
     """A signed 64-bit hash over name, id, partition count and racks: another hash means that assignments may have to
     change (Kafka's `Utils.computeTopicHash`)."""
+
+
+class TopicChanges(NamedTuple):
+    """What lies between two pictures of the topics."""
+
+    names: Set[str]
+    """The topics that may be other than they were: all that came, went or changed, and perhaps more."""
+    has_new: bool
+    """Whether there is a name that was not there before."""
 
 
 class ClusterTopics(Protocol):
@@ -42,6 +51,9 @@ class ClusterTopics(Protocol):
 
     def names(self) -> Iterable[str]:
         """The names of all topics."""
+
+    def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
+        """What has changed since an earlier picture. Cheap when every shard of a coordinator asks the same."""
 
 
 class NoTopics:
@@ -63,6 +75,10 @@ class NoTopics:
     def names(self) -> Iterable[str]:
         """None."""
         return ()
+
+    def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
+        """All that there was is gone."""
+        return TopicChanges(frozenset(earlier.names()), has_new=False)
 
 
 NO_TOPICS: Final[ClusterTopics] = NoTopics()

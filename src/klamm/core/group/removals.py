@@ -1,15 +1,16 @@
-"""How offsets and groups go: OffsetDelete, DeleteGroups, topics that are deleted, and time.
+"""How offsets and groups go: OffsetDelete, DeleteGroups, and time.
 
-Whatever goes leaves a tombstone, for each offset and for the group. After Apache Kafka's `OffsetMetadataManager`
-(`deleteOffsets`, `deleteAllOffsets`, `cleanupExpiredOffsets`, `onTopicsDeleted`) and `GroupCoordinatorShard`
+Whatever goes leaves a tombstone, for each offset and for the group. What may be very many is called from files that do
+it in steps: `deletions.py`, `deleted_topics.py`, `expiry.py`. After Apache Kafka's `OffsetMetadataManager`
+(`deleteOffsets`, `deleteAllOffsets`, `cleanupExpiredOffsets`) and `GroupCoordinatorShard`
 (`deleteGroups`, `cleanupGroupMetadata`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 
-from klamm.core.coordinator.contract import CoordinatorRecord, DeletedTopic, Result, Ticket
+from klamm.core.coordinator.contract import CoordinatorRecord, Result, Ticket
 from klamm.core.group.committed_offset import CommittedOffset
 from klamm.core.group.events import Cause, GroupDeleted
 from klamm.core.group.group import Group
@@ -17,7 +18,6 @@ from klamm.core.group.records import offset_tombstone
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
@@ -28,7 +28,15 @@ from klamm.protocol.schema.offset_delete_response import (
 )
 from klamm.protocol.types import Millis, PartitionIndex
 
-__all__ = ["delete_groups", "delete_offsets", "delete_topics", "expire_group"]
+__all__ = [
+    "delete_group",
+    "delete_groups",
+    "delete_offsets",
+    "expire_group",
+    "expire_offsets",
+    "offset_tombstones",
+    "why_not_deletable",
+]
 
 
 def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket) -> Result:
@@ -72,55 +80,38 @@ def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: T
     result = Result()
     results = []
     for group_id in request.groups_names:
-        group = groups.find_any(group_id)
-        code = ErrorCode.none
-        if group is None:
-            code = ErrorCode.group_id_not_found
-        elif not group.is_empty:
-            code = ErrorCode.non_empty_group
-        else:
-            result.records.extend(_tombstones(groups.store, group))
-            result.events.append(GroupDeleted(group_id, now, Cause.ADMIN, group.group_type, group.epoch))
+        code = why_not_deletable(groups, group_id)
+        if code is ErrorCode.none:
+            delete_group(groups, group_id, result, now)
         results.append(DeletableGroupResult(group_id=group_id, error_code=code))
     result.reply(ticket, DeleteGroupsResponse(results=results))
     return result
 
 
-def _tombstones(store: GroupStore, group: Group) -> Iterable[CoordinatorRecord]:
-    group_id = group.group_id
+def why_not_deletable(groups: GroupRegistry, group_id: str) -> ErrorCode:
+    """NONE for a group that may be deleted, else NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
+    group = groups.find_any(group_id)
+    if group is None:
+        return ErrorCode.group_id_not_found
+    return ErrorCode.none if group.is_empty else ErrorCode.non_empty_group
+
+
+def delete_group(groups: GroupRegistry, group_id: str, result: Result, now: Millis) -> None:
+    """Forget a group, which exists, with all that it committed."""
+    group = groups.peek(group_id)
+    result.records.extend(offset_tombstones(groups.store, group_id))
+    result.records.extend(group.tombstones())
+    result.events.append(GroupDeleted(group_id, now, Cause.ADMIN, group.group_type, group.epoch))
+
+
+def offset_tombstones(store: GroupStore, group_id: str) -> Iterator[CoordinatorRecord]:
+    """One for each partition that the group has an offset for, or a transaction that is not finished."""
     for topic, offsets in store.offsets_of(group_id).items():
         for partition in offsets:
             yield offset_tombstone(group_id, topic, partition)
     for topic, partition in store.partitions_in_transactions(group_id):
         if store.offset(group_id, topic, partition) is None:
             yield offset_tombstone(group_id, topic, partition)
-    yield from group.tombstones()
-
-
-def delete_topics(store: GroupStore, deleted_topics: Sequence[DeletedTopic]) -> Result:
-    """Forget what any group committed for topics that are gone.
-
-    An offset that names another topic id belongs to another topic.
-    """
-    result = Result(atomic=False)
-    if not deleted_topics:
-        return result
-    ids_by_name: dict[str, set[bytes]] = {}
-    for topic in deleted_topics:
-        ids_by_name.setdefault(topic.name, {ZERO_UUID}).add(topic.topic_id)
-    # There may be very many groups, and very many topics that go at once.
-    for group_id, topics in store.offsets.items():
-        for name, offsets in topics.items():
-            if name in ids_by_name:
-                ids = ids_by_name[name]
-                for partition, offset in offsets.items():
-                    if offset.topic_id in ids:
-                        result.records.append(offset_tombstone(group_id, name, partition))
-    for pending in store.pending_offsets.values():
-        for (group_id, name, partition), offset in pending.items():
-            if name in ids_by_name and offset.topic_id in ids_by_name[name]:
-                result.records.append(offset_tombstone(group_id, name, partition))
-    return result
 
 
 def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result: Result, now: Millis) -> None:
@@ -137,19 +128,37 @@ def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result
     if offsets_by_topic and not group.may_expire:
         return
     for topic, offsets in offsets_by_topic.items():
-        if group.is_subscribed_to(topic):
+        if expire_offsets(groups, group, topic, offsets, retention_ms=retention_ms, result=result, now=now):
             is_anything_left = True
-            continue
-        for partition, offset in offsets.items():
-            if _is_expired(group, offset, retention_ms, now) and not store.has_open_transaction(
-                group_id, topic, partition
-            ):
-                result.records.append(offset_tombstone(group_id, topic, partition))
-            else:
-                is_anything_left = True
     if not is_anything_left and group.is_empty:
         result.records.extend(group.tombstones())
         result.events.append(GroupDeleted(group_id, now, Cause.OFFSETS_EXPIRED, group.group_type, group.epoch))
+
+
+def expire_offsets(
+    groups: GroupRegistry,
+    group: Group,
+    topic: str,
+    partitions: Iterable[PartitionIndex],
+    *,
+    retention_ms: int,
+    result: Result,
+    now: Millis,
+) -> bool:
+    """Forget what the group committed long ago for these partitions of a topic; returns whether any offset stays."""
+    if group.is_subscribed_to(topic):
+        return True
+    store, group_id = groups.store, group.group_id
+    is_anything_left = False
+    for partition in partitions:
+        offset = store.offset(group_id, topic, partition)
+        if offset is None:
+            continue
+        if _is_expired(group, offset, retention_ms, now) and not store.has_open_transaction(group_id, topic, partition):
+            result.records.append(offset_tombstone(group_id, topic, partition))
+        else:
+            is_anything_left = True
+    return is_anything_left
 
 
 def _is_expired(group: Group, offset: CommittedOffset, retention_ms: int, now: Millis) -> bool:

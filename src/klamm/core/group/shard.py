@@ -18,6 +18,7 @@ from klamm.core.coordinator.contract import (
     TimerKey,
 )
 from klamm.core.group.assignors.contract import Assignor
+from klamm.core.group.chores import CHORES_TIMER, Chores
 from klamm.core.group.classic_events import loaded, needed
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.consumer.descriptions import describe_consumer_groups
@@ -37,8 +38,11 @@ from klamm.core.group.consumer.migration.classic_members import (
     leave_consumer_group,
     sync_in_consumer_group,
 )
+from klamm.core.group.deleted_topics import delete_topics
+from klamm.core.group.deletions import Deletions
 from klamm.core.group.descriptions import describe_groups, list_groups
 from klamm.core.group.events import Cause
+from klamm.core.group.expiry import expire_groups
 from klamm.core.group.heartbeats import heartbeat, on_session_timer
 from klamm.core.group.joins import Join
 from klamm.core.group.leaves import leave_group
@@ -48,7 +52,7 @@ from klamm.core.group.offset_fetches import fetch_offsets
 from klamm.core.group.offset_loading import OffsetLoader
 from klamm.core.group.rebalance import answer_parked_requests, on_batch_timer, on_join_timer, prepare_rebalance
 from klamm.core.group.registry import GroupRegistry
-from klamm.core.group.removals import delete_groups, delete_offsets, delete_topics, expire_group
+from klamm.core.group.removals import delete_offsets
 from klamm.core.group.settings import SettingsOf
 from klamm.core.group.states import GroupEvent
 from klamm.core.group.store import GroupStore
@@ -74,9 +78,6 @@ from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 __all__ = ["GroupShard"]
 
 _EXPIRY: Final[TimerKey] = ("expiry",)
-_OFFSETS_PER_EXPIRY_STEP: Final = 1000
-"""So many offsets, or groups without any, are looked at in one go: a few milliseconds, even if all of them go, with the
-event loop free in between."""
 
 
 class GroupShard:
@@ -105,7 +106,9 @@ class GroupShard:
         self._lingering = LingeringCommits()
         self._loader: OffsetLoader | None = None
         self._new_member_id = new_member_id
-        self._groups_to_expire: list[str] = []
+        self._chores = Chores()
+        self._deletions = Deletions(self.groups, self._chores, config.looks_per_step)
+        self._last_offset = Offset(-1)
 
     # The log
 
@@ -114,6 +117,7 @@ class GroupShard:
     ) -> None:
         """Apply one record to the durable state. The round of a group that goes, goes with it."""
         self.store.replay(offset, producer_id, record)
+        self._last_offset = offset
         if record.value is None:
             if isinstance(record.key, GroupMetadataKey):
                 self.groups.forget(record.key.group)
@@ -124,6 +128,7 @@ class GroupShard:
         """See `offset_loading.py`."""
         if self._loader is None:
             self._loader = OffsetLoader(self.store)
+        self._last_offset = offset
         return self._loader.replay(offset, producer_id, key, value)
 
     def replay_end_transaction_marker(
@@ -167,12 +172,18 @@ class GroupShard:
             for member in group.members.values():
                 answer_parked_requests(group, member, ErrorCode.not_coordinator, result)
             group.move(GroupEvent.UNLOADED, group.state_timestamp_ms or Millis(0))
+        self._deletions.on_unloaded(result)
         return result
 
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
         """Forget what was committed for topics that are gone, and have groups look at topics that have changed."""
-        self.consumer_groups.on_topics(topics)
-        return delete_topics(self.store, deleted_topics)
+        result = Result()
+        self._chores.add(self.consumer_groups.on_topics(topics), result)
+        if deleted_topics:
+            looks = self.config.looks_per_step
+            gone = delete_topics(self.store, deleted_topics, last_offset=self._last_offset, looks_per_step=looks)
+            self._chores.add(gone, result)
+        return result
 
     def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
         """See `consumer/loads.py`."""
@@ -181,8 +192,11 @@ class GroupShard:
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """A session, a wait for members or assignments, or the time between two looks at old offsets is over."""
         result = Result()
+        if key == CHORES_TIMER:
+            return self._chores.step(now)
         if key == _EXPIRY:
-            return self._expire(now)
+            self._chores.add(self._expire(), result)
+            return result
         if is_consumer_timer(key):
             return on_consumer_timer(self.consumer_groups, key, now)
         kind, group_id, *rest = key
@@ -203,18 +217,11 @@ class GroupShard:
         """Only consumer groups have anything done elsewhere."""
         return on_consumer_task(self.consumer_groups, key, outcome, now)
 
-    def _expire(self, now: Millis) -> Result:
-        result = Result(atomic=False)
-        if not self._groups_to_expire:
-            self._groups_to_expire = [*self.store.groups, *self.store.consumer_groups]
-        looked_at = 0
-        while self._groups_to_expire and looked_at < _OFFSETS_PER_EXPIRY_STEP:
-            group_id = self._groups_to_expire.pop()
-            if group_id in self.store.groups or group_id in self.store.consumer_groups:
-                looked_at += 1 + sum(map(len, self.store.offsets_of(group_id).values()))
-                expire_group(self.groups, group_id, self.config.offsets_retention_of(group_id), result, now)
-        result.arm(_EXPIRY, 0 if self._groups_to_expire else self.config.expiry_interval_ms)
-        return result
+    def _expire(self) -> Iterator[Result]:
+        yield from expire_groups(self.groups, self.config, lambda: self._chores.now)
+        result = Result()
+        result.arm(_EXPIRY, self.config.expiry_interval_ms)
+        yield result
 
     # Membership
 
@@ -222,6 +229,7 @@ class GroupShard:
         self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `joins.py`. An empty consumer group makes way for a classic one."""
+        self._deletions.check(request.group_id)
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None and not consumer_group.is_empty:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -255,6 +263,7 @@ class GroupShard:
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `consumer/heartbeats.py`."""
+        self._deletions.check(request.group_id)
         return consumer_group_heartbeat(self.consumer_groups, request, context, ticket, now)
 
     def handle_sync_group(
@@ -296,6 +305,7 @@ class GroupShard:
         self, request: OffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `offset_commits.py`."""
+        self._deletions.check(request.group_id)
         result = commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
         self.consumer_groups.note_commit(request.group_id, request.member_id)
         return result
@@ -313,12 +323,15 @@ class GroupShard:
         self, request: OffsetFetchRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `offset_fetches.py`."""
+        for group in request.groups:
+            self._deletions.check(group.group_id)
         return fetch_offsets(self.store, request, ticket)
 
     def handle_offset_delete(
         self, request: OffsetDeleteRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `removals.py`."""
+        self._deletions.check(request.group_id)
         return delete_offsets(self.groups, request, ticket)
 
     # Groups
@@ -344,5 +357,5 @@ class GroupShard:
     def handle_delete_groups(
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `removals.py`."""
-        return delete_groups(self.groups, request, ticket, now)
+        """See `deletions.py`."""
+        return self._deletions.decide(request, ticket, now)

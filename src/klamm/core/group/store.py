@@ -72,6 +72,12 @@ class GroupStore:
         """All that the group committed, open transactions aside."""
         return self.offsets.get(group_id, _NO_OFFSETS)
 
+    def offset_count(self, group_id: str) -> int:
+        """How many offsets the group has committed, those of open transactions too. Cheap."""
+        transactions = self.open_transactions.get(group_id)
+        pending = 0 if transactions is None else sum(map(len, transactions.values()))
+        return pending + sum(map(len, self.offsets_of(group_id).values()))
+
     def has_open_transaction(self, group_id: str, topic: str, partition: PartitionIndex) -> bool:
         """Whether a transaction that is not finished has an offset for the partition."""
         return partition in self.open_transactions.get(group_id, {}).get(topic, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from klamm.core.coordinator.cluster_topics import TopicFacts
+from klamm.core.coordinator.cluster_topics import ClusterTopics, TopicChanges, TopicFacts
 from klamm.core.coordinator.topic_hash import topic_hash
 from klamm.protocol.types import TopicId
 
@@ -40,3 +40,10 @@ class PaintedTopics:
 
     def names(self) -> Iterable[str]:
         return self._by_name.keys()
+
+    def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
+        before, now = set(earlier.names()), self._by_name.keys()
+        return TopicChanges(
+            frozenset(name for name in before | now if earlier.by_name(name) != self.by_name(name)),
+            has_new=not before.issuperset(now),
+        )

@@ -22,6 +22,7 @@ from klamm.core.coordinator.contract import (
     TimerKey,
 )
 from klamm.core.group.assignors.contract import Assignor
+from klamm.core.group.chores import CHORES_TIMER
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.settings import GroupSettings
@@ -139,6 +140,16 @@ class ShardDriver:
             self._held.append((result, ticket))
         else:
             self._commit(result)
+
+    def do_chores(self) -> None:
+        """Let the shard do all that it does a little at a time."""
+        while CHORES_TIMER in self.timers:
+            self.step_chores()
+
+    def step_chores(self) -> None:
+        """Let it do a little."""
+        del self.timers[CHORES_TIMER]
+        self.apply(self.shard.handle_timer(CHORES_TIMER, self.now))
 
     def _write(self, written: Written) -> None:
         self.shard.replay(Offset(len(self.log)), written.producer_id, ProducerEpoch(-1), written.record)

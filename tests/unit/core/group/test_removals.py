@@ -7,7 +7,8 @@ from typing import cast
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, small_sessions, subscription
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS
-from klamm.core.coordinator.contract import CoordinatorRecord, DeletedTopic
+from klamm.core.coordinator.contract import CoordinatorRecord, DeletedTopic, Ticket
+from klamm.core.group.chores import CHORES_TIMER
 from klamm.core.group.shard import GroupShard
 from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode
@@ -23,6 +24,7 @@ from klamm.protocol.schema.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from klamm.protocol.schema.offset_delete_response import OffsetDeleteResponse
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from klamm.protocol.types import ProducerEpoch, ProducerId, TopicId
 
 EVENTS_0, AUDIT_0 = ("events", 0), ("audit", 0)
@@ -48,6 +50,18 @@ def delete_groups(driver: ShardDriver, *group_ids: str) -> dict[str, ErrorCode]:
     request = DeleteGroupsRequest(groups_names=list(group_ids))
     answer = driver.answers[driver.ask(GroupShard.handle_delete_groups, request, 2)]
     return {one.group_id: ErrorCode(one.error_code) for one in cast(DeleteGroupsResponse, answer).results}
+
+
+def max_records_per_step(driver: ShardDriver, limit: int) -> int:
+    """Do all chores, each step writing no more than so many records for offsets; returns how many steps it took."""
+    steps = 0
+    while CHORES_TIMER in driver.timers:
+        before = len(driver.log)
+        driver.step_chores()
+        offsets = [each for each in driver.log[before:] if isinstance(each.record.key, OffsetCommitKey)]
+        assert len(offsets) <= limit
+        steps += 1
+    return steps
 
 
 def in_transaction(driver: ShardDriver, producer: int, topic: str = "events", topic_id: bytes = ZERO_UUID) -> None:
@@ -169,6 +183,7 @@ def test_deleted_topic_takes_its_offsets_with_it() -> None:
     driver.commit(4, topic="audit", topic_id=old)
     in_transaction(driver, 1000, "events")
     driver.apply(driver.shard.on_metadata_update(NO_TOPICS, [DeletedTopic("events", old)], driver.now))
+    driver.do_chores()
     assert driver.fetch(all_topics=True) == {("events", 2): 3, AUDIT_0: 4}
     assert driver.shard.store.pending_offsets == {}
 
@@ -182,8 +197,138 @@ def test_topics_of_one_name_that_went_one_after_the_other_both_take_their_offset
     in_transaction(driver, 1000, "events", first)
     gone = [DeletedTopic("events", first), DeletedTopic("events", second)]
     driver.apply(driver.shard.on_metadata_update(NO_TOPICS, gone, driver.now))
+    driver.do_chores()
     assert driver.fetch(all_topics=True) == {}
     assert driver.shard.store.pending_offsets == {}
+
+
+def test_deleted_topic_takes_the_offsets_of_very_many_groups_with_it_in_steps() -> None:
+    """No step looks at more than so many."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    old = TopicId(bytes([1]) * 16)
+    for group in range(20):
+        driver.commit(1, group_id=f"group-{group}", topic_id=old)
+    driver.apply(driver.shard.on_metadata_update(NO_TOPICS, [DeletedTopic("events", old)], driver.now))
+    assert len(driver.shard.store.offsets) == 20
+    max_records_per_step(driver, 4)
+    assert driver.shard.store.offsets == {}
+
+
+def test_what_changes_while_a_deleted_topic_is_looked_for_is_seen_as_it_is_then() -> None:
+    """A new topic of that name keeps what is committed for it, whether the commit names its id or not; groups may go
+    and come.
+    """
+    driver = ShardDriver(small_sessions(looks_per_step=2))
+    old, new = TopicId(bytes([1]) * 16), TopicId(bytes([2]) * 16)
+    for group in range(4):
+        driver.commit(1, group_id=f"group-{group}", topic_id=old)
+    driver.apply(driver.shard.on_metadata_update(NO_TOPICS, [DeletedTopic("events", old)], driver.now))
+    driver.step_chores()
+    driver.commit(2, group_id="group-1", topic_id=new)
+    driver.commit(3, group_id="group-2")
+    assert delete_groups(driver, "group-3") == {"group-3": ErrorCode.none}
+    driver.do_chores()
+    assert driver.shard.store.offsets.keys() == {"group-1", "group-2"}
+    assert driver.fetch(EVENTS_0, group_id="group-1") == {EVENTS_0: 2}
+    assert driver.fetch(EVENTS_0, group_id="group-2") == {EVENTS_0: 3}
+
+
+# Groups of very many offsets that are deleted
+
+
+def large_group(driver: ShardDriver, offsets: int = 9) -> None:
+    for partition in range(offsets):
+        driver.commit(1, partition=partition)
+
+
+def ask_to_delete(driver: ShardDriver, *group_ids: str) -> Ticket:
+    return driver.ask(GroupShard.handle_delete_groups, DeleteGroupsRequest(groups_names=list(group_ids)), 2)
+
+
+def ask_for_offsets(driver: ShardDriver) -> Ticket:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)])
+    return driver.ask(GroupShard.handle_offset_fetch, request, 8)
+
+
+def codes(driver: ShardDriver, ticket: Ticket) -> dict[str, ErrorCode]:
+    answer = cast(DeleteGroupsResponse, driver.answers[ticket])
+    return {one.group_id: ErrorCode(one.error_code) for one in answer.results}
+
+
+def test_group_of_very_many_offsets_is_deleted_in_steps() -> None:
+    """The offsets go first, the group last, and then the request is answered, with all others that it named."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    large_group(driver)
+    driver.commit(1, group_id="small")
+    ticket = ask_to_delete(driver, GROUP, "ghost", "small")
+    assert ticket not in driver.answers
+    max_records_per_step(driver, 4)
+    assert codes(driver, ticket) == {
+        GROUP: ErrorCode.none,
+        "ghost": ErrorCode.group_id_not_found,
+        "small": ErrorCode.none,
+    }
+    assert tombstones(driver) == [*(f"events-{each}" for each in range(9)), GROUP, "events-0", "small"]
+    assert driver.shard.store == driver.reload().shard.store
+    assert driver.shard.store.groups == {}
+
+
+def test_nobody_may_use_a_group_that_is_being_deleted() -> None:
+    """Neither join nor commit nor ask for what is half gone: whoever tries is to come again."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    large_group(driver)
+    first = ask_to_delete(driver, GROUP)
+    driver.step_chores()
+    second = ask_to_delete(driver, GROUP)
+    busy = ErrorCode.coordinator_load_in_progress
+    assert driver.commit(2) is busy
+    assert driver.answers[ask_for_offsets(driver)] is busy
+    assert delete_offsets(driver, "events") is busy
+    assert driver.answers[driver.join()] is busy
+    driver.do_chores()
+    assert codes(driver, first) == {GROUP: ErrorCode.none}
+    assert codes(driver, second) == {GROUP: busy}
+    assert driver.commit(2) is ErrorCode.none
+
+
+def test_deletion_that_the_log_refuses_says_so_and_can_be_asked_for_again() -> None:
+    """The group is there as long as it has offsets, and anybody may use it."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    large_group(driver)
+    ticket = ask_to_delete(driver, GROUP)
+    driver.step_chores()
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.do_chores()
+    assert codes(driver, ticket) == {GROUP: ErrorCode.coordinator_not_available}
+    driver.append_error = None
+    assert GROUP in driver.shard.store.groups
+    assert driver.commit(2) is ErrorCode.none
+    again = ask_to_delete(driver, GROUP)
+    driver.do_chores()
+    assert codes(driver, again) == {GROUP: ErrorCode.none}
+
+
+def test_deletion_is_answered_when_its_last_record_is_committed() -> None:
+    """Not when it is only written."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    large_group(driver)
+    driver.hold_commits = True
+    ticket = ask_to_delete(driver, GROUP)
+    driver.do_chores()
+    assert driver.shard.store.groups == {}
+    assert ticket not in driver.answers
+    driver.commit_held()
+    assert codes(driver, ticket) == {GROUP: ErrorCode.none}
+
+
+def test_deletion_that_leadership_interrupts_is_answered() -> None:
+    """The client asks the next coordinator."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    large_group(driver)
+    ticket = ask_to_delete(driver, GROUP)
+    driver.step_chores()
+    driver.apply(driver.shard.on_unloaded())
+    assert codes(driver, ticket) == {GROUP: ErrorCode.not_coordinator}
 
 
 # Time
@@ -284,16 +429,33 @@ def test_expiry_looks_at_many_groups_in_steps() -> None:
 
 
 def test_expiry_looks_at_many_offsets_in_steps() -> None:
-    """Groups may be few and large."""
-    driver = ShardDriver(small_sessions(offsets_retention_ms=1))
+    """Groups may be few and large: no step looks at more than it should, and a group takes several if it must."""
+    driver = ShardDriver(small_sessions(offsets_retention_ms=1, looks_per_step=4))
     for group in range(3):
-        for partition in range(900):
+        for partition in range(9):
             driver.commit(1, group_id=f"group-{group}", partition=partition)
     driver.advance(1)
     driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
-    assert len(driver.shard.store.groups) == 1
-    driver.advance(1)
+    assert 5 < max_records_per_step(driver, 4) <= 40
     assert driver.shard.store.groups == {}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_group_that_gets_members_while_it_expires_keeps_what_they_read() -> None:
+    """Each step looks again: what is read now does not expire, and the group stays."""
+    driver = ShardDriver(small_sessions(offsets_retention_ms=1, looks_per_step=4))
+    for partition in range(9):
+        driver.commit(1, partition=partition)
+    driver.advance(1)
+    driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
+    driver.step_chores()
+    driver.step_chores()
+    left = driver.fetch(all_topics=True)
+    assert 0 < len(left) < 9
+    driver.stable_group(size=1)
+    driver.do_chores()
+    assert driver.fetch(all_topics=True) == left
+    assert driver.state() is GroupState.STABLE
 
 
 # Ephemeral groups

@@ -5,7 +5,7 @@ What is under way is volatile: after a failover it begins anew, since every grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics, TopicFacts
@@ -37,6 +37,8 @@ class Reason(NamedTuple):
     """Whether it is one more death of a member that has died again and again."""
 
 
+_CAUSES_KEPT: Final = 10
+"""Of a group that nobody is in touch with while its topics change again and again."""
 _TAKEN_OVER: Final = Reason(Cause.COORDINATOR_MOVED, "the topics changed while no coordinator looked")
 
 
@@ -142,17 +144,36 @@ class ConsumerGroups:
         self.new_topics_version = topics.version
         self.outdated = dict.fromkeys(self.store.consumer_groups, (_TAKEN_OVER,))
 
-    def on_topics(self, topics: ClusterTopics) -> None:
-        """Mark the groups that read a topic which has changed: their next heartbeat has to look."""
+    def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
+        """From now on these are the topics; what is returned is to be done after that, in steps.
+
+        It marks the groups that read a topic which has changed: their next heartbeat has to look.
+        """
         before, self.topics = self.topics, topics
-        index = self.store.index
-        if index.regex_groups and not set(before.names()).issuperset(topics.names()):
+        changes = topics.changes_since(before)
+        if changes.has_new and self.store.index.regex_groups:
             self.new_topics_version = topics.version
-        for name, group_ids in index.items():
-            change = _compare(name, before.by_name(name), topics.by_name(name))
+        return self._mark_outdated(before, topics, self.store.index.read_of(changes.names))
+
+    def _mark_outdated(self, before: ClusterTopics, now: ClusterTopics, names: Sequence[str]) -> Iterator[Result]:
+        for looks, found in enumerate(self._readers(before, now, names), 1):
+            if found is not None:
+                group_id, change = found
+                known = self.outdated.get(group_id, ())
+                if group_id in self.store.consumer_groups and len(known) < _CAUSES_KEPT:
+                    self.outdated[group_id] = (*known, change)
+            if looks % self.config.looks_per_step == 0:
+                yield Result()
+
+    def _readers(
+        self, before: ClusterTopics, now: ClusterTopics, names: Sequence[str]
+    ) -> Iterator[tuple[str, Reason] | None]:
+        for name in names:
+            change = _compare(name, before.by_name(name), now.by_name(name))
+            yield None
             if change is not None:
-                for group_id in group_ids:
-                    self.outdated[group_id] = (*self.outdated.get(group_id, ()), change)
+                for group_id in list(self.store.index.groups_of(name)):
+                    yield group_id, change
 
     def topics_are_seen(self, group_id: str) -> None:
         """The group's hash says what its topics look like now."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
+from typing import Final
 
 __all__ = ["TopicIndex"]
+
+_NOBODY: Final[Set[str]] = frozenset()
 
 
 class TopicIndex:
@@ -28,9 +31,13 @@ class TopicIndex:
         if not groups:
             del self._groups[topic]
 
-    def items(self) -> Iterable[tuple[str, Set[str]]]:
-        """All topics that somebody reads, with their groups."""
-        return self._groups.items()
+    def groups_of(self, topic: str) -> Set[str]:
+        """The groups that read the topic."""
+        return self._groups.get(topic, _NOBODY)
+
+    def read_of(self, topics: Set[str]) -> list[str]:
+        """Those of the topics that somebody reads, in order; quick if either is few."""
+        return sorted(self._groups.keys() & topics)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TopicIndex):

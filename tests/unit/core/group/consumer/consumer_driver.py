@@ -102,6 +102,7 @@ class ConsumerDriver(ShardDriver):
             if (facts := before.by_name(name)) is not None and topics.by_id(facts.topic_id) is None
         ]
         self.apply(self.shard.on_metadata_update(topics, deleted, self.now))
+        self.do_chores()
 
     # What members do
 

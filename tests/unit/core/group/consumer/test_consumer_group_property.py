@@ -250,7 +250,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             member.instance_id: member.member_id for member in members if member.instance_id is not None
         }
         index = self.driver.shard.store.index
-        assert {name for name, groups in index.items() if GROUP in groups} == group.subscribed_topics()
+        assert {name for name, groups in index._groups.items() if GROUP in groups} == group.subscribed_topics()
         assert (GROUP in index.regex_groups) == bool(group.regex_counts)
         assert group.target.keys() <= group.members.keys()
 
