@@ -19,7 +19,11 @@ END: Final = None
 
 
 class PartitionReader:
-    """An ordinary consumer that leaves no trace on the cluster. Methods raise ClusterError."""
+    """An ordinary consumer that leaves no trace on the cluster. Methods raise ClusterError.
+
+    Where a partition grows faster than it is asked, its end as librdkafka tells it never comes. So what counts is where
+    it ended when the reading began.
+    """
 
     def __init__(self, arguments: argparse.Namespace, *, follow: bool = False) -> None:
         """`follow`: it will wait for more at the end."""
@@ -34,6 +38,8 @@ class PartitionReader:
             # A broker that has nothing more waits this long before it says so.
             settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
         self._consumer = connect(arguments, Consumer, **settings)
+        self._end: int | None = None
+        """Where the partition ended when the reading began; None once that is behind."""
 
     def partition_count(self, topic: str) -> int | None:
         """How many partitions a topic has; None where there is no such topic."""
@@ -53,7 +59,10 @@ class PartitionReader:
         return found.offset if found.offset >= 0 else self.bounds(topic, partition)[1]
 
     def read(self, topic: str, partition: int, offset: int = OFFSET_BEGINNING) -> Iterator[Message | None]:
-        """Every record from `offset` on, and END each time there is no more for now. It never ends by itself."""
+        """Every record from `offset` on, and END each time there is no more for now. It never ends by itself.
+
+        END comes also where the partition ended at first.
+        """
         self.start(topic, partition, offset)
         while True:
             message = self._consumer.poll(POLL_S)
@@ -62,6 +71,8 @@ class PartitionReader:
             error = message.error()
             if error is None:
                 yield message
+                if self._is_at_end(message):
+                    yield END
             elif error.code() == KafkaError._PARTITION_EOF:
                 yield END
             else:
@@ -69,20 +80,32 @@ class PartitionReader:
 
     def start(self, topic: str, partition: int, offset: int = OFFSET_BEGINNING) -> None:
         """Begins to read, for `available`."""
+        self._end = self.bounds(topic, partition)[1]
         self._consumer.assign([TopicPartition(topic, partition, offset)])
 
     def available(self, patience_s: float) -> list[Message]:
-        """What there is to read now: until the end is reached, or nothing comes for `patience_s`."""
+        """What there is to read now: until the end is reached, or nothing comes for `patience_s`.
+
+        The first time that is the end of when the reading began.
+        """
         found: list[Message] = []
         while (message := self._consumer.poll(patience_s)) is not None:
             error = message.error()
             if error is None:
                 found.append(message)
+                if self._is_at_end(message):
+                    break
             elif error.code() == KafkaError._PARTITION_EOF:
                 break
             else:
                 raise cluster_error(self._arguments, error)
         return found
+
+    def _is_at_end(self, message: Message) -> bool:
+        if self._end is None or (message.offset() or 0) + 1 < self._end:
+            return False
+        self._end = None
+        return True
 
     def close(self) -> None:
         """Ends the consumer."""
