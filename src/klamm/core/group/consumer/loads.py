@@ -36,9 +36,7 @@ _TASK: Final = "consumer load"
 def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
     """Keep the figures, and begin to look at the groups that are assigned by them."""
     groups.traffic = traffic
-    groups.to_weigh = [
-        group_id for group_id, group in groups.store.consumer_groups.items() if _is_by_load(groups, group)
-    ]
+    groups.to_weigh = list(groups.store.consumer_groups)
     result = Result()
     if groups.to_weigh:
         result.arm(_TIMER, 0)
@@ -56,16 +54,20 @@ def is_load_task(key: TimerKey) -> bool:
 
 
 def on_load_timer(decision: Decision) -> None:
-    """Weigh the next group."""
-    groups, result, now = decision
-    if not groups.to_weigh:
-        return
-    group_id = groups.to_weigh.pop()
+    """Weigh the next group that is assigned by load. There may be very many others: not all are looked at in one go."""
+    groups, result, _ = decision
+    for _ in range(min(len(groups.to_weigh), groups.config.looks_per_step)):
+        group = groups.get(groups.to_weigh.pop())
+        if group is not None and _is_by_load(groups, group) and _rests(groups, group):
+            _weigh(decision, group)
+            break
     if groups.to_weigh:
         result.arm(_TIMER, 0)
-    group = groups.get(group_id)
-    if group is None or not _is_by_load(groups, group) or not _rests(groups, group):
-        return
+
+
+def _weigh(decision: Decision, group: ConsumerGroup) -> None:
+    groups, result, now = decision
+    group_id = group.group_id
     spec = specification(groups, group, None, None, now, is_by_load=True)
     weigh = partial(is_improvement, spec, group.assigned_at_ms)
     if size_of(spec) > INLINE_LIMIT:

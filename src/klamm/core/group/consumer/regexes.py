@@ -1,6 +1,7 @@
 """Subscriptions by regular expression: checked at once, resolved elsewhere, refreshed together (KIP-848).
 
-The syntax is RE2's, whose matching takes time linear in the topic's name whatever a client sends. All regular
+The syntax is RE2's, whose matching takes time linear in the topic's name whatever a client sends; what takes long to
+compile is refused (`regex_cost.py`). All regular
 expressions of a group are resolved in one go, so that a new topic costs one rebalance. After Apache Kafka's
 `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` and `TopicRegexResolver`.
 """
@@ -21,6 +22,7 @@ from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.records import ResolvedRegex, regex_record, regex_tombstone
+from klamm.core.group.consumer.regex_cost import MAX_REGEX_COST, regex_cost
 from klamm.core.group.consumer.subscriptions import after_resolution
 from klamm.core.group.consumer.targets import arm_target_timer
 from klamm.core.group.events import Cause, Remark
@@ -33,6 +35,10 @@ _TASK: Final = "consumer regex"
 _MIN_REFRESH_MS: Final = 10_000
 """Regular expressions are not resolved more often than that (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
 
+_MAX_MEMORY_BYTES: Final = 2 * 1024 * 1024
+"""Of one that is compiled: a hundred of them are kept."""
+
+_SHOWN: Final = 10_000
 # What com.google.re2j says where RE2 says it in other words.
 _RE2J_WORDS: Final = {
     "missing )": "missing closing )",
@@ -165,14 +171,20 @@ def _resolve(regexes: Collection[str], topics: ClusterTopics, now: Millis) -> di
 
 
 def _check(regex: str) -> None:
+    if regex_cost(regex) > MAX_REGEX_COST:
+        raise _invalid(regex, "expression too large")
     try:
         _compile(regex)
     except _library().error as error:
-        words = _words(error)
-        raise KafkaError(
-            ErrorCode.invalid_regular_expression,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}.",
-        ) from None
+        raise _invalid(regex, _words(error)) from None
+
+
+def _invalid(regex: str, words: str) -> KafkaError:
+    shown = regex if len(regex) <= _SHOWN else f"{regex[:_SHOWN]}..."  # The answer has room for 32 kB.
+    return KafkaError(
+        ErrorCode.invalid_regular_expression,
+        f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {words}.",
+    )
 
 
 def _words(error: Exception) -> str:
@@ -186,6 +198,7 @@ def _compile(regex: str) -> Any:
     re2 = _library()
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _MAX_MEMORY_BYTES
     return re2.compile(regex, options)
 
 

@@ -65,6 +65,17 @@ def test_bad_regex_is_refused_at_once(regex: str, words: str) -> None:
     assert driver.shard.store.consumer_groups == {}
 
 
+@pytest.mark.parametrize("regex", [r"\pL{1000}", "a?" * 15_000, "[^a]{1000}" * 10, "a" * 32_767])
+def test_regex_that_takes_long_to_compile_is_refused_like_one_that_is_not_valid(regex: str) -> None:
+    """Everybody else would have to wait for it."""
+    driver = ConsumerDriver()
+    refused = driver.enter("a", names=None, regex=regex)
+    assert refused.code is ErrorCode.invalid_regular_expression
+    assert refused.message.endswith("is not a valid regular expression: expression too large.")
+    assert len(refused.message) < 32_767
+    assert driver.shard.store.consumer_groups == {}
+
+
 def test_resolved_regex_is_shared() -> None:
     """A second member needs nothing resolved, and makes one rebalance."""
     driver = ConsumerDriver()
