@@ -105,4 +105,5 @@ def _say_what_stays(arguments: argparse.Namespace, keys: set[PartitionKey]) -> N
     if keys:
         they, them = ("it is", "it") if len(keys) == 1 else ("they are", "them")
         what = f"{count(len(keys), 'offset')} of {arguments.target}"
-        say(arguments, f"{what} would stay as {they}: {arguments.source} has committed nothing for {them}")
+        stays = ("stays" if len(keys) == 1 else "stay") if arguments.execute else "would stay"
+        say(arguments, f"{what} {stays} as {they}: {arguments.source} has committed nothing for {them}")
