@@ -21,7 +21,6 @@ from klamm.cli.words import PartitionKey, count, enumeration, partition_names, s
 __all__ = ["Evidence", "Explanation", "MemberExplanation", "explain"]
 
 JOINED: Final = "member_joined"
-HELD_BACK: Final = "member_held_back"
 MOST_CAUSES: Final = 2
 UNREST_MS: Final = 600_000
 UNREST_CHANGES: Final = 6
@@ -320,12 +319,15 @@ class _Explainer:
 
 
 def _troubles(evidence: Evidence) -> dict[str, str]:
-    """Members that are held back or in a crash loop, and the words of the history that say so."""
+    """Members that are in a crash loop, held back or not, and the words of the history that say so.
+
+    One that was let go on has that as its last word, and is a standby if it has nothing all the same.
+    """
     found: dict[str, str] = {}
     for member in evidence.picture.members:
         name = _lasting_name(member.instance_id, member.client_id, member.host)
         cause = _last_word(evidence.history, name)
-        if cause is not None and (cause.is_crash_loop or cause.code == HELD_BACK):
+        if cause is not None and cause.is_crash_loop:
             is_idle = not member.assigned and not member.target
             remembered_ms = HELD_BACK_MS if is_idle else FORGIVEN_MS
             if evidence.now_ms - cause.at_ms <= remembered_ms:

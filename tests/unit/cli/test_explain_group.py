@@ -215,6 +215,21 @@ def test_a_crash_loop_is_forgiven() -> None:
     assert troubles(_died("other", 3, crash_loop=True)) == []
 
 
+def test_a_member_that_was_let_go_on_is_a_standby_like_others() -> None:
+    """It may have partitions again; that it has none is for want of them."""
+    picture = group(_real("one", [0]), _real("two"))
+    text = "member {} was held back and may have partitions again"
+    let_go = history_of(
+        epoch=4,
+        before=[then("two")],
+        after=[then("two")],
+        causes=[cause("member_held_back", "two", text, NOW_MS - 1_000)],
+    )
+    evidence = {"history": [_died("two", 3, crash_loop=True), let_go], "partition_counts": {"orders": 1}}
+    assert _member("two", picture, **evidence)[-1].startswith("stands by")
+    assert any("one stays idle" in line for line in _group(picture, **evidence))
+
+
 def test_partitions_that_nobody_has_are_told() -> None:
     """New ones, which a classic group's leader has yet to notice."""
     picture = group(member("one", [0, 1]), kind="classic")
