@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Self, TypeVar
 
@@ -39,6 +40,8 @@ T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
+_DECIDED_AT_ONCE: Final = 100
+"""So many partitions take a millisecond or two; more are decided on by another thread."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +63,10 @@ class MetadataService:
         self._subscribers: list[Subscriber] = []
         # Decide, write, see: one change at a time, or the second would be decided on what the first is about to change.
         self._changing = asyncio.Lock()
+        self._images: deque[MetadataImage] = deque()
+        """What comes after `image`: made, and not shown yet."""
+        self._latest = EMPTY_IMAGE
+        """The last of them. Of these two the store's thread writes the one, and both threads use the other."""
         self._producer_ids = range(0)
         # Who finds the block used up fetches the next one for all who wait.
         self._giving_producer_ids = asyncio.Lock()
@@ -68,7 +75,7 @@ class MetadataService:
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
         """A service that shows what is in the store. Raises MetadataStoreError when that can't be read."""
         service = cls(store, config)
-        await store.watch(service._apply_commit)
+        await store.watch(service._show_commit, prepare=service._apply_commit)
         return service
 
     async def close(self) -> None:
@@ -129,9 +136,11 @@ class MetadataService:
 
         Raises POLICY_VIOLATION when the request is too large as a whole.
         """
+        size = sum(max(1, topic.partitions, len(topic.assignments)) for topic in topics)
+        rules = self._rules
         if validate_only:
-            return plan_topic_creation(self.image, topics, self._rules).result
-        return await self._change(lambda image: plan_topic_creation(image, topics, self._rules))
+            return (await self._decide(lambda image: plan_topic_creation(image, topics, rules), size)).result
+        return await self._change(lambda image: plan_topic_creation(image, topics, rules), size=size)
 
     async def ensure_topic(self, topic: NewTopic) -> TopicImage:
         """The topic of that name, created if it isn't there yet. Raises what CreateTopics would answer."""
@@ -147,15 +156,18 @@ class MetadataService:
 
     async def delete_topics(self, topic_ids: Collection[TopicId]) -> dict[TopicId, KafkaError | None]:
         """None for each topic that was deleted, UNKNOWN_TOPIC_ID for one that isn't there."""
-        return await self._change(lambda image: plan_topic_deletion(image, topic_ids))
+        known = [topic for each in topic_ids if (topic := self.image.topics_by_id.get(each)) is not None]
+        size = sum(len(topic.partitions) for topic in known)
+        return await self._change(lambda image: plan_topic_deletion(image, topic_ids), size=size)
 
     async def create_partitions(
         self, wishes: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """None for each topic that got its partitions, else why it did not. No topic may occur twice."""
+        size = sum(max(wish.count, 1) for wish in wishes)
         if validate_only:
-            return plan_partition_creation(self.image, wishes).result
-        return await self._change(lambda image: plan_partition_creation(image, wishes))
+            return (await self._decide(lambda image: plan_partition_creation(image, wishes), size)).result
+        return await self._change(lambda image: plan_partition_creation(image, wishes), size=size)
 
     async def alter_configs(self, changes: ConfigChanges) -> None:
         """Set (or unset, by None) overrides of resources, named by type and name; all of them or none.
@@ -181,10 +193,16 @@ class MetadataService:
             producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
             return ProducerId(producer_id)
 
-    async def _change(self, decide: Callable[[MetadataImage], Plan[T]]) -> T:
+    async def _decide(self, decide: Callable[[MetadataImage], Plan[T]], size: int) -> Plan[T]:
+        """`size` is about how many partitions it is about: thousands take their time, and the image never changes."""
+        if size <= _DECIDED_AT_ONCE:
+            return decide(self.image)
+        return await asyncio.to_thread(decide, self.image)
+
+    async def _change(self, decide: Callable[[MetadataImage], Plan[T]], *, size: int = 1) -> T:
         async with self._changing:
             while True:
-                plan = decide(self.image)
+                plan = await self._decide(decide, size)
                 if not plan.changes:
                     return plan.result
                 keys = [*(change.key for change in plan.changes), *plan.reads]
@@ -198,13 +216,18 @@ class MetadataService:
                 return plan.result
 
     def _apply_commit(self, commit: Commit) -> None:
+        """Makes the next image, on the store's thread: thousands of partitions take their time."""
+        self._latest = apply(self._latest, commit.revision, commit.entries)
+        self._images.append(self._latest)
+
+    def _show_commit(self, commit: Commit) -> None:
         old = self.image
         for key, entry in commit.entries.items():
             if entry is None:
                 self._revisions.pop(key, None)
             else:
                 self._revisions[key] = entry.mod_revision
-        self.image = apply(old, commit.revision, commit.entries)
+        self.image = self._images.popleft()
         for subscriber in self._subscribers:
             try:
                 subscriber(old, self.image)

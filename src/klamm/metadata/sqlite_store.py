@@ -50,6 +50,8 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._requests: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._watchers: list[Callable[[Commit], None]] = []
+        self._preparing: list[Callable[[Commit], None]] = []
+        """What the store's own thread tells of a commit."""
         self._closed = False
         self._finished: asyncio.Future[None] = self._loop.create_future()
         # A daemon, so that a process whose loop died can still end: a transaction is whole or not there at any moment.
@@ -64,20 +66,35 @@ class SqliteStore:
         """
         return cls(path, await asyncio.to_thread(_open, path))
 
-    async def watch(self, on_commit: Callable[[Commit], None]) -> None:
+    async def watch(
+        self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
+    ) -> None:
         """See `MetadataStore.watch`."""
+
+        def read() -> Commit:
+            everything = _read_all(self._connection)
+            if prepare is not None:
+                prepare(everything)
+                self._preparing.append(prepare)
+            return everything
 
         def begin(everything: Commit) -> None:
             on_commit(everything)
             self._watchers.append(on_commit)
 
-        await self._submit(lambda: _read_all(self._connection), begin)
+        await self._submit(read, begin)
 
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         """See `MetadataStore.transact`."""
         assert len({change.key for change in changes}) == len(changes), "a key occurs once in a transaction"
-        commit = await self._submit(lambda: _transact(self._connection, conditions, changes), self._publish)
-        return commit.revision
+
+        def write() -> Commit:
+            commit = _transact(self._connection, conditions, changes)
+            for prepare in self._preparing:
+                prepare(commit)
+            return commit
+
+        return (await self._submit(write, self._publish)).revision
 
     async def close(self) -> None:
         """See `MetadataStore.close`."""

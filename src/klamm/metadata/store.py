@@ -49,10 +49,13 @@ class Commit(NamedTuple):
 class MetadataStore(Protocol):
     """Ordered keys with revisions. All methods are called on the event loop's thread."""
 
-    async def watch(self, on_commit: Callable[[Commit], None]) -> None:
+    async def watch(
+        self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
+    ) -> None:
         """Tell `on_commit` everything there is as one commit, then every later commit, whoever made it, once, in order.
 
-        It is called on the loop's thread and must not raise. This returns once the first call was made.
+        It is called on the loop's thread and must not raise. This returns once the first call was made. `prepare` is
+        told of each commit before that, in the same order and one at a time, on another thread: for what takes long.
         """
         ...
 

@@ -99,7 +99,7 @@ class ConsumerGroups:
         self.traffic: Traffic = {}
         """What flowed through the partitions when somebody looked last; empty until then."""
         self.to_weigh: list[str] = []
-        """Groups that nobody has looked at yet since the latest figures; those that are assigned by load are weighed."""
+        """Groups that nobody has looked at since the latest figures; those that are assigned by load are weighed."""
         self.lives = Lives()
         self.new_topics_version = 0
         """The version of the cluster that brought the last new topic: regular expressions resolved before it may

@@ -71,6 +71,7 @@ def test_regex_that_takes_long_to_compile_is_refused_like_one_that_is_not_valid(
     driver = ConsumerDriver()
     refused = driver.enter("a", names=None, regex=regex)
     assert refused.code is ErrorCode.invalid_regular_expression
+    assert refused.message is not None
     assert refused.message.endswith("is not a valid regular expression: expression too large.")
     assert len(refused.message) < 32_767
     assert driver.shard.store.consumer_groups == {}
