@@ -67,9 +67,7 @@ class CrashLoops:
         if len(self._deaths) > _MAXIMUM_NAMES:
             del self._deaths[next(iter(self._deaths))]
 
-    def deaths_with(
-        self, name: Hashable, now: Millis, has_committed: bool, *, joined_at: Millis | None = None
-    ) -> int:
+    def deaths_with(self, name: Hashable, now: Millis, has_committed: bool, *, joined_at: Millis | None = None) -> int:
         """How many deaths in a row there would be with this one; see `note_death`."""
         if has_committed:
             return 0
