@@ -12,7 +12,7 @@ from klamm.protocol.types import PartitionIndex
 
 if TYPE_CHECKING:
     from klamm.runtime.group_history import GroupHistory
-    from klamm.runtime.ports import Cancellable, Timers
+    from klamm.runtime.ports import Cancellable, Executor, Timers
 
 __all__ = ["LateHistory"]
 
@@ -27,10 +27,17 @@ class _Untold(NamedTuple):
 
 
 class LateHistory:
-    """Stands for the history until `begin` has made it, and then hands on what it is told."""
+    """Stands for the history until `begin` has made it, and then hands on what it is told.
 
-    def __init__(self, timers: Timers, begin: Callable[[], GroupHistory]) -> None:
+    `load` brings the code that `begin` needs; that takes more than a moment and is done beside the event loop.
+    """
+
+    def __init__(
+        self, timers: Timers, executor: Executor, *, load: Callable[[], object], begin: Callable[[], GroupHistory]
+    ) -> None:
         self._timers = timers
+        self._executor = executor
+        self._load = load
         self._begin = begin
         self._history: GroupHistory | None = None
         self._untold: deque[_Untold] = deque()
@@ -65,7 +72,16 @@ class LateHistory:
             return
         self._untold.append(untold)
         if self._alarm is None:
-            self._alarm = self._timers.call_at(self._timers.now_ms() + _MOMENT_MS, self._tell)
+            tell = self._tell if self._history is not None else self._bring_code
+            self._alarm = self._timers.call_at(self._timers.now_ms() + _MOMENT_MS, tell)
+
+    def _bring_code(self) -> None:
+        self._executor.submit(self._load, self._on_code)
+
+    def _on_code(self, _outcome: object) -> None:
+        # If it could not be loaded, `begin` says why.
+        if not self._is_stopped:
+            self._tell()
 
     def _tell(self) -> None:
         """Catch up. After a start there may be very many groups: the event loop gets its turn in between."""

@@ -59,6 +59,11 @@ def now_ms() -> Millis:
     return Millis(time.time_ns() // 1_000_000)
 
 
+def _load_history() -> None:
+    import klamm.broker.history_topic
+    import klamm.runtime.group_history  # noqa: F401 - many modules, for who begins a history next
+
+
 class BrokerServer:
     """A broker that serves from `start` to `stop`, on the loop that started it."""
 
@@ -127,7 +132,12 @@ class BrokerServer:
             compression=Compression(config.offsets_topic_compression_codec),
         )
         if config.klamm_group_history_enable:
-            self._history = LateHistory(LoopTimers(loop), lambda: self._begin_history(partitions, groups))
+            self._history = LateHistory(
+                LoopTimers(loop),
+                self._executor,
+                load=_load_history,
+                begin=lambda: self._begin_history(partitions, groups),
+            )
         self.context = context = BrokerContext(
             config=config,
             node_id=config.node_id,
@@ -273,9 +283,11 @@ class BrokerServer:
         from klamm.broker.history_topic import HistoryTopic
         from klamm.runtime.group_history import GroupHistory
 
+        assert self._executor is not None
         return GroupHistory(
             log=HistoryTopic(partitions, self._clock, self._ensure_internal_topic),
             timers=LoopTimers(asyncio.get_running_loop()),
+            executor=self._executor,
             coordinator_epoch=lambda index: partitions.get(OFFSETS_TOPIC, index).leader_epoch,
             committed_offsets=groups.committed_offsets,
         )

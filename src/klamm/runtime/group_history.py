@@ -21,7 +21,7 @@ from klamm.protocol.compression import Compression
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.records import UnstampedRecord, encode_batch
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
-from klamm.runtime.ports import Cancellable, Timers
+from klamm.runtime.ports import Cancellable, Executor, Timers
 
 __all__ = ["GroupHistory", "HistoryLog"]
 
@@ -35,6 +35,9 @@ _LATER_MS: Final = 250.0
 """The topic is made so long after it was first needed: whoever made the need has better things to do just then."""
 _MAXIMUM_WEIGHT: Final = 50_000
 """So many members, before and after, may be in changes that wait to be written: some ten megabytes."""
+_LARGE_WEIGHT: Final = 200
+"""A change of a group of a hundred members takes a millisecond or two to write; a larger one is put into words beside
+the event loop."""
 _RECORD_OVERHEAD_BYTES: Final = 100
 _COMPRESSED_FROM_BYTES: Final = 1024
 _COMPRESSION: Final = Compression.GZIP
@@ -75,11 +78,14 @@ class GroupHistory:
         *,
         log: HistoryLog,
         timers: Timers,
+        executor: Executor,
         coordinator_epoch: Callable[[PartitionIndex], LeaderEpoch],
         committed_offsets: Callable[[str], CommittedOffsets],
     ) -> None:
         self._history_log = log
         self._timers = timers
+        self._executor = executor
+        self._is_encoding = False
         self._coordinator_epoch = coordinator_epoch
         self._committed_offsets = committed_offsets
         self._trackers = GroupTrackers()
@@ -126,7 +132,7 @@ class GroupHistory:
         committed = self._committed_offsets(change.group_id)
         self._waiting.append(_Waiting(partition, self._coordinator_epoch(partition), change, committed, weight))
         self._weight += weight
-        if self._alarm is None and self._making is None:
+        if self._alarm is None and self._making is None and not self._is_encoding:
             self._call_after(_LINGER_MS if self._history_log.is_ready else _LATER_MS)
 
     def _call_after(self, delay_ms: float) -> None:
@@ -136,7 +142,9 @@ class GroupHistory:
         self._alarm = None
         if self._history_log.is_ready:
             self._write_some(self._timers.now_ms() + _STEP_MS)
-            if self._waiting:
+            if self._is_large_next():
+                self._write_large()
+            elif self._waiting:
                 self._call_after(0)
         else:
             self._making = self._history_log.make(self._on_topic_made)
@@ -155,11 +163,11 @@ class GroupHistory:
     def _write_some(self, deadline_ms: float) -> None:
         """Write what waits, until the deadline."""
         records: dict[PartitionIndex, list[UnstampedRecord]] = {}
-        while self._waiting:
+        while self._waiting and not self._is_large_next():
             waiting = self._waiting.popleft()
             self._weight -= waiting.weight
             try:
-                record = self._encode(waiting)
+                record = _encode(waiting)
             except Exception:
                 _log.exception("a change of group %s can't be told in its history", waiting.change.group_id)
                 continue
@@ -168,15 +176,35 @@ class GroupHistory:
                 break
         for partition, of_partition in records.items():
             self._append_all(partition, of_partition)
+        self._tell_of_dropped()
+
+    def _is_large_next(self) -> bool:
+        return bool(self._waiting) and self._waiting[0].weight > _LARGE_WEIGHT and not self._is_stopped
+
+    def _write_large(self) -> None:
+        """Have the next change put into words elsewhere. It stays the next one: all are written in their order."""
+        waiting = self._waiting[0]
+        self._is_encoding = True
+        self._executor.submit(lambda: _encode_batch([_encode(waiting)]), self._on_encoded)
+
+    def _on_encoded(self, outcome: object) -> None:
+        self._is_encoding = False
+        if self._is_stopped:
+            return  # What waited then is written.
+        waiting = self._waiting.popleft()
+        self._weight -= waiting.weight
+        if isinstance(outcome, bytes):
+            self._append(waiting.partition, outcome, 1)
+        else:
+            _log.error("a change of group %s can't be told in its history: %r", waiting.change.group_id, outcome)
+        self._tell_of_dropped()
+        if self._waiting:
+            self._call_after(0)
+
+    def _tell_of_dropped(self) -> None:
         if self._dropped and not self._waiting:
             _log.warning("%d changes of groups are not in their history", self._dropped)
             self._dropped = 0
-
-    def _encode(self, waiting: _Waiting) -> UnstampedRecord:
-        change = waiting.change
-        record = history_record(change, waiting.coordinator_epoch, waiting.committed)
-        value = json.dumps(record, separators=(",", ":")).encode()
-        return (change.finished_at, change.group_id.encode(), value, ())
 
     def _append_all(self, partition: PartitionIndex, records: Sequence[UnstampedRecord]) -> None:
         batch: list[UnstampedRecord] = []
@@ -184,19 +212,25 @@ class GroupHistory:
         for record in records:
             record_bytes = len(record[1] or b"") + len(record[2] or b"") + _RECORD_OVERHEAD_BYTES
             if batch and size_bytes + record_bytes > self._history_log.max_batch_bytes:
-                self._append(partition, batch)
+                self._append(partition, _encode_batch(batch), len(batch))
                 batch, size_bytes = [], 0
             batch.append(record)
             size_bytes += record_bytes
-        self._append(partition, batch)
+        self._append(partition, _encode_batch(batch), len(batch))
 
-    def _append(self, partition: PartitionIndex, batch: Sequence[UnstampedRecord]) -> None:
+    def _append(self, partition: PartitionIndex, batch: bytes, count: int) -> None:
         try:
-            self._history_log.append(
-                partition,
-                encode_batch(batch, compression=_COMPRESSION, compressed_from_bytes=_COMPRESSED_FROM_BYTES),
-            )
+            self._history_log.append(partition, batch)
         except KafkaError as error:
-            _log.warning(
-                "%d changes of groups are not in their history, partition %d: %s", len(batch), partition, error
-            )
+            _log.warning("%d changes of groups are not in their history, partition %d: %s", count, partition, error)
+
+
+def _encode(waiting: _Waiting) -> UnstampedRecord:
+    change = waiting.change
+    record = history_record(change, waiting.coordinator_epoch, waiting.committed)
+    value = json.dumps(record, separators=(",", ":")).encode()
+    return (change.finished_at, change.group_id.encode(), value, ())
+
+
+def _encode_batch(records: Sequence[UnstampedRecord]) -> bytes:
+    return encode_batch(records, compression=_COMPRESSION, compressed_from_bytes=_COMPRESSED_FROM_BYTES)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import pytest
-from tests.unit.runtime.fake_ports import ManualTimers
+from tests.unit.runtime.fake_ports import LaterExecutor, ManualTimers
 
 from klamm.broker.late_history import LateHistory
 from klamm.protocol.types import PartitionIndex
@@ -21,9 +21,13 @@ class Listener:
     def __init__(self, timers: ManualTimers | None = None) -> None:
         self.timers = timers
         self.heard: list[tuple[int, Sequence[object] | str]] = []
-        self.begun = 0
+        self.begun = self.loaded = 0
+
+    def load(self) -> None:
+        self.loaded += 1
 
     def begin(self) -> GroupHistory:
+        assert self.loaded == 1, "the code comes first"
         self.begun += 1
         return cast(GroupHistory, self)
 
@@ -51,7 +55,7 @@ def timers() -> ManualTimers:
 
 @pytest.fixture
 def history(listener: Listener, timers: ManualTimers) -> LateHistory:
-    return LateHistory(timers, listener.begin)
+    return LateHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
 
 
 def test_nothing_begins_as_long_as_nothing_happens(
@@ -84,7 +88,7 @@ def test_what_happens_in_the_first_moment_is_told_in_order(
 def test_catching_up_lets_others_have_their_turn(timers: ManualTimers) -> None:
     """After a start there may be thousands of groups; what comes meanwhile waits for its place."""
     listener = Listener(timers)
-    history = LateHistory(timers, listener.begin)
+    history = LateHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
     for number in range(5):
         history.publish(P0, [number])
     timers.advance(200)

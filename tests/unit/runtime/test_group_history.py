@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.unit.core.group.history.story import Story, committed, parts
-from tests.unit.runtime.fake_ports import ManualTimers, MemoryLog
+from tests.unit.runtime.fake_ports import LaterExecutor, ManualTimers, MemoryLog
 
 from klamm.core.group.committed_offset import CommittedOffset
 from klamm.core.group.events import Cause, Event
@@ -20,6 +20,8 @@ from klamm.runtime.group_history import GroupHistory
 
 P3 = PartitionIndex(3)
 SECOND_MS = 1000
+ENCODING_MS = 5
+"""What is put into words elsewhere takes so long."""
 
 
 class HistoryInMemory(MemoryLog):
@@ -55,6 +57,7 @@ class ToldStory(Story):
         self.writer = writer or GroupHistory(
             log=log,
             timers=self.timers,
+            executor=LaterExecutor(self.timers, delay_ms=ENCODING_MS),
             coordinator_epoch=lambda partition: LeaderEpoch(self.epoch_of_coordinator),
             committed_offsets=lambda group_id: {topic: dict(offsets) for topic, offsets in self.committed.items()},
         )
@@ -169,6 +172,38 @@ def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
     story.settle(members)
     story.timers.advance(SECOND_MS)
     assert story.written()[-1]["sequence"] == 41
+
+
+def large_story() -> ToldStory:
+    """A group whose changes take long to put into words, then one change of it, and a small one after that."""
+    story = ToldStory(HistoryInMemory())
+    story.start({f"member-{index}": parts(index) for index in range(300)})
+    story.timers.advance(60 * SECOND_MS)
+    story.tell(story.needed(Cause.LEADER_REJOINED, "member-0"))
+    story.settle({f"member-{index}": parts(index) for index in range(300)})
+    small = ToldStory(story.log, group_id="small", writer=story.writer)
+    small.start({"a": parts(0)})
+    return story
+
+
+def test_change_of_a_large_group_is_put_into_words_elsewhere() -> None:
+    """Nothing is written meanwhile: the history keeps its order."""
+    story = large_story()
+    before = len(story.written())
+    story.timers.advance(10 + ENCODING_MS - 1)
+    assert len(story.written()) == before
+    story.timers.advance(SECOND_MS)
+    assert [change["group"] for change in story.written()[before:]] == ["orders", "small"]
+
+
+def test_change_that_is_being_put_into_words_is_written_at_the_end() -> None:
+    """And only once."""
+    story = large_story()
+    before = len(story.written())
+    story.timers.advance(10 + ENCODING_MS - 1)
+    story.writer.stop()
+    story.timers.advance(SECOND_MS)
+    assert [change["group"] for change in story.written()[before:]] == ["orders", "small"]
 
 
 def test_batches_are_as_large_as_the_log_takes_and_compressed() -> None:
