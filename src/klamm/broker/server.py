@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -52,6 +52,8 @@ FLUSH_CHECK_INTERVAL_MS: Final = 1000
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
 LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
+HOUSEKEEPING_STEP_S: Final = 0.003
+"""Others have their turn after so long."""
 
 
 def now_ms() -> Millis:
@@ -323,22 +325,31 @@ class BrokerServer:
     # -- what happens again and again
     # --------------------------------------------------------------------------------------------------
 
-    def _every(self, interval_ms: int, action: Callable[[], None], *, first_ms: int | None = None) -> None:
+    def _every(
+        self, interval_ms: int, action: Callable[[], Awaitable[None] | None], *, first_ms: int | None = None
+    ) -> None:
         async def repeat() -> None:
             await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000)
             while True:
                 try:
-                    action()
+                    going_on = action()
+                    if going_on is not None:
+                        await going_on
                 except Exception:
                     logger.exception("housekeeping failed; it is tried again in %d ms", interval_ms)
                 await asyncio.sleep(max(LOWEST_HOUSEKEEPING_INTERVAL_S, interval_ms / 1000))
 
         self._periodic.append(asyncio.get_running_loop().create_task(repeat()))
 
-    def _housekeep(self) -> None:
+    async def _housekeep(self) -> None:
+        """Looks at all logs, for some milliseconds at a time."""
         assert self._log_directory is not None
         assert self.context is not None
-        self._log_directory.housekeep(self._clock())
+        step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+        for _ in self._log_directory.housekeep_in_steps(self._clock()):
+            if time.monotonic() >= step_ends:
+                await asyncio.sleep(0)
+                step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
         self.context.partitions.retry_failures(self.context.metadata.image)
 
     def _flush_due(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from random import Random
@@ -322,10 +322,15 @@ class LogDirectory:
 
     def housekeep(self, now_ms: Millis) -> None:
         """Retention, flushes that are due, producers that are forgotten, files whose time has come."""
+        for _ in self.housekeep_in_steps(now_ms):
+            pass
+
+    def housekeep_in_steps(self, now_ms: Millis) -> Iterator[None]:
+        """The same, a log in a step: logs may come and go between two."""
         due = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
         for log in list(self.logs.values()):
-            if log.is_offline:
+            if log.is_offline or self.logs.get(log.topic_partition) is not log:
                 continue
             try:
                 log.delete_old_segments(now_ms)
@@ -334,6 +339,7 @@ class LogDirectory:
                 logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.expire_producers(now_ms)
             due += log.take_removals(now_ms)
+            yield
         if due:
             self._background.submit(_remove, due)
 

@@ -68,6 +68,8 @@ class CoordinatorRecord(NamedTuple):
     key: Message
     value: Message | None
     value_version: int
+    encoded: tuple[bytes, bytes | None] | None = None
+    """Key and value as they are written, where somebody has worked that out already: a background task may."""
 
 
 class DeletedTopic(NamedTuple):

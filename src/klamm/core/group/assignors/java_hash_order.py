@@ -13,6 +13,7 @@ After the specification of `java.util.HashMap` (JDK 8 and later) and Apache Kafk
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from klamm.core.coordinator.java_hash import java_hash
@@ -23,6 +24,7 @@ __all__ = [
     "capacity_for",
     "capacity_of_copy",
     "hash_set_of_partitions",
+    "member_hash",
     "member_table",
     "partition_hash",
     "timeline_order",
@@ -38,6 +40,9 @@ _SMALLEST_TABLE_WITH_TREES: Final = 64
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _MASK_32: Final = 0xFFFFFFFF
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
+
+
+_kept_hash: Final = lru_cache(maxsize=16_384)(java_hash)
 
 
 class JavaHashTable(Generic[Key]):
@@ -129,6 +134,11 @@ def capacity_of_copy(size: int) -> int:
     return capacity_for(max(size * 4 // 3 + 1, DEFAULT_CAPACITY))
 
 
+def member_hash(member_id: str) -> int:
+    """`String.hashCode`, kept for a while: a target needs that of every member, and every change of one a target."""
+    return _kept_hash(member_id)
+
+
 def topic_hash(topic_id: TopicId) -> int:
     """`org.apache.kafka.common.Uuid.hashCode`, without sign."""
     folded = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
@@ -142,7 +152,7 @@ def partition_hash(partition: PartitionIndex) -> int:
 
 def member_table(member_ids: Iterable[str]) -> JavaHashTable[str]:
     """A HashMap into which the members were put in that order."""
-    return JavaHashTable(java_hash).put_all(member_ids)
+    return JavaHashTable(member_hash).put_all(member_ids)
 
 
 def topic_table(topics: Iterable[TopicId], capacity: int = DEFAULT_CAPACITY) -> JavaHashTable[TopicId]:
@@ -167,6 +177,6 @@ def timeline_order(keys: Iterable[str], largest_size: int = 0) -> list[str]:
     while (max(len(arrived), largest_size) + 1) * 0.75 > capacity:
         capacity *= 2
     shift = 65 - capacity.bit_length()
-    slots = [((java_hash(key) * _GOLDEN) & _MASK_64) >> shift for key in arrived]
+    slots = [((member_hash(key) * _GOLDEN) & _MASK_64) >> shift for key in arrived]
     # Of those that share a slot the last one comes out first.
     return [arrived[index] for index in sorted(range(len(arrived)), key=lambda index: (slots[index], -index))]

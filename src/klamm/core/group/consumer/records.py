@@ -21,6 +21,7 @@ from klamm.core.group.consumer.member import (
     Target,
 )
 from klamm.core.group.consumer.states import MemberState
+from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from klamm.protocol.schema.consumer_group_current_member_assignment_value import (
@@ -53,6 +54,7 @@ __all__ = [
     "ResolvedRegex",
     "current_assignment_record",
     "current_assignment_tombstone",
+    "encode_record",
     "epoch_record",
     "epoch_tombstone",
     "legacy_metadata_tombstone",
@@ -161,6 +163,12 @@ def with_metadata(member: ConsumerGroupMember, value: ConsumerGroupMemberMetadat
             classic.session_timeout_ms, tuple((each.name, each.metadata) for each in classic.supported_protocols)
         ),
     )
+
+
+def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value as they lie in the log."""
+    key, value = encode_record_key(record.key), record.value
+    return key, None if value is None else encode_record_value(value, record.value_version)
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> CoordinatorRecord:

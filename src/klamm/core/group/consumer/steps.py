@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from klamm.core.coordinator.contract import Result
+from klamm.core.group.assignors.java_hash_order import member_hash
 from klamm.core.group.consumer.epochs import raise_epoch
 from klamm.core.group.consumer.follow_ups import after_append, if_refused
 from klamm.core.group.consumer.group import ConsumerGroup
@@ -110,6 +111,7 @@ def write_member(decision: Decision, group: ConsumerGroup, subject: Subject, new
     if new != subject.member:
         result.records.append(member_record(group.group_id, new))
     if subject.is_new:
+        member_hash(new.member_id)  # The next target needs it; of a thousand newcomers at once it would take too long.
         result.events.append(
             MemberJoined(group.group_id, new.member_id, new.instance_id, new.client_id, new.client_host, now)
         )

@@ -8,7 +8,7 @@ elsewhere and believed only if the group is still at the same epoch with the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -20,7 +20,12 @@ from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.held_back import watch_back_offs
 from klamm.core.group.consumer.member import NO_TARGET, Target
-from klamm.core.group.consumer.records import target_epoch_record, target_record, target_tombstone
+from klamm.core.group.consumer.records import (
+    encode_record,
+    target_epoch_record,
+    target_record,
+    target_tombstone,
+)
 from klamm.core.group.consumer.specifications import Change, remember_owners, size_of, specification
 from klamm.core.group.consumer.subscriptions import Subscriptions, preferred_assignor
 from klamm.core.group.consumer.timers import target_timer
@@ -38,7 +43,7 @@ __all__ = [
 ]
 
 _TASK: Final = "consumer target"
-INLINE_LIMIT: Final = 1_500
+INLINE_LIMIT: Final = 800
 """Subscriptions of members to topics, plus partitions, of a group whose target is made at once. The built-in assignors
 take one to four microseconds for each."""
 
@@ -92,7 +97,8 @@ def make_target(
     watch_back_offs(decision, group, spec, change)
     prepare = partial(_prepare, chosen, spec, group.group_id, epoch, dict(group.target))
     if size_of(spec) > INLINE_LIMIT:
-        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), prepare))
+        # Also the records are encoded there: of a thousand members that takes as long as to write them.
+        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), partial(_encode, prepare)))
         after_append(result, lambda: groups.assigning.__setitem__(group.group_id, epoch))
         return None
     try:
@@ -174,6 +180,12 @@ def _prepare(assignor: Assignor, spec: GroupSpec, group_id: str, epoch: int, kno
         },
         records=records,
     )
+
+
+def _encode(prepare: Callable[[], Prepared]) -> Prepared:
+    prepared = prepare()
+    records = [record._replace(encoded=encode_record(record)) for record in prepared.records]
+    return prepared._replace(records=records)
 
 
 def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared) -> None:
