@@ -29,7 +29,7 @@ class CheckpointContents(NamedTuple):
     """What is to be in each of the files; the higher the number, the later it was gathered."""
 
     number: int
-    files: Mapping[str, bytes]
+    files: Mapping[str, Mapping[TopicPartition, Offset]]
 
 
 class NotedOffsets(NamedTuple):
@@ -89,9 +89,9 @@ class OffsetCheckpoints:
         high_watermarks = {topic_partition: log.high_watermark for topic_partition, log in logs.items()}
         self._gathered += 1
         files = {
-            RECOVERY_POINT_FILE: encode_offsets(recovery_points),
-            LOG_START_OFFSET_FILE: encode_offsets(starts),
-            REPLICATION_OFFSET_FILE: encode_offsets(high_watermarks),
+            RECOVERY_POINT_FILE: recovery_points,
+            LOG_START_OFFSET_FILE: starts,
+            REPLICATION_OFFSET_FILE: high_watermarks,
         }
         return CheckpointContents(self._gathered, files)
 
@@ -103,7 +103,9 @@ class OffsetCheckpoints:
         with self._lock:
             if contents.number < self._written_number:
                 return
-            for name, content in contents.files.items():
+            for name, offsets in contents.files.items():
+                # Of very many partitions that takes its time, too.
+                content = encode_offsets(offsets)
                 if self._written.get(name) != content:
                     write_atomically(self._directory / name, content)
                     self._written[name] = content
