@@ -11,7 +11,7 @@ from bench.peers.klamm import Klamm
 from bench.peers.librdkafka_mock import LibrdkafkaMock
 from bench.peers.tansu import Tansu
 
-__all__ = ["PEER_NAMES", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
+__all__ = ["PEER_NAMES", "Klamm", "Peer", "PeerUnavailable", "RunningPeer", "make_peer"]
 
 PEER_NAMES = ("klamm", "kafka", "tansu", "mock")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.measure import free_port
@@ -30,15 +30,25 @@ class Klamm(Peer):
         self._starts = 0
 
     def start(self, folder: Path, config: Mapping[str, str]) -> RunningPeer:
+        script: list[str] = []
+        if self._profile_folder is not None:
+            self._starts += 1
+            script = ["sample_profile.py", str(self._profile_folder / f"{folder.parent.name}-{self._starts}")]
+        return self._start(folder, config, script)
+
+    def start_with_steps_measured(self, folder: Path, config: Mapping[str, str], target: Path) -> RunningPeer:
+        """Starts it so that the steps of its event loop are measured; `loop_steps.py` says how to come by them."""
+        return self._start(folder, config, ["loop_steps.py", str(target)])
+
+    def _start(self, folder: Path, config: Mapping[str, str], script: Sequence[str]) -> RunningPeer:
+        """`script` is a program beside this package that runs klamm, with its own arguments."""
         port = free_port()
         settings = folder / "server.properties"
         settings.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
         arguments = ["serve", "--listen", f"127.0.0.1:{port}", "--data-dir", str(folder / "data")]
         arguments += ["--config", str(settings)] if config else []
         command = [str(self._program), *arguments]
-        if self._profile_folder is not None:
-            self._starts += 1
-            target = self._profile_folder / f"{folder.parent.name}-{self._starts}"
-            command = [sys.executable, str(_ROOT / "bench" / "sample_profile.py"), str(target), *arguments]
+        if script:
+            command = [sys.executable, str(_ROOT / "bench" / script[0]), *script[1:], *arguments]
         process, spawned_at = self.spawn(command, folder)
         return RunningPeer(process, port, spawned_at)

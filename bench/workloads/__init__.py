@@ -14,6 +14,7 @@ from bench.workloads import (
     end_to_end_latency,
     group_first_record,
     loading,
+    loop_steps,
     many_groups,
     memory,
     one_record_requests,
@@ -47,6 +48,7 @@ WORKLOADS: tuple[Workload, ...] = (
     loading.WORKLOAD,
     many_groups.CLASSIC,
     many_groups.CONSUMER,
+    loop_steps.WORKLOAD,
     start.WORKLOAD,
     memory.WORKLOAD,
 )

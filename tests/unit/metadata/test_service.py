@@ -161,6 +161,32 @@ def test_the_cluster_id_of_the_data_directory_is_taken_over_and_held_to(open_ser
     run(scenario())
 
 
+def test_thousands_of_partitions_are_decided_on_while_the_loop_goes_on(open_service: OpenService) -> None:
+    """They come, grow and go as few would, one change after the other, whoever asks at once."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            made, small = await asyncio.gather(
+                service.create_topics([NewTopic(f"t-{index}", partitions=20) for index in range(100)]),
+                service.create_topics([NewTopic("t-5", partitions=1), NewTopic("s", partitions=1)]),
+            )
+            assert all(isinstance(topic, TopicImage) for topic in made.values())
+            error = small["t-5"]
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.topic_already_exists
+            assert len(service.image.topics["t-5"].partitions) == 20
+            checked = await service.create_topics([NewTopic("v", partitions=2_000)], validate_only=True)
+            assert isinstance(checked["v"], TopicImage)
+            assert "v" not in service.image.topics
+            await service.create_partitions([NewPartitions(topic="s", count=2_000)])
+            assert len(service.image.topics["s"].partitions) == 2_000
+            await service.delete_topics([topic.topic_id for topic in service.image.topics.values()])
+            assert service.image.topics == {}
+
+    run(scenario())
+
+
 def test_subscribers_see_each_image_in_order_before_the_answer(open_service: OpenService) -> None:
     """One call per change, old and new, in the order of subscription; a failing one stops nobody."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,29 @@ async def contents(store: SqliteStore) -> Commit:
     seen: list[Commit] = []
     await store.watch(seen.append)
     return seen[0]
+
+
+def test_commits_are_prepared_before_they_are_told_and_beside_the_loop(tmp_path: Path) -> None:
+    """In their order, each once, those of before as well."""
+
+    async def scenario() -> None:
+        store = await SqliteStore.open(tmp_path / "s")
+        await store.transact({}, [Change("before", b"0")])
+        prepared: list[tuple[int, bool]] = []
+        told: list[tuple[int, int]] = []
+        loop_thread = threading.get_ident()
+        await store.watch(
+            lambda commit: told.append((commit.revision, len(prepared))),
+            prepare=lambda commit: prepared.append((commit.revision, threading.get_ident() == loop_thread)),
+        )
+        for revision in (2, 3):
+            assert await store.transact({}, [Change(str(revision), b"1")]) == revision
+            assert told[-1] == (revision, revision)
+        await store.close()
+        assert prepared == [(1, False), (2, False), (3, False)]
+        assert [revision for revision, _ in told] == [1, 2, 3]
+
+    run(scenario())
 
 
 def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:

@@ -168,6 +168,19 @@ def test_producers_are_forgotten_in_time(folder: LogFolder) -> None:
     assert not list(log.active_producers())
 
 
+def test_logs_may_come_and_go_between_two_steps_of_housekeeping(folder: LogFolder) -> None:
+    """A log that is deleted is left alone, a new one has its turn the next time, and all others have theirs now."""
+    logs = [folder.create(TopicPartition("orders", PartitionIndex(index)), retention_ms=-1) for index in range(3)]
+    for log in logs:
+        append(log, batch(sequence=0, producer_id=1, epoch=0))
+    steps = folder.directory.housekeep_in_steps(Millis(NOW_MS + 86_400_000))
+    next(steps)
+    assert [len(list(log.active_producers())) for log in logs] == [0, 1, 1]
+    folder.directory.delete(logs[1].topic_partition)
+    assert len(list(steps)) == 1
+    assert not list(logs[2].active_producers())
+
+
 def test_a_new_configuration_holds_from_the_next_append_on(folder: LogFolder) -> None:
     """Without a restart."""
     log = folder.create()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned
 from tests.unit.core.group.painted_topics import PaintedTopics
 
+from klamm.core.group.config import GroupConfig
 from klamm.core.group.consumer.states import ConsumerGroupState
 from klamm.core.group.events import Cause, RebalanceNeeded
+from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 
 
 def causes(driver: ConsumerDriver) -> list[tuple[Cause, str | None, str]]:
@@ -120,3 +123,35 @@ def test_only_groups_of_the_topic_look() -> None:
     assert driver.shard.consumer_groups.outdated.keys() == {"other"}
     assert driver.consumer_state() is ConsumerGroupState.STABLE
     assert GROUP not in driver.shard.consumer_groups.outdated
+
+
+def test_very_many_groups_are_marked_in_steps() -> None:
+    """A heartbeat in between finds its group marked or not; in the end every group has looked."""
+    driver = ConsumerDriver(GroupConfig(looks_per_step=3))
+    groups = [f"group-{index}" for index in range(10)]
+    for group_id in groups:
+        driver.enter("a", group_id=group_id)
+    driver.apply(driver.shard.on_metadata_update(PaintedTopics(2, events=7, audit=2), (), driver.now))
+    driver.step_chores()
+    assert 0 < len(driver.shard.consumer_groups.outdated) <= 3
+    epochs = {group_id: driver.beat("a", 2, group_id=group_id).epoch for group_id in groups}
+    assert set(epochs.values()) == {2, 3}
+    driver.do_chores()
+    assert {driver.beat("a", epochs[group_id], group_id=group_id).epoch for group_id in groups} == {3}
+    assert driver.shard.consumer_groups.outdated == {}
+
+
+def test_group_that_goes_before_it_is_marked_leaves_no_mark() -> None:
+    """Nobody would ever take it away."""
+    driver = ConsumerDriver(GroupConfig(looks_per_step=2))
+    driver.enter("a", group_id="first")
+    driver.enter("a", group_id="second")
+    driver.apply(driver.shard.on_metadata_update(PaintedTopics(2, events=7, audit=2), (), driver.now))
+    driver.step_chores()
+    for group_id in ("first", "second"):
+        driver.beat("a", -1, group_id=group_id)
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        driver.ask(GroupShard.handle_delete_groups, request, 2)
+    driver.do_chores()
+    assert driver.shard.store.consumer_groups == {}
+    assert driver.shard.consumer_groups.outdated == {}

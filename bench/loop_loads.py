@@ -1,0 +1,169 @@
+"""Loads that ask a broker for much at once: each is one thing a client may do, or a few, that touches very much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from bench.wire import Connection
+from klamm.protocol.codec import Message
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
+from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest
+from klamm.protocol.schema.delete_topics_response import DeleteTopicsResponse
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+
+__all__ = [
+    "beat",
+    "commit",
+    "create_topics",
+    "delete_group",
+    "delete_topic",
+    "join",
+    "regular_expressions",
+    "subscribe_by",
+]
+
+M = TypeVar("M", bound=Message)
+
+_COMMIT_VERSION = 7
+_CREATE_VERSION = 4
+_DELETE_TOPICS_VERSION = 3
+_DELETE_GROUPS_VERSION = 1
+_HEARTBEAT_VERSION = 1
+_TOPICS_IN_A_REQUEST = 1000
+_PARTITIONS_IN_A_COMMIT = 500
+_INVALID_REGULAR_EXPRESSION = 128
+
+
+def create_topics(address: str, names: Iterable[str], partitions: int) -> None:
+    """Creates topics, a thousand with a request."""
+    wishes = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    requests = [
+        CreateTopicsRequest(topics=wishes[start : start + _TOPICS_IN_A_REQUEST], timeout_ms=60_000)
+        for start in range(0, len(wishes), _TOPICS_IN_A_REQUEST)
+    ]
+    for answer in _ask(address, CreateTopicsResponse, _CREATE_VERSION, requests):
+        _expect_none(topic.error_code for topic in answer.topics)
+
+
+def delete_topic(address: str, name: str) -> None:
+    """Deletes one topic."""
+    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=60_000)
+    for answer in _ask(address, DeleteTopicsResponse, _DELETE_TOPICS_VERSION, [request]):
+        _expect_none(topic.error_code for topic in answer.responses)
+
+
+def delete_group(address: str, name: str) -> None:
+    """Deletes one group with all it committed."""
+    request = DeleteGroupsRequest(groups_names=[name])
+    for answer in _ask(address, DeleteGroupsResponse, _DELETE_GROUPS_VERSION, [request]):
+        _expect_none(group.error_code for group in answer.results)
+
+
+def commit(address: str, commits: Iterable[tuple[str, str]], partitions: int) -> None:
+    """Commits an offset for each partition of a topic, for each pair of a group, without members, and a topic."""
+
+    def requests() -> Iterator[OffsetCommitRequest]:
+        for group, topic in commits:
+            for start in range(0, partitions, _PARTITIONS_IN_A_COMMIT):
+                indexes = range(start, min(start + _PARTITIONS_IN_A_COMMIT, partitions))
+                committed = [OffsetCommitRequestPartition(partition_index=each, committed_offset=1) for each in indexes]
+                yield OffsetCommitRequest(
+                    group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=committed)]
+                )
+
+    for answer in _ask(address, OffsetCommitResponse, _COMMIT_VERSION, requests()):
+        _expect_none(partition.error_code for topic in answer.topics for partition in topic.partitions)
+
+
+def join(address: str, members: Iterable[tuple[str, str, str]]) -> list[ConsumerGroupHeartbeatRequest]:
+    """Has members join consumer groups, each given by group, member id and topic; returns a heartbeat of each."""
+    joins = [
+        ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=0,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=[topic],
+            topic_partitions=[],
+        )
+        for group, member_id, topic in members
+    ]
+    answers = _ask(address, ConsumerGroupHeartbeatResponse, _HEARTBEAT_VERSION, joins)
+    _expect_none(answer.error_code for answer in answers)
+    return [
+        ConsumerGroupHeartbeatRequest(
+            group_id=asked.group_id, member_id=asked.member_id, member_epoch=answer.member_epoch
+        )
+        for asked, answer in zip(joins, answers, strict=True)
+    ]
+
+
+def beat(
+    address: str, heartbeats: list[ConsumerGroupHeartbeatRequest], rounds: int = 1
+) -> list[ConsumerGroupHeartbeatRequest]:
+    """A round of heartbeats; the next one is returned, with the epochs that they brought."""
+    for _ in range(rounds):
+        answers = _ask(address, ConsumerGroupHeartbeatResponse, _HEARTBEAT_VERSION, heartbeats)
+        _expect_none(answer.error_code for answer in answers)
+        for heartbeat, answer in zip(heartbeats, answers, strict=True):
+            heartbeat.member_epoch = answer.member_epoch
+    return heartbeats
+
+
+def regular_expressions() -> list[str]:
+    """What takes RE2 long to compile, each in another way: classes, repetitions, length, and all that together."""
+    return [
+        r"\pL{1000}",
+        r"[\pL\pN]{1000}",
+        r"(?i)\pL{500}",
+        r"\pL" * 5000,
+        r"(?:(?:\pL{10}){10}){10}",
+        ".{1000}" * 20,
+        "a{1000}" * 100,
+        "[^a]{1000}" * 10,
+        "a" * 30_000,
+        "|".join(f"topic-{number}" for number in range(2_500)),
+        "a?" * 15_000,
+        "(" * 900 + "a" + ")" * 900 + "{1000}",
+        "[" + "".join(rf"\p{{{name}}}" for name in ("Greek", "Lu", "Han", "Cyrillic")) * 250 + "]",
+    ]
+
+
+def subscribe_by(address: str, expressions: Iterable[str]) -> None:
+    """Has a member of a group of its own subscribe by each expression; it may be refused as what is not valid."""
+    joins = [
+        ConsumerGroupHeartbeatRequest(
+            group_id=f"by-expression-{number}",
+            member_id=f"member-{number}",
+            member_epoch=0,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_regex=expression,
+            topic_partitions=[],
+        )
+        for number, expression in enumerate(expressions)
+    ]
+    for answer in _ask(address, ConsumerGroupHeartbeatResponse, _HEARTBEAT_VERSION, joins):
+        if answer.error_code not in (0, _INVALID_REGULAR_EXPRESSION):
+            raise RuntimeError(f"error {answer.error_code}: {answer.error_message}")
+
+
+def _ask(address: str, response_class: type[M], version: int, requests: Iterable[Message]) -> list[M]:
+    with Connection(address) as connection:
+        return connection.ask_all(response_class, version, requests)
+
+
+def _expect_none(codes: Iterable[int]) -> None:
+    failed = {code for code in codes if code}
+    if failed:
+        raise RuntimeError(f"the broker answered with errors: {failed}")

@@ -1,0 +1,198 @@
+"""The longest that klamm's event loop does one thing, while it is asked for much at once.
+
+For so long nobody else is heard. A step is measured by the processor time of the loop's thread (`loop_steps.py`), so
+neither other processes nor klamm's own threads count; Apache Kafka has no such loop. Every load is one that a client
+may cause; those of many groups are taken once with the 50 partitions of `__consumer_offsets` and once with a single
+one, where nothing is spread. What is done once in the life of a process, the loading of code, comes before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.loop_loads import (
+    beat,
+    commit,
+    create_topics,
+    delete_group,
+    delete_topic,
+    join,
+    regular_expressions,
+    subscribe_by,
+)
+from bench.measure import cpu_seconds
+from bench.peers import Klamm, Peer, PeerUnavailable, RunningPeer
+from bench.wire import Connection, wait_for_coordinator
+from bench.workload import Figure, LifeWorkload, Load
+
+__all__ = ["WORKLOAD"]
+
+_LIMIT_MS = 10
+_GROUPS = 10_000
+_TOPICS = 10_000
+_MEMBERS = 2_000
+_PARTITIONS_OF_A_TOPIC = 10_000
+_IDLE_SHARE = 0.1
+_NOT_A_LOOP = "it has no event loop"
+
+
+class _Steps:
+    """Measures load after load on one broker."""
+
+    def __init__(self, running: RunningPeer, report: Path) -> None:
+        self._process_id = running.process_id
+        self._report = report
+        self.longest_ms: dict[str, float] = {}
+
+    @contextmanager
+    def of(self, load: str) -> Iterator[None]:
+        """Measures from here to the moment at which all that the load has caused is done."""
+        self._read()
+        yield
+        self._wait_until_idle()
+        measured = self._read()
+        self.longest_ms[load] = max(self.longest_ms.get(load, 0.0), measured["longest_ms"])
+
+    def _wait_until_idle(self) -> None:
+        quiet = 0
+        while quiet < 3:
+            before = cpu_seconds(self._process_id)
+            time.sleep(0.4)
+            quiet = quiet + 1 if cpu_seconds(self._process_id) - before < 0.4 * _IDLE_SHARE else 0
+
+    def _read(self) -> Mapping[str, float]:
+        """What was measured since this was asked last."""
+        self._report.unlink(missing_ok=True)
+        os.kill(self._process_id, signal.SIGUSR1)
+        deadline = time.monotonic() + 60
+        while not self._report.exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("klamm did not say within a minute how long its steps were")
+            time.sleep(0.01)
+        figures: Mapping[str, float] = json.loads(self._report.read_text(encoding="utf-8"))
+        return figures
+
+
+def _warm_up(address: str) -> None:
+    """One of each request, and time for the history of groups to begin."""
+    create_topics(address, ["first"], 1)
+    commit(address, [("first", "first")], 1)
+    beat(address, join(address, [("first", "first", "first")]))
+    subscribe_by(address, ["first"])
+    time.sleep(1)
+    create_topics(address, ["gone"], 1)
+    commit(address, [("gone", "gone")], 1)
+    delete_group(address, "gone")
+    delete_topic(address, "gone")
+    time.sleep(1)
+
+
+def _load_many_groups(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """10,000 groups of one member: they join, live, and their topic goes."""
+    groups = scale(_GROUPS)
+    create_topics(address, ["read-by-many"], 6)
+    commit(address, ((f"group-{each}", "read-by-many") for each in range(groups)), 6)
+    with steps.of("groups"):
+        heartbeats = join(address, ((f"group-{each}", f"member-{each}", "read-by-many") for each in range(groups)))
+        beat(address, heartbeats, rounds=3)
+    with steps.of("topic_deleted"):
+        delete_topic(address, "read-by-many")
+        beat(address, heartbeats)
+
+
+def _load_many_topics(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """10,000 topics with a group each, and then one topic more, twice: what is found out the first time is known."""
+    names = [f"topic-{each}" for each in range(scale(_TOPICS))]
+    with steps.of("many_topics_created"):
+        create_topics(address, names, 1)
+    join(address, ((f"group-of-{name}", f"member-of-{name}", name) for name in names))
+    with steps.of("metadata_changed"):
+        create_topics(address, ["one-more"], 1)
+        create_topics(address, ["yet-another"], 1)
+
+
+def _load_large_group(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """A group that 2,000 members join at once."""
+    members = scale(_MEMBERS)
+    create_topics(address, ["read-by-a-large-group"], members)
+    with steps.of("large_group"):
+        heartbeats = join(
+            address, (("large-group", f"member-{each}", "read-by-a-large-group") for each in range(members))
+        )
+        time.sleep(1)
+        beat(address, heartbeats, rounds=2)
+
+
+def _load_many_partitions(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """A topic of 10,000 partitions comes, and a group goes that has committed for each of them."""
+    partitions = scale(_PARTITIONS_OF_A_TOPIC)
+    with steps.of("large_topic_created"):
+        create_topics(address, ["large"], partitions)
+    commit(address, [("deleted", "large")], partitions)
+    with steps.of("group_deleted"):
+        delete_group(address, "deleted")
+
+
+def _load_expressions(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """Regular expressions that take their time."""
+    with steps.of("expressions"):
+        subscribe_by(address, regular_expressions())
+
+
+_LOADS = {
+    "50": (_load_many_groups, _load_many_topics),
+    "1": (_load_many_groups, _load_large_group, _load_expressions, _load_many_partitions),
+}
+"""By the number of partitions of `__consumer_offsets`."""
+
+
+def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
+    if not isinstance(peer, Klamm):
+        raise PeerUnavailable(_NOT_A_LOOP)
+    longest_ms: dict[str, float] = {}
+    for partitions, loads in _LOADS.items():
+        own = folder / partitions
+        own.mkdir()
+        config = {"offsets.topic.num.partitions": partitions}
+        running = peer.start_with_steps_measured(own, config, own / "steps")
+        try:
+            with Connection(running.bootstrap_servers) as connection:
+                wait_for_coordinator(connection)
+            _warm_up(running.bootstrap_servers)
+            steps = _Steps(running, own / "steps.json")
+            for each in loads:
+                each(steps, running.bootstrap_servers, load.scaled)
+        finally:
+            running.stop()
+        for name, value in steps.longest_ms.items():
+            longest_ms[name] = max(longest_ms.get(name, 0.0), value)
+    return longest_ms
+
+
+def _figure(key: str, title: str) -> Figure:
+    return Figure(key, f"Longest step of the event loop: {title}", "ms", True, limit=_LIMIT_MS)
+
+
+WORKLOAD = LifeWorkload(
+    name="loop_steps",
+    title="Longest step of the event loop",
+    figures=(
+        _figure("groups", "10,000 groups join and live"),
+        _figure("topic_deleted", "a topic that 10,000 groups read is deleted"),
+        _figure("many_topics_created", "10,000 topics are created"),
+        _figure("metadata_changed", "one more topic beside 10,000, each read by another group"),
+        _figure("large_group", "2,000 members join one group"),
+        _figure("expressions", "regular expressions made to take long"),
+        _figure("large_topic_created", "a topic of 10,000 partitions is created"),
+        _figure("group_deleted", "a group with 10,000 offsets is deleted"),
+    ),
+    rounds=1,
+    without={"kafka": _NOT_A_LOOP, "tansu": _NOT_A_LOOP, "mock": _NOT_A_LOOP},
+    measure=_measure,
+)

@@ -1,0 +1,79 @@
+"""The metadata image as coordinators see it."""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.cluster_topics import NO_TOPICS
+from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+from klamm.runtime.image_topics import ImageTopics
+
+
+def topic(name: str, partitions: int = 1) -> TopicImage:
+    broker = BrokerId(0)
+    return TopicImage(
+        name,
+        TopicId(name.encode().ljust(16)),
+        tuple(
+            PartitionImage(PartitionIndex(index), broker, LeaderEpoch(0), (broker,), (broker,))
+            for index in range(partitions)
+        ),
+    )
+
+
+def image(*topics: TopicImage, rack: str | None = None) -> MetadataImage:
+    return MetadataImage(
+        topics={each.name: each for each in topics},
+        topics_by_id={each.topic_id: each for each in topics},
+        brokers={BrokerId(0): BrokerImage(BrokerId(0), "localhost", 9092, rack, 1)},
+    )
+
+
+STAYS, GOES, GROWS = topic("stays"), topic("goes"), topic("grows")
+
+
+def test_topics_that_came_went_or_changed_are_named() -> None:
+    """And no other, so that a change costs what it changes."""
+    before = ImageTopics(image(STAYS, GOES, GROWS))
+    now = ImageTopics(image(STAYS, topic("grows", 2), topic("new")), before)
+    changes = now.changes_since(before)
+    assert (changes.names, changes.has_new) == ({"goes", "grows", "new"}, True)
+    assert not ImageTopics(image(STAYS), before).changes_since(before).has_new
+
+
+def test_any_earlier_picture_may_be_compared_with() -> None:
+    """Whoever was away for a while has missed some in between."""
+    first = ImageTopics(image(STAYS, GOES))
+    second = ImageTopics(image(STAYS), first)
+    third = ImageTopics(image(STAYS, GROWS), second)
+    assert third.changes_since(second).names == {"grows"}
+    assert third.changes_since(first).names == {"goes", "grows"}
+    assert third.changes_since(NO_TOPICS).names == {"stays", "grows"}
+
+
+def test_other_racks_may_change_every_topic() -> None:
+    """Of where the replicas are every assignment may have to know."""
+    before = ImageTopics(image(STAYS))
+    now = ImageTopics(image(STAYS, rack="b"), before)
+    assert now.changes_since(before).names == {"stays"}
+    assert now.by_name("stays") != before.by_name("stays")
+
+
+def test_facts_of_what_did_not_change_are_the_same_objects() -> None:
+    """Also when the older picture is asked later, each says what is in it."""
+    before = ImageTopics(image(STAYS, GROWS))
+    stays, grows = before.by_name("stays"), before.by_name("grows")
+    now = ImageTopics(image(STAYS, topic("grows", 2)), before)
+    assert now.by_name("stays") is stays
+    grown = now.by_name("grows")
+    assert grown is not None
+    assert grown.partition_count == 2
+    assert before.by_name("grows") == grows
+
+
+def test_facts_of_topics_that_are_gone_are_not_kept_for_ever() -> None:
+    """However many come and go."""
+    topics = ImageTopics(image())
+    for number in range(3_000):
+        topics = ImageTopics(image(topic(f"topic-{number}")), topics)
+        assert topics.by_name(f"topic-{number}") is not None
+    assert len(topics._facts) < 2_000
