@@ -39,6 +39,11 @@ _TOPICS = 10_000
 _MEMBERS = 2_000
 _PARTITIONS_OF_A_TOPIC = 10_000
 _IDLE_SHARE = 0.1
+_PATIENCE = {
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.consumer.session.timeout.ms": "600000",
+}
+"""Between two heartbeats of one member there are those of all others."""
 _NOT_A_LOOP = "it has no event loop"
 
 
@@ -159,7 +164,7 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
     for partitions, loads in _LOADS.items():
         own = folder / partitions
         own.mkdir()
-        config = {"offsets.topic.num.partitions": partitions}
+        config = {"offsets.topic.num.partitions": partitions, **_PATIENCE}
         running = peer.start_with_steps_measured(own, config, own / "steps")
         try:
             with Connection(running.bootstrap_servers) as connection:
