@@ -203,6 +203,8 @@ def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared) -> None
 
 def _moves(groups: ConsumerGroups, group: ConsumerGroup, target: Mapping[str, Target]) -> Iterator[PartitionMove]:
     """What goes from a member that has it to another one, by this target."""
+    if not group.owners:
+        return  # So it is with the first target, the largest.
     for member_id, wanted in target.items():
         before = group.target.get(member_id, NO_TARGET)
         if wanted == before:
