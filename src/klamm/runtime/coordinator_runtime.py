@@ -65,7 +65,7 @@ class CoordinatorRuntime(Generic[S]):
 
     def __init__(
         self,
-        new_shard: Callable[[], S],
+        new_shard: Callable[[LeaderEpoch], S],
         *,
         serde: RecordSerde,
         log: CoordinatorLog,
@@ -176,7 +176,7 @@ class CoordinatorRuntime(Generic[S]):
         led = LedPartition(
             partition,
             leader_epoch,
-            self._new_shard(),
+            self._new_shard(leader_epoch),
             Alarms(self._alarm_queue, partial(self._on_alarm, partition)),
             Linger(self._linger_ms, self._timers, partial(self._flush_partition, partition)),
         )

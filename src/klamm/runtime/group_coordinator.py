@@ -100,7 +100,7 @@ class GroupCoordinator:
         self._count_partitions = partition_count
         self._partition_count = 0
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda: GroupShard(config, ids.member_id, settings_of=settings_of, assignors=self._assignors),
+            lambda leader_epoch: GroupShard(config, ids.member_id, settings_of=settings_of, assignors=self._assignors),
             serde=GroupRecordSerde(),
             log=log,
             timers=timers,

@@ -6,14 +6,18 @@ All calls come from one thread. None of them may call back into the runtime befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
-__all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promises", "Timers", "WallClock"]
+__all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promises", "Spawn", "Timers", "WallClock"]
 
 T = TypeVar("T")
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+"""Begins a coroutine at the end of this turn of the event loop, and sees to it that it runs to its end or is cancelled
+with the broker. Nobody waits for it."""
 
 WallClock = Callable[[], Millis]
 """Milliseconds since the epoch: what records are stamped with. It may jump; no deadline depends on it."""
