@@ -109,6 +109,18 @@ class LogReader:
                 break
         return ranges
 
+    def upper_bound(self, offset: Offset, size_bytes: int, log_end_offset: Offset) -> Offset:
+        """An offset that lies beyond what was read, which is `size_bytes` at `offset`; not the first one that does."""
+        found = self._locate(offset)
+        if found is None:
+            return log_end_offset
+        segment, position = found
+        indexed = segment.offset_index.first_offset_from(position + size_bytes)
+        if indexed is not None:
+            return indexed
+        following = self._segments.index_of(segment.base_offset) + 1
+        return self._segments[following].base_offset if following < len(self._segments) else log_end_offset
+
     def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
         if limit < segment.size_bytes:
             self._remember(upper_bound, segment, limit)

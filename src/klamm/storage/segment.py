@@ -1,4 +1,5 @@
-"""One segment of a log: the batches from its base offset on, and the two sparse indexes that find them.
+"""One segment of a log: the batches from its base offset on, the two sparse indexes that find them, and the index of
+the transactions that are aborted in it.
 
 Source: `storage/internals/log/LogSegment.java` of Apache Kafka 4.3: when index entries are made, when a segment is full
 or old enough to be rolled.
@@ -23,6 +24,7 @@ from klamm.storage.log_files import (
 )
 from klamm.storage.offset_index import OffsetIndex
 from klamm.storage.time_index import TimeIndex
+from klamm.storage.transaction_index import TransactionIndex
 
 __all__ = ["Segment", "SegmentSettings"]
 
@@ -68,6 +70,7 @@ class Segment:
         "offset_index",
         "size_bytes",
         "time_index",
+        "transaction_index",
         "used",
     )
 
@@ -91,6 +94,9 @@ class Segment:
         self.time_index = TimeIndex(
             directory / file_name(base_offset, TIME_INDEX_SUFFIX), base_offset, settings.max_index_bytes
         )
+        self.transaction_index = TransactionIndex(
+            directory / file_name(base_offset, TRANSACTION_INDEX_SUFFIX), base_offset
+        )
         self._pool = settings.pool
         self._index_interval_bytes = settings.index_interval_bytes
         self._roll_jitter_ms = settings.roll_jitter_ms
@@ -107,6 +113,7 @@ class Segment:
         try:
             segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
             segment.reset_indexes()
+            segment.transaction_index.reset()
             segment.write_indexes()
         except OSError:
             segment.delete()
@@ -140,6 +147,7 @@ class Segment:
             self._descriptor = _CLOSED
         self.offset_index.unload()
         self.time_index.unload()
+        self.transaction_index.unload()
 
     def close(self) -> None:
         """Closes the file. What the indexes have not written yet stays in memory."""
@@ -152,6 +160,7 @@ class Segment:
         self.directory = directory
         self.offset_index.path = directory / self.offset_index.path.name
         self.time_index.path = directory / self.time_index.path.name
+        self.transaction_index.path = directory / self.transaction_index.path.name
 
     def _paths(self) -> list[Path]:
         return [
@@ -224,6 +233,7 @@ class Segment:
         """Removes the batch at `position`, which begins at `offset`, and all after it."""
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
         os.ftruncate(self.descriptor, position)
         self.size_bytes = position
         self._bytes_since_index_entry = 0
@@ -240,7 +250,7 @@ class Segment:
     # -- indexes -------------------------------------------------------------------------------------------------------
 
     def reset_indexes(self) -> None:
-        """Empties both indexes, to be filled anew."""
+        """Empties the two sparse indexes, to be filled anew."""
         self.offset_index.reset()
         self.time_index.reset()
         self._bytes_since_index_entry = 0
@@ -252,6 +262,7 @@ class Segment:
         """Brings the index files up to date with what is in memory."""
         self.offset_index.write()
         self.time_index.write()
+        self.transaction_index.write()
 
     def seal(self) -> None:
         """Adds the last entry to the time index: a segment that is written no more, or not before a restart, is known
@@ -262,7 +273,11 @@ class Segment:
     @property
     def has_unwritten_entries(self) -> bool:
         """Whether an index file lacks entries."""
-        return self.offset_index.has_unwritten_entries or self.time_index.has_unwritten_entries
+        return (
+            self.offset_index.has_unwritten_entries
+            or self.time_index.has_unwritten_entries
+            or self.transaction_index.has_unwritten_entries
+        )
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -288,7 +303,8 @@ class Segment:
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else Millis(self.path.stat().st_mtime_ns // 1_000_000)
 
-    def _first_batch_timestamp(self) -> Millis:
+    def first_batch_timestamp(self) -> Millis:
+        """The largest timestamp of its first batch, -1 if it has none."""
         if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = NO_TIMESTAMP
             for batch in scan_headers(self.descriptor, 0, self.size_bytes):
@@ -319,7 +335,7 @@ class Segment:
             return last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
         first = self._first_timestamp
         if first == _UNKNOWN:
-            first = self._first_batch_timestamp()
+            first = self.first_batch_timestamp()
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             waited > max_segment_ms - self._roll_jitter_ms

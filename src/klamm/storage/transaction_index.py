@@ -18,6 +18,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple
 
+from klamm.core.log.transactions import CompletedTransaction, Transactions
 from klamm.protocol.types import Offset, ProducerId
 from klamm.storage.index_file import CorruptIndex, IndexFile
 
@@ -41,6 +42,16 @@ class AbortedTransaction(NamedTuple):
     last_offset: Offset
     last_stable_offset: Offset
 
+    @classmethod
+    def from_completed(cls, completed: CompletedTransaction, transactions: Transactions) -> AbortedTransaction:
+        """What the index says of a transaction that has just been aborted; `transactions` still has it for ongoing."""
+        return cls(
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            transactions.last_stable_offset_after(completed),
+        )
+
 
 class TransactionIndex(IndexFile):
     """The entries of one segment's index; without a file there are none.
@@ -62,6 +73,16 @@ class TransactionIndex(IndexFile):
             return self._data
         return super()._load()
 
+    def load(self) -> None:
+        """Has the entries in memory."""
+        if self._data is None:
+            self._load()
+
+    @property
+    def may_have_entries(self) -> bool:
+        """Whether there are entries, as far as can be said without reading them."""
+        return self._data is None or bool(self._data)
+
     def append(self, transaction: AbortedTransaction) -> None:
         """Adds a transaction, whose last offset is above those that are there."""
         self.data.extend(_ENTRY.pack(_VERSION, *transaction))
@@ -82,7 +103,7 @@ class TransactionIndex(IndexFile):
         count = len(data) // _ENTRY.size
         first = bisect_left(
             range(count),
-            fetch_offset,
+            int(fetch_offset),
             key=lambda entry: int(_LAST_OFFSET.unpack_from(data, entry * _ENTRY.size + _LAST_OFFSET_AT)[0]),
         )
         found = []
@@ -111,6 +132,11 @@ class TransactionIndex(IndexFile):
                 )
             previous = last_offset
 
+    def unload(self) -> None:
+        """Frees the memory, unless there are entries that are not in the file yet; remembers that there are none."""
+        if self._data:
+            super().unload()
+
     def write(self) -> None:
         """Brings the file up to date; none is made for no entries. Raises OSError."""
         if self._data is not None and not self._data:
@@ -120,7 +146,7 @@ class TransactionIndex(IndexFile):
             super().write()
 
 
-def encode_entries(transactions: Iterable[AbortedTransaction]) -> bytes:
+def encode_entries(transactions: Iterable[tuple[ProducerId, Offset, Offset, Offset]]) -> bytes:
     """The content of an index file."""
     return b"".join(_ENTRY.pack(_VERSION, *transaction) for transaction in transactions)
 

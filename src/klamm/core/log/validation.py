@@ -25,7 +25,6 @@ from klamm.protocol.record_batch import (
     MAGIC,
     NO_PRODUCER_ID,
     TIMESTAMP_TYPE_MASK,
-    TRANSACTIONAL_MASK,
     BatchHeader,
     CorruptRecord,
     pack_header,
@@ -111,11 +110,11 @@ def check_batch(  # noqa: PLR0917 - called once for each batch: keywords would c
     from_client: bool,
     topic_partition: TopicPartition,
 ) -> None:
-    """Refuses a batch that must not get offsets. Sequences are the producer state's to check.
+    """Refuses a batch that must not get offsets. Sequences and transactions are the producer state's to check.
 
     `from_client` is False for batches that the broker itself writes: they may be control batches, and it is sure of
     their keys.
-    Raises `KafkaError`: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+    Raises `KafkaError`: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_TIMESTAMP.
     """
     size = header.batch_length + LOG_OVERHEAD_BYTES
     attributes = header.attributes
@@ -142,10 +141,8 @@ def check_batch(  # noqa: PLR0917 - called once for each batch: keywords would c
                 ErrorCode.invalid_record,
                 f"inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count}",
             )
-        if attributes & (CONTROL_MASK | TRANSACTIONAL_MASK):
-            if attributes & CONTROL_MASK:
-                raise KafkaError(ErrorCode.invalid_record, "clients are not allowed to write control records")
-            raise KafkaError(ErrorCode.invalid_txn_state, "the records were not part of an ongoing transaction")
+        if attributes & CONTROL_MASK:
+            raise KafkaError(ErrorCode.invalid_record, "clients are not allowed to write control records")
         if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
             raise KafkaError(
                 ErrorCode.invalid_record,
