@@ -7,17 +7,19 @@ leader epochs), lead the partitions, load the groups, and only then listen. So w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from klamm.broker.context import BrokerContext
 from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.fetch_sessions import FetchSessionCache
+from klamm.broker.group_sync import GroupSync
 from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
 from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
@@ -29,7 +31,7 @@ from klamm.metadata.image import EMPTY_IMAGE, ResourceType
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.compression import Compression
-from klamm.protocol.types import Millis, PartitionIndex
+from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.runtime.event_log import log_events
 from klamm.runtime.group_coordinator import GroupCoordinator
 from klamm.runtime.group_settings import CurrentGroupSettings, group_config
@@ -46,6 +48,8 @@ __all__ = ["BrokerServer", "now_ms"]
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 METADATA_FILE: Final = "metadata.sqlite"
 GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
@@ -57,6 +61,16 @@ LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
 def now_ms() -> Millis:
     """The wall clock in milliseconds since the epoch."""
     return Millis(time.time_ns() // 1_000_000)
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[T], None], argument: T) -> None:
+    """Calls on the loop, from whichever thread; not at all once the loop has ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, argument)
 
 
 class BrokerServer:
@@ -77,6 +91,7 @@ class BrokerServer:
         self._traffic_meter: TrafficMeter | None = None
         self._metrics: MetricsListener | None = None
         self._executor: ThreadExecutor | None = None
+        self._group_sync: GroupSync | None = None
         self.context: BrokerContext | None = None
 
     async def start(self) -> list[tuple[str, int]]:
@@ -109,8 +124,16 @@ class BrokerServer:
         log_directory.write_meta_properties(
             cluster_id=metadata.image.cluster_id, node_id=config.node_id, broker_epoch=broker.epoch
         )
-        partitions = Partitions(config.node_id, log_directory, self._log_config_of)
         loop = asyncio.get_running_loop()
+        if config.klamm_fsync != "os":
+            self._group_sync = GroupSync(loop, self._clock)
+        partitions = Partitions(
+            config.node_id,
+            log_directory,
+            self._log_config_of,
+            self._group_sync if config.klamm_fsync == "ack" else None,
+        )
+        log_directory.on_offline(lambda partition: _call_on(loop, self._resign, partition))
         self._executor = ThreadExecutor(loop)
         self._groups = groups = GroupCoordinator(
             config=group_config(config),
@@ -177,6 +200,8 @@ class BrokerServer:
         self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
         self._every(FLUSH_CHECK_INTERVAL_MS, self._flush_due)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        if config.klamm_fsync == "interval":
+            self._every(config.klamm_fsync_interval_ms, self._sync_all)
         return addresses
 
     async def stop(self) -> None:
@@ -210,6 +235,9 @@ class BrokerServer:
         if self.context is not None:
             self.context.warm_reads.stop()
             self.context.partitions.finish()
+        if self._group_sync is not None:
+            await asyncio.to_thread(self._group_sync.stop)
+            self._group_sync = None
         if self._log_directory is not None:
             await asyncio.to_thread(self._log_directory.close)
             self._log_directory = None
@@ -268,6 +296,10 @@ class BrokerServer:
             self._groups.on_resignation(partition.index)
             if self._history is not None:
                 self._history.on_resignation(partition.index)
+
+    def _resign(self, topic_partition: TopicPartition) -> None:
+        if self._groups is not None and self.context is not None:
+            self.context.partitions.resign(topic_partition)
 
     def _begin_history(self, partitions: Partitions, groups: GroupCoordinator) -> GroupHistory:
         from klamm.broker.history_topic import HistoryTopic
@@ -335,6 +367,13 @@ class BrokerServer:
         for log in self._log_directory.logs.values():
             if log.config.flush_ms < NEVER_MS and not log.is_offline:
                 log.flush_if_due(now_ms)
+
+    def _sync_all(self) -> None:
+        assert self._log_directory is not None
+        assert self._group_sync is not None
+        for log in self._log_directory.logs.values():
+            if log.log_end_offset > log.synced_offset and not log.is_offline:
+                self._group_sync.request(log, _nothing)
 
     def _checkpoint(self) -> None:
         assert self._log_directory is not None

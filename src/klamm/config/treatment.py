@@ -43,7 +43,6 @@ _QUOTAS: Final = "There are no quotas."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
 _STREAMS: Final = "Streams groups (KIP-1071) are not served."
 _TRANSACTIONS: Final = "Transactions are not served yet."
-_CLEANER: Final = "Compacted topics are kept whole: there is no log cleaner yet."
 _METRICS: Final = "There is no JMX, and no metrics reporter."
 _PURGATORY: Final = "Delayed operations are dropped when they complete; there is no purgatory to purge."
 _SECURITY: Final = (
@@ -66,6 +65,8 @@ _BROKER: Final[tuple[_Block, ...]] = (
         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
         group.consumer.session.timeout.ms
         group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
+        log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
         log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
         max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
         max.request.partition.size.limit num.partitions num.recovery.threads.per.data.dir offset.metadata.max.bytes
@@ -80,7 +81,8 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "The default of a topic setting.",
         """
         compression.gzip.level compression.type compression.zstd.level log.cleanup.policy
-        log.cleaner.max.compaction.lag.ms log.flush.interval.messages log.flush.interval.ms
+        log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
+        log.cleaner.min.compaction.lag.ms log.flush.interval.messages log.flush.interval.ms
         log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
         log.retention.bytes log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
@@ -254,15 +256,6 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         Treatment.accepted,
-        _CLEANER,
-        """
-        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.enable
-        log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
-        log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads
-        """,
-    ),
-    (
-        Treatment.accepted,
         _METRICS,
         """
         kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
@@ -363,6 +356,16 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         Treatment.honoured,
+        "klamm's own: when records are brought to the disk, and whether an acknowledgement waits for it.",
+        "klamm.fsync",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: the interval of klamm.fsync=interval.",
+        "klamm.fsync.interval.ms",
+    ),
+    (
+        Treatment.honoured,
         "klamm's own: whether groups have a history in the topic __group_history.",
         "klamm.group.history.enable",
     ),
@@ -403,16 +406,16 @@ _TOPIC: Final[tuple[_Block, ...]] = (
         Treatment.honoured,
         "",
         """
-        cleanup.policy compression.gzip.level compression.type compression.zstd.level
+        cleanup.policy compression.gzip.level compression.type compression.zstd.level delete.retention.ms
         file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes
         max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
-        message.timestamp.type min.insync.replicas retention.bytes retention.ms segment.bytes
+        message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas retention.bytes
+        retention.ms segment.bytes
         segment.index.bytes segment.jitter.ms segment.ms
         """,
     ),
     (Treatment.accepted, _LZ4, "compression.lz4.level"),
     (Treatment.accepted, _PREALLOCATE, "preallocate"),
-    (Treatment.accepted, _CLEANER, "delete.retention.ms min.cleanable.dirty.ratio min.compaction.lag.ms"),
     (
         Treatment.accepted,
         _REPLICATION,

@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from klamm.config.broker import BrokerConfig
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -29,6 +30,8 @@ from klamm.storage.checkpoints import (
     write_clean_shutdown_mark,
     write_topic_id,
 )
+from klamm.storage.cleaner.checkpoint import CleanerCheckpoint
+from klamm.storage.cleaner.log_cleaner import LogCleaner
 from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
@@ -46,7 +49,6 @@ from klamm.storage.recovery import LoadedLog, LoadRequest, load_log
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from klamm.config.broker import BrokerConfig
     from klamm.config.topic import TopicConfig
 
 __all__ = ["DataDirectoryInUse", "InconsistentDataDirectory", "LogDirectory"]
@@ -84,6 +86,8 @@ class LogDirectory:
         self._meta: MetaProperties | None = None
         self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
+        self._cleaner_checkpoint = CleanerCheckpoint(path)
+        self.cleaner = LogCleaner(self.logs, self._cleaner_checkpoint, config if config is not None else BrokerConfig())
         self._removals: list[tuple[Millis, Path]] = []
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
         self._services = LogServices(
@@ -147,6 +151,7 @@ class LogDirectory:
         had_clean_shutdown = take_clean_shutdown_mark(self.path)
         now_ms = self._clock()
         noted = self._checkpoints.read()
+        self._cleaner_checkpoint.read()
         configs: dict[str, TopicConfig] = {}
         requests = []
         for folder in sorted(self.path.iterdir()):
@@ -167,7 +172,7 @@ class LogDirectory:
                     noted.recovery_points.get(topic_partition, Offset(0)),
                     noted.log_start_offsets.get(topic_partition, Offset(0)),
                     had_clean_shutdown,
-                    configs[topic].compact,
+                    configs[topic].compact or self._cleaner_checkpoint.get(topic_partition) is not None,
                     self._services.producer_id_expiration_ms,
                     now_ms,
                 )
@@ -239,6 +244,10 @@ class LogDirectory:
 
     # -- partitions ----------------------------------------------------------------------------------------------------
 
+    def on_offline(self, observer: Callable[[TopicPartition], object]) -> None:
+        """Has `observer` told of each log that goes offline from now on, on the thread that notices it."""
+        self._services.went_offline = observer
+
     def get(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition that has a folder here."""
         return self.logs.get(topic_partition)
@@ -255,6 +264,7 @@ class LogDirectory:
             if self._checkpoints.has_recovery_point(topic_partition):
                 # The name was another topic's before. After a crash its recovery point would be this one's.
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
+            self._cleaner_checkpoint.forget(topic_partition)
             folder.mkdir()
             if topic_id != ZERO_TOPIC_ID:
                 write_topic_id(folder, topic_id)
@@ -282,6 +292,7 @@ class LogDirectory:
         """Takes a log out of use at once; its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition, None)
         if log is not None:
+            self.cleaner.abort(topic_partition)
             folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
             if folder is not None:
                 self._removals.append((Millis(self._clock() + log.config.file_delete_delay_ms), folder))
@@ -328,7 +339,8 @@ class LogDirectory:
             if log.is_offline:
                 continue
             try:
-                log.delete_old_segments(now_ms)
+                if not log.is_being_cleaned:
+                    log.delete_old_segments(now_ms)
                 log.flush_if_due(now_ms)
             except KafkaError as error:
                 logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
@@ -355,6 +367,8 @@ class LogDirectory:
             logger.error("the checkpoints of %s can't be written: %s", self.path, error)
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        self.cleaner.abort(topic_partition)
+        self._cleaner_checkpoint.lower(topic_partition, offset)
         self._checkpoints.write(self._checkpoints.gather(self.logs, {topic_partition: offset}))
 
 

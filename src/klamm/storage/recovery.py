@@ -21,7 +21,9 @@ from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, TopicPartition
 from klamm.storage.batch_scan import BadBatch, check_batches
+from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
+from klamm.storage.failed_sync import forget_cached_pages, forget_failed_sync
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import (
     CLEANED_SUFFIX,
@@ -87,6 +89,10 @@ def load_log(request: LoadRequest) -> LoadedLog:
 
     A damaged partition is returned with `offline_reason`. Raises OSError for a folder that can't be read at all.
     """
+    has_failed_sync = forget_cached_pages(request.directory)
+    if has_failed_sync:
+        request = request._replace(had_clean_shutdown=False)
+    finish_swaps(request.directory)
     files = _list_files(request)
     epochs = _load_leader_epochs(request, files.segments)
     producers = ProducerState(request.producer_id_expiration_ms)
@@ -129,8 +135,11 @@ def load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset,
         request.now_ms,
         may_skip=request.had_clean_shutdown,
+        indexes_from=None if request.had_clean_shutdown else _first_unsure(segments, request.recovery_point),
     )
     recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
+    if has_failed_sync:
+        forget_failed_sync(request.directory)
     return LoadedLog(
         request.directory,
         segments,
@@ -140,6 +149,14 @@ def load_log(request: LoadRequest) -> LoadedLog:
         epochs,
         producers,
         snapshot_offset,
+    )
+
+
+def _first_unsure(segments: list[Segment], recovery_point: Offset) -> Offset:
+    """The base offset of the first segment that was not wholly on the disk, whose indexes may not have been either."""
+    return max(
+        (segment.base_offset for segment in segments if segment.base_offset <= recovery_point),
+        default=segments[0].base_offset,
     )
 
 
@@ -352,6 +369,8 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs) -> Bad
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         scan.check(0, segment.base_offset, scan.epoch)
+        # A cleaned segment may end before the next one begins; offsets in between were given away all the same.
+        scan.expected_offset = segment.base_offset
         for position, header in check_batches(descriptor, end):
             scan.check(position, header.base_offset, header.partition_leader_epoch)
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)

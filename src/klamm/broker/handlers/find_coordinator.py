@@ -72,7 +72,7 @@ def _find(context: RequestContext, request: FindCoordinatorRequest) -> FindCoord
     for key in keys:
         partition = topic.partitions[context.broker.groups.partition_for(key)]
         node = nodes.get(partition.leader)
-        if node is None:
+        if node is None or context.broker.partitions.is_offline(topic.name, partition.index):
             found.append(
                 _Found(key, ErrorCode.coordinator_not_available, "The coordinator is not available.", _NO_NODE)
             )

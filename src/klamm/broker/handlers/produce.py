@@ -5,7 +5,7 @@ Version 3 is the oldest served: 0 to 2 carry message formats that no log holds a
 broker (KIP-890), 13 topic ids.
 
 On one node the partition's only replica is the leader's, so an append that succeeded is replicated: all three `acks`
-answer from the same place.
+answer from the same place. Where commits wait for the disk (`klamm.fsync=ack`), so do answers to acks=all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.delayed_produce import DelayedProduce, find_uncommitted
 from klamm.core.log.validation import InvalidRecords, read_single_batch
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
@@ -80,6 +81,10 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
                 if partition.error_code:
                     raise_for_unacknowledged(answer, partition)
         return None
+    if request.acks == ALL and context.broker.partitions.commit_later:
+        uncommitted = find_uncommitted(context.broker.partitions, answers)
+        if uncommitted:
+            return DelayedProduce(version, answers, uncommitted).wait(request.timeout_ms)
     return [encode_produce_response(version, answers)]
 
 
