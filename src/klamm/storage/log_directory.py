@@ -46,6 +46,7 @@ from klamm.storage.log_services import LogServices
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
 from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
 from klamm.storage.recovery import LoadedLog, LoadRequest, load_log
+from klamm.storage.recovery_progress import RecoveryProgress
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -199,10 +200,17 @@ class LogDirectory:
 
     def _load(self, requests: list[LoadRequest], had_clean_shutdown: bool) -> Iterable[LoadedLog]:
         # After a clean stop there is next to nothing to read, and threads would only get in each other's way.
-        if had_clean_shutdown or len(requests) < 2 or self._recovery_threads < 2:
+        if had_clean_shutdown:
             return map(_load_or_offline, requests)
+        progress = RecoveryProgress(self.path, len(requests))
+
+        def recover(request: LoadRequest) -> LoadedLog:
+            loaded = _load_or_offline(request._replace(read_bytes=progress.read))
+            progress.loaded()
+            return loaded
+
         with ThreadPoolExecutor(self._recovery_threads, thread_name_prefix="klamm-recovery") as threads:
-            return list(threads.map(_load_or_offline, requests))
+            return list(threads.map(recover, requests))
 
     def close(self, clean: bool = True) -> None:
         """Closes every log, writes the checkpoints and, if all went well, the mark of a clean stop; lets the lock go.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +22,8 @@ from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, TopicPartition
 from klamm.storage.batch_scan import BadBatch, check_batches
-from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
+from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.failed_sync import forget_cached_pages, forget_failed_sync
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import (
@@ -44,6 +45,10 @@ __all__ = ["LoadRequest", "LoadedLog", "load_log", "rebuild_indexes"]
 logger = logging.getLogger(__name__)
 
 
+def _ignore(size_bytes: int) -> None:
+    """Nobody counts."""
+
+
 class LoadRequest(NamedTuple):
     """What is known of a partition before its folder is read."""
 
@@ -57,6 +62,8 @@ class LoadRequest(NamedTuple):
     """Whether a cleaner may have left gaps between offsets."""
     producer_id_expiration_ms: int
     now_ms: Millis
+    read_bytes: Callable[[int], object] = _ignore
+    """Told, on the thread that loads, of how much was read and checked."""
 
 
 class LoadedLog(NamedTuple):
@@ -336,6 +343,7 @@ def _recover(request: LoadRequest, files: _Files, epochs: LeaderEpochs) -> Offse
         segment = segments[index]
         read_bytes += segment.size_bytes
         error = _recover_segment(segment, scan, epochs)
+        request.read_bytes(segment.size_bytes)
         if error is None:
             continue
         if scan.expected_offset < request.recovery_point:
@@ -372,9 +380,11 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs) -> Bad
         # A cleaned segment may end before the next one begins; offsets in between were given away all the same.
         scan.expected_offset = segment.base_offset
         for position, header in check_batches(descriptor, end):
-            scan.check(position, header.base_offset, header.partition_leader_epoch)
+            epoch = header.partition_leader_epoch
+            if epoch != scan.epoch or header.base_offset != scan.expected_offset:
+                scan.check(position, header.base_offset, epoch)
+                _note_epoch(epochs, epoch, header.base_offset)
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
-            _note_epoch(epochs, header.partition_leader_epoch, header.base_offset)
             scan.expected_offset = header.next_offset
     except BadBatch as bad_batch:
         error = bad_batch
