@@ -190,6 +190,12 @@ def _check_limits(values: Values) -> None:
     request = number("socket.request.max.bytes", BrokerConfig().socket_request_max_bytes)
     if 0 < queued < request:
         raise ConfigurationError(f"queued.max.request.bytes must be at least socket.request.max.bytes ({request})")
+    threads = number("log.cleaner.threads", 1)
+    if threads < 1:
+        raise ConfigurationError("log.cleaner.threads must be at least 1: log.cleaner.enable=false stops the cleaner")
+    dedupe = number("log.cleaner.dedupe.buffer.size", BrokerConfig().log_cleaner_dedupe_buffer_size)
+    if dedupe // threads <= 1024 * 1024:
+        raise ConfigurationError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread")
     if number("max.connections.per.ip", 1) == 0:
         raise ConfigurationError("max.connections.per.ip must be at least 1: there are no overrides for single hosts")
     if number("offsets.topic.compression.codec", 0) not in _COMPRESSION_CODECS:

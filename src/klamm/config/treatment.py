@@ -57,6 +57,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         Treatment.honoured,
         "",
         """
+        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
         auto.create.topics.enable broker.rack connections.max.idle.ms delete.topic.enable fetch.max.bytes
         group.consumer.assignment.interval.ms group.consumer.heartbeat.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
@@ -74,6 +75,9 @@ _BROKER: Final[tuple[_Block, ...]] = (
         offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
         offsets.topic.segment.bytes producer.id.expiration.ms
         queued.max.request.bytes socket.listen.backlog.size socket.request.max.bytes
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.num.partitions
+        transaction.state.log.segment.bytes transactional.id.expiration.ms
         """,
     ),
     (
@@ -115,7 +119,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
     (
         Treatment.accepted,
         "On one node an internal topic has one replica, whatever this says.",
-        "offsets.topic.replication.factor",
+        "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
     ),
     (
         Treatment.accepted,
@@ -242,17 +246,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         group.streams.num.standby.replicas group.streams.session.timeout.ms
         """,
     ),
+    (Treatment.accepted, _TRANSACTIONS, "transaction.partition.verification.enable"),
+    (Treatment.accepted, "Transactions are loaded in steps of a fixed size.", "transaction.state.log.load.buffer.size"),
     (
         Treatment.accepted,
-        _TRANSACTIONS,
-        """
-        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-        transaction.state.log.replication.factor transaction.state.log.segment.bytes
-        transaction.two.phase.commit.enable transactional.id.expiration.ms
-        """,
+        "No stable version of a request can ask for two-phase commit (KIP-939).",
+        "transaction.two.phase.commit.enable",
     ),
     (
         Treatment.accepted,
