@@ -236,7 +236,9 @@ class BrokerLog:
     def max_batch_bytes(self) -> int:
         return self._disk.max_batch_bytes
 
-    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+    def append(
+        self, partition: PartitionIndex, batch: bytes, *, verification_guard: int = 0, transaction_version: int = 0
+    ) -> Offset:
         return self._disk.append(self._broker_id, partition, batch)
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes:

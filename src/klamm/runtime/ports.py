@@ -93,10 +93,18 @@ class CoordinatorLog(Protocol):
     def max_batch_bytes(self) -> int:
         """The largest batch that `append` takes: the topic's `max.message.bytes`."""
 
-    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+    def append(
+        self,
+        partition: PartitionIndex,
+        batch: bytes,
+        *,
+        verification_guard: int = 0,
+        transaction_version: int = 0,
+    ) -> Offset:
         """Append one encoded batch as the leader and return the offset of its last record.
 
-        Base offset and leader epoch are stamped on the way. Raises KafkaError and writes nothing if it cannot be done.
+        Base offset and leader epoch are stamped on the way. The guard is that of the first batch of a transaction,
+        the version that of a marker. Raises KafkaError and writes nothing if it cannot be done.
         """
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:

@@ -7,13 +7,15 @@ A member that has not heard of its latest epoch may still commit for partitions 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import PartitionIndex, TopicId
 
-__all__ = ["check_commit", "check_fetch"]
+__all__ = ["check_commit", "check_fetch", "check_transactional_commit"]
 
 _CONSUMER_PROTOCOL_FROM = 9
 
@@ -41,6 +43,33 @@ def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version
     for topic in request.topics:
         for partition in topic.partitions:
             _check_partition(member, epoch, topic.name, TopicId(topic.topic_id), partition.partition_index)
+
+
+def check_transactional_commit(
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    partitions: Iterable[tuple[str, TopicId, int]],
+    *,
+    names_nobody: bool,
+) -> None:
+    """Refuse the commit, in a transaction, of somebody who may not; `names_nobody` is that of a request that says
+    nothing of its member, as older versions do.
+
+    Raises UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION: what producers know of generations, they know by that name.
+    """
+    if names_nobody or (epoch < 0 and not group.members):
+        return
+    member = _member(group, member_id)
+    if epoch == member.member_epoch:
+        return
+    if epoch > member.member_epoch:
+        raise KafkaError(ErrorCode.illegal_generation)
+    for topic, topic_id, partition in partitions:
+        try:
+            _check_partition(member, epoch, topic, topic_id, partition)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.illegal_generation) from error
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
