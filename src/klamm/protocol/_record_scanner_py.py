@@ -21,7 +21,7 @@ __all__ = ["OffsetTable", "copy_kept", "count_kept", "scan_body"]
 _NULL: Final = -1
 
 
-def scan_body(body: memoryview, count: int) -> tuple[memoryview, ...]:
+def scan_body(body: memoryview, count: int) -> tuple[memoryview, ...]:  # noqa: PLR0912, PLR0915 - in line for speed
     """The arrays of `RecordSpans`, in its order. Raises `KafkaError` (INVALID_RECORD) for what is no record."""
     end = len(body)
     # The smallest record has seven bytes: a length and six fields.
@@ -34,24 +34,62 @@ def scan_body(body: memoryview, count: int) -> tuple[memoryview, ...]:
     position = 0
     try:
         for _ in range(count):
-            length, position = read_varint(data, position)
+            byte = data[position]
+            if byte < 0x80 and not byte & 1:
+                position += 1
+                length = byte >> 1
+            else:
+                length, position = read_varint(data, position)
             record_end = position + length
             if length < 0 or record_end > end:
                 raise _invalid(f"a record of {length} bytes in {end - position} bytes")
-            timestamp_delta, position = read_varlong(data, position + 1)
-            offset_delta, position = read_varint(data, position)
-            timestamp_deltas.append(timestamp_delta)
-            offset_deltas.append(offset_delta)
-            for starts, ends in ((key_starts, key_ends), (value_starts, value_ends)):
+
+            byte = data[position + 1]
+            if byte < 0x80:
+                position += 2
+                timestamp_deltas.append((byte >> 1) ^ -(byte & 1))
+            else:
+                number, position = read_varlong(data, position + 1)
+                timestamp_deltas.append(number)
+
+            byte = data[position]
+            if byte < 0x80:
+                position += 1
+                offset_deltas.append((byte >> 1) ^ -(byte & 1))
+            else:
+                number, position = read_varint(data, position)
+                offset_deltas.append(number)
+
+            byte = data[position]
+            if byte < 0x80:
+                position += 1
+                length = (byte >> 1) ^ -(byte & 1)
+            else:
                 length, position = read_varint(data, position)
-                if position + length > record_end:
-                    raise _invalid("a record ends within a field")
-                starts.append(position)
-                if length >= 0:
-                    position += length
-                    ends.append(position)
-                else:
-                    ends.append(_NULL)
+            key_starts.append(position)
+            if length >= 0:
+                position += length
+                if position > record_end:
+                    raise _invalid("a record ends within its key")
+                key_ends.append(position)
+            else:
+                key_ends.append(_NULL)
+
+            byte = data[position]
+            if byte < 0x80:
+                position += 1
+                length = (byte >> 1) ^ -(byte & 1)
+            else:
+                length, position = read_varint(data, position)
+            value_starts.append(position)
+            if length >= 0:
+                position += length
+                if position > record_end:
+                    raise _invalid("a record ends within its value")
+                value_ends.append(position)
+            else:
+                value_ends.append(_NULL)
+
             headers_starts.append(position)
             position = _skip_headers(data, position, record_end) if data[position] else position + 1
             if position != record_end:
@@ -190,6 +228,7 @@ class OffsetTable:
         body, key_starts, offset_deltas = spans.body, spans.key_starts, spans.offset_deltas
         offsets, secret = self._offsets, self._secret
         limit = min(max_entries, self.slots)
+        start_offset = max(start_offset, 0)
         for index, key_end in enumerate(spans.key_ends):
             offset = base_offset + offset_deltas[index]
             if key_end == _NULL or offset < start_offset:
