@@ -20,11 +20,14 @@ from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds,
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.fetch_sessions import FetchSessionCache
 from klamm.broker.group_sync import GroupSync
-from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
+from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic
 from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
+from klamm.broker.log_cleaning import LogCleaning
 from klamm.broker.partitions import Partition, Partitions
 from klamm.broker.traffic import TrafficMeter
+from klamm.broker.transaction_markers import TransactionMarkers
+from klamm.broker.transactions import LoopTasks, new_transaction_coordinator
 from klamm.broker.warm_handover import WarmHandover
 from klamm.config.topic import TopicConfig
 from klamm.metadata.image import EMPTY_IMAGE, ResourceType
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from klamm.core.group.traffic import Traffic
     from klamm.metadata.image import MetadataImage, TopicImage
     from klamm.runtime.group_history import GroupHistory
+    from klamm.runtime.transaction_coordinator import TransactionCoordinator
 
 __all__ = ["BrokerServer", "now_ms"]
 
@@ -53,6 +57,8 @@ T = TypeVar("T")
 METADATA_FILE: Final = "metadata.sqlite"
 GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
+MARKER_TIMEOUT_MS: Final = 30_000
+"""A marker that is not committed by then is asked for again; Kafka's default of `request.timeout.ms`."""
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
 LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
@@ -85,12 +91,15 @@ class BrokerServer:
         self._log_directory: LogDirectory | None = None
         self._metadata: MetadataService | None = None
         self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._tasks: LoopTasks | None = None
         self._group_settings = CurrentGroupSettings(config)
         self._history: LateHistory | None = None
         self._handover: WarmHandover | None = None
         self._traffic_meter: TrafficMeter | None = None
         self._metrics: MetricsListener | None = None
         self._executor: ThreadExecutor | None = None
+        self._log_cleaning: LogCleaning | None = None
         self._group_sync: GroupSync | None = None
         self.context: BrokerContext | None = None
 
@@ -149,6 +158,11 @@ class BrokerServer:
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
         )
+        self._tasks = LoopTasks(loop)
+        markers = TransactionMarkers(partitions, groups, clock=self._clock, timeout_ms=MARKER_TIMEOUT_MS)
+        self._transactions = transactions = new_transaction_coordinator(
+            config, partitions, metadata, markers, tasks=self._tasks, clock=self._clock
+        )
         if config.klamm_group_history_enable:
             self._history = LateHistory(LoopTimers(loop), lambda: self._begin_history(partitions, groups))
         self.context = context = BrokerContext(
@@ -160,16 +174,21 @@ class BrokerServer:
             partitions=partitions,
             fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
             groups=groups,
+            transactions=transactions,
+            transaction_markers=markers,
             ensure_internal_topic=self._ensure_internal_topic,
         )
         self._handover = WarmHandover(partitions, context.warm_reads)
         groups.start()
         groups.on_metadata_update(EMPTY_IMAGE, metadata.image)
-        partitions.on_leadership(self._tell_groups)
+        transactions.start()
+        transactions.on_metadata_update(EMPTY_IMAGE, metadata.image)
+        partitions.on_leadership(self._tell_coordinators)
         partitions.apply(None, metadata.image)
         metadata.subscribe(partitions.apply)
         metadata.subscribe(self._apply_dynamic_config)
         metadata.subscribe(groups.on_metadata_update)
+        metadata.subscribe(transactions.on_metadata_update)
         dispatcher = Dispatcher(context)
         addresses = []
         for index, address in enumerate(config.listeners):
@@ -197,6 +216,8 @@ class BrokerServer:
         self._traffic_meter.start()
         if config.klamm_metrics_listener:
             self._metrics = self._serve_metrics(config.klamm_metrics_listener)
+        self._log_cleaning = LogCleaning(log_directory.cleaner, config, self._clock)
+        self._log_cleaning.start()
         self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
         self._every(FLUSH_CHECK_INTERVAL_MS, self._flush_due)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
@@ -211,6 +232,9 @@ class BrokerServer:
         """
         for task in self._periodic:
             task.cancel()
+        if self._log_cleaning is not None:
+            await self._log_cleaning.stop()
+            self._log_cleaning = None
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.stop)
             self._metrics = None
@@ -223,6 +247,12 @@ class BrokerServer:
         if self._history is not None:
             self._history.stop()
             self._history = None
+        if self._transactions is not None:
+            self._transactions.stop()
+            self._transactions = None
+        if self._tasks is not None:
+            self._tasks.stop()
+            self._tasks = None
         if self._groups is not None:
             self._groups.stop()
             self._groups = None
@@ -271,6 +301,8 @@ class BrokerServer:
         self.context.metadata.use_config(self.config)
         if self.config.topic_defaults != before.topic_defaults:
             self.context.partitions.reconfigure(new)
+        if self._log_cleaning is not None:
+            self._log_cleaning.configure(self.config)
         for listener in self._listeners:
             listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
 
@@ -286,8 +318,14 @@ class BrokerServer:
         topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
 
-    def _tell_groups(self, partition: Partition, is_leader: bool) -> None:
+    def _tell_coordinators(self, partition: Partition, is_leader: bool) -> None:
         assert self._groups is not None
+        assert self._transactions is not None
+        if partition.topic == TRANSACTIONS_TOPIC:
+            if is_leader:
+                self._transactions.on_leadership(partition.index, partition.leader_epoch)
+            else:
+                self._transactions.on_resignation(partition.index)
         if partition.topic != OFFSETS_TOPIC:
             return
         if is_leader:

@@ -49,7 +49,7 @@ from klamm.runtime.answers import Answer, gather, then
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.image_topics import ImageTopics
 from klamm.runtime.marker_executor import MarkerExecutor
-from klamm.runtime.ports import CoordinatorLog, Promises, Spawn, Timers, WallClock
+from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers, WallClock
 from klamm.runtime.producer_id_stock import ProducerIdStock
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
@@ -86,6 +86,8 @@ class TransactionCoordinator:
         write_timeout_ms: int = 5000,
     ) -> None:
         self._config = config
+        self._timers = timers
+        self._promises = promises
         self._count_partitions = partition_count
         self._partition_count = 0
         self._producer_ids = ProducerIdStock(next_producer_id, spawn)
@@ -192,7 +194,8 @@ class TransactionCoordinator:
         With `verify_only` the partitions must have been added by the producer, else they get TRANSACTION_ABORTABLE;
         without it they are added, as for clients of transaction version 2. A fenced producer is told
         INVALID_PRODUCER_EPOCH, which is what a producer expects of the partitions it writes to. Of the other codes
-        CONCURRENT_TRANSACTIONS and those of coordinators are retriable. Raises nothing.
+        CONCURRENT_TRANSACTIONS and those of coordinators are retriable; the former only comes after a while in which
+        the transaction before might have ended. Raises nothing.
         """
         request = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
@@ -201,15 +204,25 @@ class TransactionCoordinator:
             verify_only=verify_only,
             topics=topics_of(partitions),
         )
-        answer = self.add_partitions_to_txn(request, ClientContext("", "", _BROKERS_VERSION))
-        result = answer if isinstance(answer, AddPartitionsToTxnResult) else await answer
-        return {
-            TopicPartition(topic.name, PartitionIndex(each.partition_index)): _as_producers_know_it(
-                ErrorCode(each.partition_error_code)
-            )
-            for topic in result.topic_results
-            for each in topic.results_by_partition
-        }
+        until_ms = self._timers.now_ms() + self._config.add_retry_max_ms
+        while True:
+            answer = self.add_partitions_to_txn(request, ClientContext("", "", _BROKERS_VERSION))
+            result = answer if isinstance(answer, AddPartitionsToTxnResult) else await answer
+            codes = {
+                TopicPartition(topic.name, PartitionIndex(each.partition_index)): _as_producers_know_it(
+                    ErrorCode(each.partition_error_code)
+                )
+                for topic in result.topic_results
+                for each in topic.results_by_partition
+            }
+            if ErrorCode.concurrent_transactions not in codes.values() or self._timers.now_ms() >= until_ms:
+                return codes
+            await self._pause(self._config.add_retry_ms)
+
+    async def _pause(self, duration_ms: float) -> None:
+        pause: Promise[bool] = self._promises.create_future()
+        self._timers.call_at(self._timers.now_ms() + duration_ms, partial(pause.set_result, True))
+        await pause
 
     def end_txn(self, request: EndTxnRequest, context: ClientContext) -> Answer[EndTxnResponse]:
         """EndTxn. The answer comes when the outcome is safe; the markers follow."""

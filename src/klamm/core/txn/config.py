@@ -19,3 +19,8 @@ class TransactionConfig:
     """`transaction.abort.timed.out.transaction.cleanup.interval.ms`"""
     expiry_interval_ms: int = 3_600_000
     """`transaction.remove.expired.transaction.cleanup.interval.ms`"""
+    add_retry_ms: int = 20
+    """`add.partitions.to.txn.retry.backoff.ms`"""
+    add_retry_max_ms: int = 100
+    """`add.partitions.to.txn.retry.backoff.max.ms`: so long a broker that wants to write waits for the markers of the
+    transaction before, and then lets the producer ask again."""

@@ -73,6 +73,8 @@ class GroupBroker:
             partitions=NOT_THERE,
             fetch_sessions=NOT_THERE,
             groups=self.world.coordinator,
+            transactions=NOT_THERE,
+            transaction_markers=NOT_THERE,
             ensure_internal_topic=self._ensure_internal_topic,
             warm_reads=NOT_THERE,
         )
