@@ -31,6 +31,7 @@ from klamm.storage.log_files import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    QUARANTINE_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -336,7 +337,9 @@ def _recover(request: LoadRequest, files: _Files, epochs: LeaderEpochs) -> Offse
     for segment in segments[:first]:
         if segment.base_offset in files.without_index:
             _rebuild_or_fail(segment)
-    scan = _Scan(segments[first].base_offset, request.has_gaps)
+    # Where a repair has taken damaged batches out, their offsets are gone.
+    may_have_gaps = request.has_gaps or any(request.directory.glob(f"*{QUARANTINE_SUFFIX}"))
+    scan = _Scan(segments[first].base_offset, may_have_gaps)
     read_bytes = 0
     cut = ""
     for index in range(first, len(segments)):
