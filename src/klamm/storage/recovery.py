@@ -247,8 +247,8 @@ def _check_end(request: LoadRequest, files: _Files, log_end_offset: Offset) -> N
 
 
 _ADVICE = (
-    "Nothing was changed. Bring the file back from a copy and start again, or remove the partition's folder to give "
-    "its records up."
+    "Nothing was changed. Bring the file back from a copy and start again, or keep what can still be read with "
+    "`klamm log verify DIR --repair`."
 )
 
 
