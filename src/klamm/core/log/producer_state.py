@@ -127,12 +127,9 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """The producers of one log. `end_offset` is the first offset that it knows nothing of.
+    """The producers of one log. `end_offset` is the first offset that it knows nothing of."""
 
-    `verifies_transactions` is `transaction.partition.verification.enable`.
-    """
-
-    __slots__ = ("_expiration_ms", "_producers", "end_offset", "transactions", "verifications", "verifies_transactions")
+    __slots__ = ("_expiration_ms", "_producers", "end_offset", "transactions", "verifications")
 
     def __init__(self, expiration_ms: int, end_offset: Offset = Offset(0)) -> None:  # noqa: B008 - a NewType of int
         self._expiration_ms = expiration_ms
@@ -140,7 +137,6 @@ class ProducerState:
         self.end_offset = end_offset
         self.transactions = Transactions()
         self.verifications = Verifications()
-        self.verifies_transactions = True
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -222,8 +218,7 @@ class ProducerState:
     def _check_transactional(self, entry: ProducerEntry | None, header: BatchHeader, guard: int) -> None:
         producer_id = header.producer_id
         if not self.has_ongoing_transaction(producer_id, header.producer_epoch):
-            is_verified = not self.verifies_transactions or self.verifications.holds(producer_id, guard)
-            check_first_of_transaction(entry, header, is_verified=is_verified)
+            check_first_of_transaction(entry, header, is_verified=self.verifications.holds(producer_id, guard))
 
     # -- what was written ----------------------------------------------------------------------------------------------
 

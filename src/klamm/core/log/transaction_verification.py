@@ -16,10 +16,12 @@ from typing import Final
 from klamm.protocol.record_batch import BatchHeader
 from klamm.protocol.types import Millis, ProducerEpoch, ProducerId
 
-__all__ = ["NO_GUARD", "Verification", "Verifications"]
+__all__ = ["NO_GUARD", "UNVERIFIED", "Verification", "Verifications"]
 
 NO_GUARD: Final = 0
 """Stands for no verification; it verifies nothing."""
+UNVERIFIED: Final = -1
+"""Stands for a batch that need not be verified, where `transaction.partition.verification.enable` is off."""
 
 
 class Verification:
@@ -87,7 +89,7 @@ class Verifications:
     def holds(self, producer_id: int, guard: int) -> bool:
         """Whether a batch that was verified under `guard` may still be written."""
         verification = self._by_producer.get(ProducerId(producer_id))
-        return verification is not None and verification.guard == guard
+        return guard == UNVERIFIED or (verification is not None and verification.guard == guard)
 
     def forget_written(self, header: BatchHeader) -> None:
         """A batch or a marker of a transaction was written: what was asked before is answered, or out of date.
