@@ -52,6 +52,8 @@ OffsetTable = _loops.OffsetTable
 
 # What one record takes in the arrays, in bytes: a timestamp of eight, and seven numbers of four.
 _SPAN_BYTES: Final = 36
+# A length and six fields.
+_SMALLEST_RECORD_BYTES: Final = 7
 _MAXIMUM_POSITION: Final = 0x7FFF_FFFF
 
 
@@ -113,8 +115,8 @@ def scan_records(
         header = read_batch_header(view, position)
     body = _open_body(view, position, header, max_bytes)
     count = header.records_count
-    if count * _SPAN_BYTES > max(max_bytes, len(body)):
-        raise CorruptRecord(f"a batch of {count} records in {len(body)} bytes holds more than may be opened")
+    if max_bytes < count * _SPAN_BYTES <= len(body) // _SMALLEST_RECORD_BYTES * _SPAN_BYTES:
+        raise CorruptRecord(f"the arrays of {count} records in {len(body)} bytes take more than may be opened")
     return RecordSpans(count, body, *_loops.scan_body(body, count))
 
 
