@@ -137,6 +137,7 @@ class BrokerConfig:
     add_partitions_to_txn_retry_backoff_ms: int = 20
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_max_timeout_ms: int = 900_000
+    transaction_partition_verification_enable: bool = True
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_segment_bytes: int = 104_857_600

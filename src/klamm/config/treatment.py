@@ -42,7 +42,6 @@ _TIERED: Final = "There is no tiered storage."
 _QUOTAS: Final = "There are no quotas."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
 _STREAMS: Final = "Streams groups (KIP-1071) are not served."
-_TRANSACTIONS: Final = "Transactions are not served yet."
 _METRICS: Final = "There is no JMX, and no metrics reporter."
 _PURGATORY: Final = "Delayed operations are dropped when they complete; there is no purgatory to purge."
 _SECURITY: Final = (
@@ -76,6 +75,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         offsets.topic.segment.bytes producer.id.expiration.ms
         queued.max.request.bytes socket.listen.backlog.size socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.partition.verification.enable
         transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.num.partitions
         transaction.state.log.segment.bytes transactional.id.expiration.ms
         """,
@@ -246,7 +246,6 @@ _BROKER: Final[tuple[_Block, ...]] = (
         group.streams.num.standby.replicas group.streams.session.timeout.ms
         """,
     ),
-    (Treatment.accepted, _TRANSACTIONS, "transaction.partition.verification.enable"),
     (Treatment.accepted, "Transactions are loaded in steps of a fixed size.", "transaction.state.log.load.buffer.size"),
     (
         Treatment.accepted,

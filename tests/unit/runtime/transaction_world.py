@@ -152,8 +152,8 @@ class TransactionWorld:
         assert found is not None
         return found
 
-    @property
     def state(self) -> TransactionState:
+        """How far the id's transaction has come."""
         return self.transaction().state
 
     def show_topics(self, partition_counts: Mapping[str, int]) -> None:

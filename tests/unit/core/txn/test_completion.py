@@ -34,12 +34,12 @@ def test_partition_that_fails_is_asked_again(code: ErrorCode) -> None:
     world.marker_logs.refusals[E1] = code
     ending(world)
     world.settle()
-    assert world.state is TransactionState.PREPARE_COMMIT
+    assert world.state() is TransactionState.PREPARE_COMMIT
     assert world.transaction().partitions == {E0, E1}
     world.timers.advance(2000)
     world.marker_logs.refusals.clear()
     world.timers.advance(5000)
-    assert world.state is TransactionState.COMPLETE_COMMIT
+    assert world.state() is TransactionState.COMPLETE_COMMIT
     first, *later = world.marker_logs.markers
     assert first.partitions == (E0, E1)
     assert {marker.partitions for marker in later} == {(E1,)}
@@ -61,10 +61,10 @@ def test_topic_that_is_gone_gets_no_marker() -> None:
     world.marker_logs.refusals = dict.fromkeys((E0, E1), ErrorCode.unknown_topic_or_partition)
     ending(world)
     world.settle()
-    assert world.state is TransactionState.PREPARE_COMMIT
+    assert world.state() is TransactionState.PREPARE_COMMIT
     world.show_topics({"audit": 1})
     world.timers.advance(1000)
-    assert world.state is TransactionState.COMPLETE_COMMIT
+    assert world.state() is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("code", [ErrorCode.invalid_producer_epoch, ErrorCode.unsupported_for_message_format])
@@ -74,7 +74,7 @@ def test_partition_that_needs_no_marker_is_left_out(code: ErrorCode) -> None:
     world.marker_logs.refusals[E0] = code
     ending(world)
     world.settle()
-    assert world.state is TransactionState.COMPLETE_COMMIT
+    assert world.state() is TransactionState.COMPLETE_COMMIT
 
 
 def test_fenced_coordinator_leaves_it_to_the_other() -> None:
@@ -83,7 +83,7 @@ def test_fenced_coordinator_leaves_it_to_the_other() -> None:
     world.marker_logs.refusals[E0] = ErrorCode.transaction_coordinator_fenced
     ending(world)
     world.timers.advance(60_000)
-    assert world.state is TransactionState.PREPARE_COMMIT
+    assert world.state() is TransactionState.PREPARE_COMMIT
     assert len(world.marker_logs.markers) == 1
 
 
@@ -95,7 +95,7 @@ def test_writer_that_breaks_is_asked_again() -> None:
     world.settle()
     world.marker_logs.fails = False
     world.timers.advance(1000)
-    assert world.state is TransactionState.COMPLETE_COMMIT
+    assert world.state() is TransactionState.COMPLETE_COMMIT
 
 
 def test_marker_comes_after_the_outcome_is_committed() -> None:
@@ -129,7 +129,7 @@ def test_outcome_that_is_committed_late_is_followed_late() -> None:
     world.log.holds_high_watermark = False
     world.log.commit(P0)
     world.timers.advance(10_000)
-    assert world.state is TransactionState.COMPLETE_COMMIT
+    assert world.state() is TransactionState.COMPLETE_COMMIT
     assert world.end_code(producer) is ErrorCode.none
 
 
@@ -141,12 +141,12 @@ def test_outcome_that_can_not_be_written_is_none() -> None:
     world.log.append_error = ErrorCode.not_enough_replicas
     assert world.end_code(producer) is ErrorCode.coordinator_not_available
     world.timers.advance(1000)
-    assert world.state is TransactionState.ONGOING
+    assert world.state() is TransactionState.ONGOING
     assert not world.marker_logs.markers
     world.log.append_error = None
     assert world.end_code(producer, commit=False) is ErrorCode.none
     world.settle()
-    assert world.state is TransactionState.COMPLETE_ABORT
+    assert world.state() is TransactionState.COMPLETE_ABORT
 
 
 def test_end_that_can_not_be_written_down_is_tried_again() -> None:
@@ -158,10 +158,10 @@ def test_end_that_can_not_be_written_down_is_tried_again() -> None:
     world.log.append_error = ErrorCode.not_enough_replicas
     world.marker_logs.held.set_result(True)
     world.timers.advance(1000)
-    assert world.state is TransactionState.PREPARE_COMMIT
+    assert world.state() is TransactionState.PREPARE_COMMIT
     world.log.append_error = None
     world.timers.advance(5000)
-    assert world.state is TransactionState.COMPLETE_COMMIT
+    assert world.state() is TransactionState.COMPLETE_COMMIT
     assert len(world.marker_logs.markers) == 1
 
 
@@ -175,7 +175,7 @@ def test_restart_ends_what_was_ending(commit: bool) -> None:
     world.marker_logs.refusals.clear()
     again = world.restart()
     again.settle()
-    assert again.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+    assert again.state() is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
     marker = again.marker_logs.markers[-1]
     assert marker.partitions == (E0, E1)
     assert marker.is_commit is commit
@@ -206,7 +206,7 @@ def test_outcome_for_a_coordinator_that_is_gone_is_dropped() -> None:
     held.set_result(True)
     again.settle()
     assert again.log.appends == appends
-    assert again.state is TransactionState.COMPLETE_COMMIT
+    assert again.state() is TransactionState.COMPLETE_COMMIT
 
 
 def test_many_endings_at_once_all_come_to_an_end() -> None:

@@ -31,9 +31,9 @@ def test_each_transaction_has_an_epoch_of_its_own(commit: bool) -> None:
     world.add_code(producer, (E1, E0), version=5)
     following = world.ended(producer, commit=commit)
     assert following == (producer[0], producer[1] + 1)
-    assert world.state is (TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT)
+    assert world.state() is (TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT)
     world.settle()
-    assert world.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+    assert world.state() is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
     (marker,) = world.marker_logs.markers
     assert (marker.producer_id, marker.producer_epoch) == following
     assert marker.is_commit is commit
@@ -103,7 +103,7 @@ def test_abort_of_what_has_not_begun_has_no_markers() -> None:
     producer = world.inited()
     assert world.ended(producer, commit=False) == (producer[0], producer[1] + 1)
     world.settle()
-    assert world.state is TransactionState.COMPLETE_ABORT
+    assert world.state() is TransactionState.COMPLETE_ABORT
     assert not world.marker_logs.markers
     assert world.transaction().start_timestamp > 0
 
@@ -113,10 +113,8 @@ def test_abort_of_what_has_not_begun_has_no_markers() -> None:
 def test_what_is_not_open_in_version_1(state: str, commit: bool) -> None:
     """It can be ended again in the same way, and only so."""
     world = TransactionWorld()
-    if state == "Empty":
-        producer = world.inited()
-    else:
-        producer = complete(world, commit=state == "CompleteCommit", version=TV1)
+    is_commit = state == "CompleteCommit"
+    producer = world.inited() if state == "Empty" else complete(world, commit=is_commit, version=TV1)
     is_same = state == ("CompleteCommit" if commit else "CompleteAbort")
     code = world.end_code(producer, commit=commit, version=TV1)
     assert code is (ErrorCode.none if is_same else ErrorCode.invalid_txn_state)
@@ -132,7 +130,7 @@ def test_others_can_not_end_it(version: int) -> None:
     assert world.end_code((producer_id, epoch + 1), version=version) is ErrorCode.producer_fenced
     assert world.end_code((producer_id, epoch), "other", version=version) is ErrorCode.invalid_producer_id_mapping
     assert world.end_code((producer_id, epoch), "", version=version) is ErrorCode.invalid_request
-    assert world.state is TransactionState.ONGOING
+    assert world.state() is TransactionState.ONGOING
 
 
 def test_nobody_ends_what_is_ending() -> None:
@@ -191,7 +189,7 @@ def test_without_a_producer_id_at_hand_the_client_asks_again() -> None:
     world.has_producer_ids = False
     world.coordinator._producer_ids._at_hand.clear()
     assert world.end_code(used_up) is ErrorCode.coordinator_load_in_progress
-    assert world.state is TransactionState.ONGOING
+    assert world.state() is TransactionState.ONGOING
     world.settle()
     assert world.end_code(used_up) is ErrorCode.coordinator_load_in_progress
     world.has_producer_ids = True

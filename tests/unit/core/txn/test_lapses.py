@@ -17,9 +17,9 @@ def test_transaction_that_is_open_for_too_long_is_aborted() -> None:
     producer = world.inited(timeout_ms=15_000)
     world.add_code(producer)
     world.timers.advance(15_000)
-    assert world.state is TransactionState.ONGOING
+    assert world.state() is TransactionState.ONGOING
     world.timers.advance(10_000)
-    assert world.state is TransactionState.COMPLETE_ABORT
+    assert world.state() is TransactionState.COMPLETE_ABORT
     (marker,) = world.marker_logs.markers
     assert not marker.is_commit
     assert marker.producer_epoch == producer[1] + 1
@@ -36,9 +36,9 @@ def test_timeout_counts_from_the_first_partition() -> None:
     world.timers.advance(9_000)
     world.add_code(producer, (E0,))
     world.timers.advance(4_000)
-    assert world.state is TransactionState.ONGOING
+    assert world.state() is TransactionState.ONGOING
     world.timers.advance(12_001)
-    assert world.state is TransactionState.COMPLETE_ABORT
+    assert world.state() is TransactionState.COMPLETE_ABORT
 
 
 def test_timeout_is_known_after_a_restart() -> None:
@@ -47,7 +47,7 @@ def test_timeout_is_known_after_a_restart() -> None:
     world.add_code(world.inited(timeout_ms=30_000))
     again = world.restart()
     again.timers.advance(40_001)
-    assert again.state is TransactionState.COMPLETE_ABORT
+    assert again.state() is TransactionState.COMPLETE_ABORT
 
 
 def test_many_are_aborted_in_steps() -> None:
@@ -66,10 +66,10 @@ def test_abort_that_can_not_be_written_is_tried_again() -> None:
     world.add_code(world.inited(timeout_ms=1000))
     world.log.append_error = ErrorCode.not_enough_replicas
     world.timers.advance(12_000)
-    assert world.state is TransactionState.ONGOING
+    assert world.state() is TransactionState.ONGOING
     world.log.append_error = None
     world.timers.advance(12_000)
-    assert world.state is TransactionState.COMPLETE_ABORT
+    assert world.state() is TransactionState.COMPLETE_ABORT
 
 
 def test_id_that_nobody_uses_is_forgotten() -> None:
