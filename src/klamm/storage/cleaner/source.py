@@ -69,6 +69,7 @@ def read_batches(
     """
     position = chunk_start = start
     chunk = memoryview(b"")
+    expected_offset = source.base_offset
     while position < source.size_bytes:
         at = position - chunk_start
         available = len(chunk) - at
@@ -88,9 +89,12 @@ def read_batches(
                     raise BadBatch(position, f"only {len(chunk)} bytes could be read")
                 continue
             _check(chunk, at, position, header)
+            if header.base_offset < expected_offset or header.next_offset > source.end_offset:
+                raise BadBatch(position, f"a batch at offset {header.base_offset} where {expected_offset} is due")
         except (BadBatch, KafkaError) as error:
             raise UncleanableSegment(f"{source.path} is damaged at position {position}: {error}") from error
         position += wanted
+        expected_offset = header.next_offset
         yield SourceBatch(header, chunk[at : at + wanted], position)
 
 
