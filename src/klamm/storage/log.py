@@ -26,7 +26,7 @@ from klamm.storage.compactable_log import CompactableLog
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_reader import FileRange, LogReader, TimestampedOffset
 from klamm.storage.producer_recovery import rebuild_producer_state
-from klamm.storage.recovery import LoadedLog, rebuild_indexes
+from klamm.storage.recovery import DAMAGE_ADVICE, LoadedLog, rebuild_indexes
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -189,8 +189,8 @@ class Log(CompactableLog):
 
         With `minimum_one_batch` the first is given even if it is larger; without it, nothing if it is. Empty at or
         beyond `upper_bound`.
-        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, CORRUPT_MESSAGE where the file is damaged,
-        KAFKA_STORAGE_ERROR when it can't be read.
+        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR when it can't be read, or when
+        the file is damaged there, which takes the log offline.
         """
         if self.offline_reason is not None:
             self._check_online()
@@ -209,7 +209,7 @@ class Log(CompactableLog):
                 minimum_one_batch=minimum_one_batch,
             )
         except (BadBatch, CorruptIndex, OSError) as error:
-            self._handle_read_error(error)
+            self._handle_read_error(error, offset)
         return self.read(offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch)
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
@@ -236,8 +236,11 @@ class Log(CompactableLog):
         upper_bound = self._look_up(lambda: self._reader.upper_bound(offset, size_bytes, self.log_end_offset))
         return self.aborted_transactions_between(offset, upper_bound)
 
-    def _handle_read_error(self, error: Exception) -> None:
-        """Raises the answer's error, unless an index was bad and is good now: then the reader asks again."""
+    def _handle_read_error(self, error: Exception, offset: Offset | None = None) -> None:
+        """Raises the answer's error, unless an index was bad and is good now: then the reader asks again.
+
+        Damaged batches take the log offline: nobody is to build on what is not what was written.
+        """
         if isinstance(error, CorruptIndex):
             logger.warning("%s; it is built anew", error)
             try:
@@ -249,9 +252,9 @@ class Log(CompactableLog):
             else:
                 return
         if isinstance(error, BadBatch):
-            message = f"{self} is damaged at position {error.position}: {error}"
-            logger.error("%s", message)
-            raise KafkaError(ErrorCode.corrupt_message, message) from error
+            where = "" if offset is None else f"{self._reader.path_at(offset)} is damaged at offset {offset} or after, "
+            self.mark_offline(f"{where}position {error.position}: {error}. {DAMAGE_ADVICE}")
+            raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from error
         raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be read: {error}") from error
 
     def _look_up(self, search: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from typing import Final
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
 from klamm.storage.batch_scan import scan_headers
 from klamm.storage.file_pool import FilePool
+from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -65,12 +66,14 @@ class Segment:
         "_pool",
         "_roll_jitter_ms",
         "base_offset",
+        "checked",
         "created_ms",
         "directory",
         "offset_index",
         "size_bytes",
         "time_index",
         "transaction_index",
+        "unchecked_end",
         "used",
     )
 
@@ -88,6 +91,10 @@ class Segment:
         self.size_bytes = size_bytes
         self.created_ms = created_ms
         self.used = True
+        self.unchecked_end = size_bytes
+        """Up to here it lay on the disk when it was opened: see `first_read`."""
+        self.checked = 0, 0
+        """From where to where that is known to be sound."""
         self.offset_index = OffsetIndex(
             directory / file_name(base_offset, INDEX_SUFFIX), base_offset, settings.max_index_bytes
         )
@@ -258,10 +265,31 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset
         self._first_timestamp = Millis(_UNKNOWN)
 
+    def resume_indexes(self, end_offset: Offset) -> int:
+        """Keeps of both sparse indexes what is sure to be right below `end_offset`, to be filled on from there.
+
+        Returns the position of the batch to go on with, for `add_to_indexes`. Raises also CorruptIndex.
+        """
+        for index in (self.offset_index, self.time_index):
+            index.check_entries()
+            index.truncate_to(end_offset)
+        self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last_entry()
+        last_offset, position = self.offset_index.last_entry()
+        if not position:
+            return 0
+        found = next(scan_headers(self.descriptor, position, self.size_bytes), None)
+        if found is None or found.header.last_offset != last_offset:
+            raise CorruptIndex(self.base_offset, f"{self.offset_index.path} ends with what is no batch of its log")
+        if found.header.max_timestamp > self._max_timestamp:
+            raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does")
+        self._bytes_since_index_entry = 0
+        return position
+
     def write_indexes(self) -> None:
         """Brings the index files up to date with what is in memory."""
-        self.offset_index.write()
+        # In this order, so that `resume_indexes` finds no batch in the first that the second does not know.
         self.time_index.write()
+        self.offset_index.write()
         self.transaction_index.write()
 
     def seal(self) -> None:
