@@ -15,6 +15,7 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
+from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 
@@ -90,13 +91,28 @@ class Partition:
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
         """A heap: from which high watermark on each has what it waits for."""
 
-    def append(self, records: memoryview | bytes, now_ms: Millis, *, from_client: bool = True) -> AppendInfo:
+    def append(
+        self,
+        records: memoryview | bytes,
+        now_ms: Millis,
+        *,
+        from_client: bool = True,
+        verification_guard: int = NO_GUARD,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
         """Appends as leader, and wakes whoever waits for it when it is committed, which may be now or later.
 
         Raises KafkaError with the code for the answer.
         """
         log = self.log
-        info = log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client)
+        info = log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            from_client=from_client,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
         if self._group_sync is None:
             log.advance_high_watermark(log.log_end_offset)
             self._tell_committed(len(records))
