@@ -305,9 +305,10 @@ class DurableLog:
 
 def segment_settings(config: TopicConfig, services: LogServices) -> SegmentSettings:
     """What a topic's configuration says about its segments; `segment.jitter.ms` keeps logs from rolling all at once."""
+    jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
     return SegmentSettings(
         services.pool,
         index_interval_bytes=config.index_interval_bytes,
         max_index_bytes=config.segment_index_bytes,
-        roll_jitter_ms=services.random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0,
+        roll_jitter_ms=services.random.randrange(jitter_ms) if jitter_ms > 0 else 0,
     )

@@ -30,6 +30,7 @@ from klamm.protocol.record_batch import (
     pack_header,
     read_batch_header,
 )
+from klamm.protocol.record_scanner import scan_records
 from klamm.protocol.records import Record, iterate_records, recompress
 from klamm.protocol.types import NO_TIMESTAMP, Millis, TopicPartition
 
@@ -41,6 +42,9 @@ __all__ = ["InvalidRecords", "LOG_APPEND_TIME", "check_batch", "needs_rewrite", 
 LOG_APPEND_TIME: Final = "LogAppendTime"
 MAXIMUM_RECORD_ERRORS: Final = 1000
 """So many records of a batch are found fault with; Kafka goes on to the last."""
+
+NO_KEY_END: Final = -1
+"""Where the key of a record ends that has none, as the record scanner says it."""
 
 _CRC_START: Final = 21
 _CODECS: Final = {
@@ -149,9 +153,8 @@ def check_batch(  # noqa: PLR0917 - called once for each batch: keywords would c
                 f"invalid sequence number {header.base_sequence} in a record batch with producer id "
                 f"{header.producer_id}",
             )
-        if config.compact:
+        if config.compact and NO_KEY_END in scan_records(records, 0, header).key_ends:
             _check_records(records, header, config, now_ms, topic_partition, wants_keys=True)
-            return
     if _may_break_time_limits(header, config, now_ms):
         _check_records(records, header, config, now_ms, topic_partition, wants_keys=False)
 
