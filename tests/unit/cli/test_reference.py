@@ -21,7 +21,7 @@ SHARED = {"-h", "--help", "-b", "--bootstrap-server", "--context", "--full-id", 
 
 def _sections() -> dict[str, str]:
     """What stands below each heading that names a command."""
-    parts = re.split(r"^#{2,3} (klamm \w+(?: [a-z]+)?)\b.*$", PAGE, flags=re.MULTILINE)
+    parts = re.split(r"^#{2,3} (klamm \w+(?: [a-z-]+)?)\b.*$", PAGE, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
