@@ -57,7 +57,7 @@ class Transactions(RuleBasedStateMachine):
         self.current: dict[str, Producer] = {}
         """The last one that was let in, by transactional id: others must achieve nothing."""
         self.acknowledged: list[tuple[tuple[int, int], bool, set[TopicPartition]]] = []
-        """Producer, outcome and partitions of each transaction that was ended with a bump."""
+        """Producer, outcome and partitions of each transaction whose end has bumped the epoch."""
         self.granted: set[tuple[int, int]] = set()
 
     # Clients
@@ -76,6 +76,10 @@ class Transactions(RuleBasedStateMachine):
         granted = (response.producer_id, response.producer_epoch)
         assert granted not in self.granted
         self.granted.add(granted)
+        replaced = self.current.get(transactional_id)
+        if replaced is not None and replaced.is_open:
+            # Whoever fenced it, the newcomer or time, has aborted what it had begun.
+            self.acknowledged.append((replaced.producer, False, replaced.added))
         producer = Producer(transactional_id, granted, bumps)
         self.producers = [*self.producers[-4:], producer]
         self.current[transactional_id] = producer

@@ -13,7 +13,7 @@ or none. After Apache Kafka's `TransactionMarkerChannelManager` and `Transaction
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -83,6 +83,11 @@ class Completions:
 
         result.on_commit = on_commit
         result.on_failure = on_failure
+
+    def partitions_of(self, transaction: Transaction) -> Collection[TopicPartition]:
+        """Those that are part of the transaction and have no marker yet."""
+        ending = self._endings.get(transaction.transactional_id) if transaction.is_ending else None
+        return transaction.partitions if ending is None else ending.remaining
 
     def is_timer(self, key: TimerKey) -> bool:
         """Whether a timer is one of these."""

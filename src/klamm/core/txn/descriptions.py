@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.txn.completion import Completions
 from klamm.core.txn.states import STATE_NAMES, TransactionState
 from klamm.core.txn.store import TransactionStore
 from klamm.core.txn.transaction import Transaction
@@ -27,10 +28,15 @@ __all__ = ["compile_pattern", "describe_transactions", "list_transactions", "unk
 _STATES_BY_NAME: Final = {name: state for state, name in STATE_NAMES.items()}
 
 
-def describe_transactions(store: TransactionStore, request: DescribeTransactionsRequest, ticket: Ticket) -> Result:
-    """One that isn't known gets TRANSACTIONAL_ID_NOT_FOUND."""
+def describe_transactions(
+    store: TransactionStore, completions: Completions, request: DescribeTransactionsRequest, ticket: Ticket
+) -> Result:
+    """One that isn't known gets TRANSACTIONAL_ID_NOT_FOUND.
+
+    Of one that is ending only the partitions are told that have no marker yet.
+    """
     result = Result()
-    states = [_described(each, store.find(each)) for each in request.transactional_ids]
+    states = [_described(each, store.find(each), completions) for each in request.transactional_ids]
     result.reply(ticket, DescribeTransactionsResponse(transaction_states=states))
     return result
 
@@ -88,13 +94,15 @@ def compile_pattern(pattern: str | None) -> Any:
         ) from None
 
 
-def _described(transactional_id: str, transaction: Transaction | None) -> DescribedTransaction:
+def _described(
+    transactional_id: str, transaction: Transaction | None, completions: Completions
+) -> DescribedTransaction:
     if not transactional_id:
         return DescribedTransaction(error_code=ErrorCode.invalid_request)
     if transaction is None or transaction.state is TransactionState.DEAD:
         return DescribedTransaction(transactional_id=transactional_id, error_code=ErrorCode.transactional_id_not_found)
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.partitions):
+    for topic, partition in sorted(completions.partitions_of(transaction)):
         by_topic.setdefault(topic, []).append(partition)
     return DescribedTransaction(
         transactional_id=transactional_id,

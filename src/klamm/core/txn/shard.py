@@ -154,7 +154,7 @@ class TransactionShard:
         self, request: DescribeTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
         """See `descriptions.py`."""
-        return describe_transactions(self.store, request, ticket)
+        return describe_transactions(self.store, self._completions, request, ticket)
 
     def handle_list_transactions(
         self, request: ListTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis

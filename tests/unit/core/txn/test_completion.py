@@ -8,6 +8,7 @@ from tests.unit.runtime.transaction_world import E0, E1, ID, P0, TransactionWorl
 
 from klamm.core.txn.states import TransactionState
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
 
 RETRIED = [
     ErrorCode.not_leader_or_follower,
@@ -25,6 +26,18 @@ def ending(world: TransactionWorld, *, commit: bool = True) -> tuple[int, int]:
     producer = world.inited()
     world.add_code(producer, (E0, E1), version=5)
     return world.ended(producer, commit=commit)
+
+
+def test_description_tells_what_has_no_marker_yet() -> None:
+    """So that nobody takes a partition for forgotten that the coordinator has on its list, or the other way round."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E1] = ErrorCode.not_leader_or_follower
+    ending(world)
+    world.settle()
+    request = DescribeTransactionsRequest(transactional_ids=[ID])
+    (described,) = world.now(world.coordinator.describe_transactions(request, world.client(0))).transaction_states
+    assert described.transaction_state == "PrepareCommit"
+    assert [(topic.topic, topic.partitions) for topic in described.topics] == [(E1.topic, [E1.partition])]
 
 
 @pytest.mark.parametrize("code", RETRIED)
