@@ -66,6 +66,7 @@ UNORDERED: Final = {
     "ProduceResponse.responses",
     "TopicPartitions.partitions",
     "TopicProduceResponse.partition_responses",
+    "WritableTxnMarkerTopicResult.partitions",
 }
 """Lists whose order in Apache Kafka is that of a hash map, or of several answers put together."""
 OTHERS: Final = re.compile(r"(settled-\d+|__\w+)$")

@@ -65,6 +65,7 @@ CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
     }
 )
 FIRST_VERSION_WITH_ZSTD: Final = 7
+SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
 INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 """Kafka lets only this client id write to internal topics (`AdminUtils`)."""
 
@@ -139,10 +140,12 @@ def _is_zstd(records: memoryview) -> bool:
     return len(records) > ATTRIBUTES and records[ATTRIBUTES] & COMPRESSION_MASK == Compression.ZSTD
 
 
-def _refuse_all(topics: list[ProduceTopic], code: ErrorCode) -> list[ProduceTopicResponse]:
+def _refuse_all(topics: list[ProduceTopic], code: ErrorCode, message: str | None = None) -> list[ProduceTopicResponse]:
     return [
         ProduceTopicResponse(
-            topic.name, topic.topic_id, [ProducePartitionResponse(index, code) for index, _ in topic.partitions]
+            topic.name,
+            topic.topic_id,
+            [ProducePartitionResponse(index, code, error_message=message) for index, _ in topic.partitions],
         )
         for topic in topics
     ]
@@ -157,7 +160,7 @@ def _append_in_transaction(
     batches = list(find_transactional(context.broker.partitions, topics))
     producers = {(header.producer_id, header.producer_epoch) for _, header in batches}
     if len(producers) > 1:
-        return _answer(context, request, _refuse_all(topics, ErrorCode.invalid_producer_id_mapping))
+        return _answer(context, request, _refuse_all(topics, ErrorCode.invalid_producer_id_mapping, SEVERAL_PRODUCERS))
     broker = context.broker
     now_ms = broker.clock()
     verification = None
