@@ -44,9 +44,11 @@ def verify(arguments: argparse.Namespace) -> int:
         directory, folders = given.parent, [given]
     else:
         raise NothingToVerify(f"{given} is neither a data directory nor the folder of a partition")
-    lock = _lock(directory, is_needed=arguments.repair)
+    lock, is_live = _lock(directory, is_needed=arguments.repair)
     try:
-        verifier = _Verifier(directory, arguments, is_live=lock is None)
+        verifier = _Verifier(directory, arguments, is_live=is_live)
+        if lock is not None:
+            verifier.read_metadata()
         if directory == given:
             verifier.check_directory()
         for folder in folders:
@@ -58,18 +60,19 @@ def verify(arguments: argparse.Namespace) -> int:
     return 1 if verifier.is_damaged else 0
 
 
-def _lock(directory: Path, *, is_needed: bool) -> FileLock | None:
-    """The directory's lock; None while a broker has it and it is not needed."""
+def _lock(directory: Path, *, is_needed: bool) -> tuple[FileLock | None, bool]:
+    """The directory's lock, and whether a broker has it; None where it can't be had and is not needed."""
     try:
-        return FileLock(directory)
+        return FileLock(directory), False
     except DataDirectoryInUse as error:
         if is_needed:
             raise DataDirectoryInUse(f"a broker runs on {directory}: stop it before anything is repaired") from error
-        return None
-    except PermissionError:
+        return None, True
+    except OSError:
+        # A disk that can only be read any more, or somebody else's folder: to look is allowed.
         if is_needed:
             raise
-        return None
+        return None, False
 
 
 class _Verifier:
@@ -89,10 +92,9 @@ class _Verifier:
         self._is_compacted: dict[str, bool] = {}
         with suppress(MalformedCheckpoint):  # check_directory tells
             self._recovery_points = read_offsets(directory / RECOVERY_POINT_FILE)
-        if not is_live:
-            self._read_metadata()
 
-    def _read_metadata(self) -> None:
+    def read_metadata(self) -> None:
+        """Which topics are compacted: in others no segment may be missing."""
         path = self._directory / METADATA_FILE
         if not path.exists():
             return

@@ -96,6 +96,19 @@ def test_nothing_is_repaired_while_a_broker_runs(directory: Path, capsys: pytest
     assert path.read_bytes().endswith(b"half a batch")
 
 
+def test_a_directory_that_cannot_be_locked_can_be_looked_at(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one on a disk that can only be read; a repair says why it can't be."""
+    (directory / ".lock").unlink(missing_ok=True)
+    (directory / ".lock").mkdir()
+    _flip(_segment(directory), 70)
+    assert main(["log", "verify", str(directory)]) == 1
+    assert "damage: " in capsys.readouterr().out
+    assert main(["log", "verify", str(directory), "--repair"]) == 1
+    assert ".lock" in capsys.readouterr().err
+
+
 def test_a_torn_tail_is_told_from_damage(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After a crash it is what the next start cuts; after a clean stop it is damage."""
     path = _segment(directory)
