@@ -38,6 +38,7 @@ from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.runtime.event_log import log_events
 from klamm.runtime.group_coordinator import GroupCoordinator
 from klamm.runtime.group_settings import CurrentGroupSettings, group_config
+from klamm.storage.kafka_ownership import METADATA_FILE, refuse_kafkas
 from klamm.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-METADATA_FILE: Final = "metadata.sqlite"
 GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
 MARKER_TIMEOUT_MS: Final = 30_000
@@ -113,6 +113,7 @@ class BrokerServer:
         directory = Path(config.data_directory)
         self._log_directory = log_directory = LogDirectory(directory, clock=self._clock, config=config)
         log_directory.lock()
+        refuse_kafkas(directory)
         store = await SqliteStore.open(directory / METADATA_FILE)
         self._metadata = metadata = await MetadataService.open(store, config)
         config = self._use_dynamic_config(metadata.image)
