@@ -150,6 +150,8 @@ class LogDirectory:
         self.lock()
         started = time.perf_counter()
         had_clean_shutdown = take_clean_shutdown_mark(self.path)
+        if had_clean_shutdown:
+            sync_directory(self.path)  # or a power failure might bring the mark back, and what is torn be trusted
         now_ms = self._clock()
         noted = self._checkpoints.read()
         self._cleaner_checkpoint.read()
@@ -378,6 +380,7 @@ class LogDirectory:
         self.cleaner.abort(topic_partition)
         self._cleaner_checkpoint.lower(topic_partition, offset)
         self._checkpoints.write(self._checkpoints.gather(self.logs, {topic_partition: offset}))
+        sync_directory(self.path)
 
 
 def _load_or_offline(request: LoadRequest) -> LoadedLog:

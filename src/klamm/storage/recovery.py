@@ -361,12 +361,17 @@ def _recover(request: LoadRequest, files: _Files, epochs: LeaderEpochs) -> Offse
             continue
         if scan.expected_offset < request.recovery_point:
             raise _damage_in(segment, error, scan.expected_offset)
-        dropped = segments[index + 1 :]
-        lost_bytes = segment.size_bytes - error.position + sum(later.size_bytes for later in dropped)
-        _cut(segment, error.position)
+        # A segment whose beginning is not where the log goes on can't be written to, though it may be empty: after a
+        # power failure there may be the new file without the end of the old one.
+        kept = index + 1 if scan.expected_offset >= segment.base_offset else index
+        dropped = segments[kept:]
+        lost_bytes = sum(later.size_bytes for later in dropped)
+        if kept > index:
+            lost_bytes += segment.size_bytes - error.position
+            _cut(segment, error.position)
         for later in dropped:
             later.delete()
-        del segments[index + 1 :]
+        del segments[kept:]
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
     logger.log(
