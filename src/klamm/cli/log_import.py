@@ -102,8 +102,8 @@ def _put_aside(path: Path) -> None:
 
 def _why_refused(resource_type: int, key: str, value: str) -> str | None:
     """Why klamm can't have a setting, in a few words."""
-    keys = _TABLES[ResourceType(resource_type)]()
-    known = keys.get(key)
+    table = _TABLES.get(resource_type)
+    known = table().get(key) if table is not None else None
     if known is None:
         return "klamm does not know it"
     if known.treatment == Treatment.refused and value != known.default:
@@ -118,7 +118,7 @@ def _why_refused(resource_type: int, key: str, value: str) -> str | None:
     return None
 
 
-_TABLES: Final[Mapping[ResourceType, Callable[[], Mapping[str, ConfigKey]]]] = {
+_TABLES: Final[Mapping[int, Callable[[], Mapping[str, ConfigKey]]]] = {
     ResourceType.topic: topic_keys,
     ResourceType.broker: broker_keys,
     ResourceType.group: group_keys,

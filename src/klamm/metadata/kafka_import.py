@@ -7,7 +7,7 @@ one replica from then on: the one in the directory, which must have every commit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.errors import KlammError
 from klamm.metadata.entries import put_cluster, put_configs, put_partition, put_producer_ids, put_topic
@@ -18,7 +18,8 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId,
 
 __all__ = ["Import", "ImportRefused", "plan_import"]
 
-_SHOWN = 10
+_SHOWN: Final = 10
+_KINDS: Final = frozenset(map(int, ResourceType))
 
 WhyRefused = Callable[[int, str, str], str | None]
 """Resource type, key and value; why klamm can't have it, or None."""
@@ -103,7 +104,7 @@ def _accepted(
     resource_type: int, name: str, wished: Mapping[str, str], why_refused: WhyRefused, left_behind: list[str]
 ) -> dict[str, str]:
     accepted = {}
-    kind = ResourceType(resource_type).name
+    kind = ResourceType(resource_type).name if resource_type in _KINDS else f"resource of type {resource_type}"
     for key, value in sorted(wished.items()):
         reason = why_refused(resource_type, key, value)
         if reason is None:
