@@ -31,6 +31,7 @@ FAMILIES = (
     "group_offsets",
     "group_administration",
     "consumer_groups",
+    "transaction_coordinator",
     "transactions",
 )
 for family in FAMILIES:

@@ -43,6 +43,7 @@ ALWAYS_OWN: Final = {
     "usable_bytes",
 }
 UNORDERED: Final = {
+    "AddPartitionsToTxnTopicResult.results_by_partition",
     "Assignment.topic_partitions",
     "ConsumerGroupDescribeResponse.groups",
     "CreatePartitionsResponse.results",
@@ -64,6 +65,7 @@ UNORDERED: Final = {
     "OffsetFetchResponseTopic.partitions",
     "OffsetFetchResponseTopics.partitions",
     "ProduceResponse.responses",
+    "TopicData.partitions",
     "TopicPartitions.partitions",
     "TopicProduceResponse.partition_responses",
     "WritableTxnMarkerTopicResult.partitions",

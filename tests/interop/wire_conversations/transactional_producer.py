@@ -98,6 +98,10 @@ class TransactionalProducer:
         request = EndTxnRequest(committed=committed, **self.identity)
         response = self._wire.call(EndTxnResponse, BEFORE_EPOCHS_RISE, request)
         assert not response.error_code, response
+        self.wait_until_complete()
+
+    def wait_until_complete(self) -> None:
+        """Waits until the markers of the transaction that was ended are written."""
         describe = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
         def is_complete() -> bool:
