@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PATIENCE_S = 60
+OPEN_FOR_MS = 20_000
 INTERNAL = {"__consumer_offsets", "__transaction_state", "__group_history"}
 _COMPLAINTS = re.compile(
     r"mismatch|Found \d|corrupt|Exception|not valid|invalid|isvalid: false|skipping", re.IGNORECASE
@@ -71,6 +73,15 @@ def _fill(bootstrap: str) -> None:
             transactional.abort_transaction(PATIENCE_S)
         else:
             transactional.commit_transaction(PATIENCE_S)
+    # Left open: nobody may see its record, and the coordinator, whoever that is by then, aborts it in time.
+    create("open", 1)
+    hanging = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": "hanging", "transaction.timeout.ms": OPEN_FOR_MS}
+    )
+    hanging.init_transactions(PATIENCE_S)
+    hanging.begin_transaction()
+    hanging.produce("open", value=b"never")
+    assert hanging.flush(PATIENCE_S) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 7), TopicPartition("paid", 1, 3)], asynchronous=False)
     consumer.close()
@@ -110,6 +121,29 @@ def _read(bootstrap: str, topic: str, partition: int) -> list[tuple[int, bytes |
     assert message is not None, f"{topic}-{partition} has no end"
     consumer.close()
     return found
+
+
+def _wait_for_the_end_of_the_open_transaction(bootstrap: str) -> None:
+    """Returns once the marker of its abort is written, behind its one record."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "watcher",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition("open", 0, 0)])
+    deadline = time.monotonic() + 2 * PATIENCE_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(1)
+        assert message is None or message.error() is not None, "a record of an open transaction was seen"
+        (position,) = consumer.position([TopicPartition("open", 0)])
+        if position.offset >= 2:
+            consumer.close()
+            return
+    pytest.fail("the transaction was not aborted")
 
 
 def _produces(bootstrap: str) -> int | None:
@@ -189,11 +223,12 @@ def test_klamm_goes_on_where_kafka_stopped(
     """All records but the aborted ones, the group's offsets, the settings; producers get ids that nobody had."""
     directory = of_kafka.copy(tmp_path)
     assert main(["log", "import-kafka", str(directory)]) == 0
-    assert "cluster klammtestAAAAAAAAAAAAA, 6 topics" in capsys.readouterr().out
+    assert "cluster klammtestAAAAAAAAAAAAA, 7 topics" in capsys.readouterr().out
     broker = BrokerProcess(tmp_path, {"node.id": "1"})
     try:
         assert _content(broker.bootstrap_servers) == of_kafka.content
         assert _produces(broker.bootstrap_servers) == 50
+        _wait_for_the_end_of_the_open_transaction(broker.bootstrap_servers)
         broker.restart()
         assert len(_read(broker.bootstrap_servers, "orders", 0)) == 51
     finally:
