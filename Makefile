@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sim fuzz bench docs docs-reference schema config-table clean
+.PHONY: help install demo test check sim fuzz faults bench docs docs-reference schema config-table clean
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
@@ -14,6 +14,7 @@ help:
 	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds'
 	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
 	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
+	@echo 'make faults   kill the broker and take its power away 500 times: ROUNDS=50 for less'
 	@echo 'make bench    measure klamm beside its peers'
 	@echo 'make install  only set up $(VENV)'
 
@@ -46,6 +47,11 @@ sim: install
 SECONDS ?= 60
 fuzz: install
 	@$(BIN)/python -m tests.fuzz --seconds '$(SECONDS)' $(TARGETS)
+
+# Each of the tests that strike a broker under load; with the others of tests/faults.
+ROUNDS ?= 500
+faults: install
+	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 
 bench: install
 	@$(BIN)/python -m bench $(BENCH)

@@ -16,7 +16,7 @@ _READY_SECONDS = 30
 
 
 class BrokerProcess:
-    """`klamm serve` with its data in `folder`; it keeps its port and its data over restarts.
+    """`klamm serve` with its data in `folder`, or in `data_directory`; it keeps its port and its data over restarts.
 
     `config` are Kafka's broker keys; `environment` is added to this process's. What it logs goes to
     `folder`/broker.log.
@@ -24,8 +24,15 @@ class BrokerProcess:
 
     can_restart = True
 
-    def __init__(self, folder: Path, config: Mapping[str, str], environment: Mapping[str, str] | None = None) -> None:
-        self.data_directory = folder / "data"
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        data_directory: Path | None = None,
+    ) -> None:
+        self.data_directory = data_directory if data_directory is not None else folder / "data"
         self._log = folder / "broker.log"
         self._config = folder / "server.properties"
         self._config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
