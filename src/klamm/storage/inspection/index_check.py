@@ -1,7 +1,10 @@
 """Whether the entries of a segment's indexes fit its batches, looked at while these go by.
 
-Source: `DumpLogSegments.dumpIndex` and `dumpTimeIndex` of Apache Kafka 4.3: an offset entry is the last offset of the
-batch at its position; a time entry is the largest timestamp of the batch with that last offset, and of all before it.
+What is asked is that a search by them finds what is there. `kafka-dump-log` asks for more, namely what Kafka 4.3
+writes: that an offset entry names the last offset of the batch at its position, a time entry the last offset of a
+batch. Earlier versions wrote one entry for several batches that came at once, and their indexes are still good.
+
+Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex` and `LogSegment.append` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -48,60 +51,65 @@ class _IndexCheck:
 
 
 class OffsetIndexCheck(_IndexCheck):
-    """Each entry must point to a batch."""
+    """Each entry must point to a batch, and a search that begins there must not miss the offset."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
         super().__init__(path, base_offset)
         self._entries = read_offset_entries(path, base_offset) if path.exists() else iter(())
         self._next: OffsetEntry | None = next(self._entries, None)
+        self._last: OffsetEntry | None = None
+        self._end_offset = base_offset
 
     def batch(self, batch: GoodBatch) -> None:
         """A batch, in the order of the file."""
+        self._end_offset = batch.header.next_offset
         entry = self._next
         if entry is None or entry.position > batch.position:
             return
         if entry.position < batch.position:
             self._fail(f"the entry for offset {entry.offset} points to position {entry.position}, where no batch is")
-        elif entry.offset != batch.header.last_offset:
+        elif entry.offset < batch.header.base_offset or (self._last and entry.offset <= self._last.offset):
             self._fail(
-                f"the entry for position {entry.position} names offset {entry.offset}, the batch there ends with "
-                f"{batch.header.last_offset}"
+                f"the entry for position {entry.position} names offset {entry.offset}, but the batch there begins with "
+                f"{batch.header.base_offset}"
             )
+        self._last = entry
         self._next = next(self._entries, None) if self._problem is None else None
 
     def _end(self) -> None:
         if self._next is not None:
             self._fail(f"the entry for offset {self._next.offset} points beyond the log, to {self._next.position}")
+        elif self._last is not None and self._last.offset >= self._end_offset:
+            self._fail(f"an entry names offset {self._last.offset}, but the log ends before {self._end_offset}")
 
 
 class TimeIndexCheck(_IndexCheck):
-    """Each entry must name a batch and its timestamp, and both must rise."""
+    """Each entry must have the largest timestamp up to its offset, and both must rise."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
         super().__init__(path, base_offset)
         self._entries = read_time_entries(path, base_offset) if path.exists() else iter(())
         self._next: TimeEntry | None = next(self._entries, None)
+        self._largest = -1
 
     def batch(self, batch: GoodBatch) -> None:
         """A batch, in the order of the file."""
-        entry = self._next
-        if entry is None or entry.offset > batch.header.last_offset:
-            return
-        if entry.offset < batch.header.last_offset:
-            self._fail(f"the entry for timestamp {entry.timestamp} names offset {entry.offset}, which ends no batch")
-        elif entry.timestamp != batch.header.max_timestamp:
-            self._fail(
-                f"the entry for offset {entry.offset} has timestamp {entry.timestamp}, the batch "
-                f"{batch.header.max_timestamp}"
-            )
-        following = next(self._entries, None) if self._problem is None else None
-        if following is not None and (following.timestamp <= entry.timestamp or following.offset <= entry.offset):
-            self._fail(f"the entry after the one for timestamp {entry.timestamp} does not rise")
-            following = None
-        self._next = following
+        before = self._largest
+        self._largest = max(before, batch.header.max_timestamp)
+        while (entry := self._next) is not None and entry.offset <= batch.header.last_offset:
+            if not before <= entry.timestamp <= self._largest:
+                self._fail(
+                    f"the entry for offset {entry.offset} has timestamp {entry.timestamp}, the largest up to there is "
+                    f"{self._largest}"
+                )
+            following = next(self._entries, None) if self._problem is None else None
+            if following is not None and (following.timestamp <= entry.timestamp or following.offset <= entry.offset):
+                self._fail(f"the entry after the one for timestamp {entry.timestamp} does not rise")
+                following = None
+            self._next = following
 
     def _end(self) -> None:
-        # Kafka closes an empty segment with an entry of the offset before it.
+        # Kafka closes an empty segment with an entry without a timestamp.
         if self._next is not None and self._next.timestamp >= 0:
             self._fail(
                 f"the entry for timestamp {self._next.timestamp} names offset {self._next.offset}, not in the log"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from struct import pack_into
+from struct import pack, pack_into
 
 import pytest
 from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch
@@ -128,6 +128,17 @@ def test_index_entries_must_fit_the_log(partition: Path, suffix: str, at: int, v
     severity, name, text, mend = _only(_verify(partition))
     assert (severity, name, mend) == (Severity.derived, path.name, MendKind.remove)
     assert words in text
+
+
+def test_an_index_that_earlier_versions_of_kafka_wrote_is_good(partition: Path) -> None:
+    """One entry for several batches: the position of the first, the offset and the largest timestamp of the last."""
+    offsets, times = (partition / f"{0:020d}{suffix}" for suffix in (".index", ".timeindex"))
+    batches = list(iterate_batches(_logs(partition)[0].read_bytes()))
+    position, _ = batches[1]
+    _, third = batches[3]
+    offsets.write_bytes(pack(">ii", third.last_offset, position))
+    times.write_bytes(pack(">qi", third.max_timestamp, third.base_offset))
+    assert not _verify(partition).findings
 
 
 def test_an_index_of_half_an_entry_is_found(partition: Path) -> None:
