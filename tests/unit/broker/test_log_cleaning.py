@@ -129,8 +129,8 @@ def test_what_groups_committed_is_compacted_too_and_still_known_after_a_restart(
     broker.start()
     with Wire(broker.bootstrap_servers) as again:
         for group, offset in (("billing-0", 597), ("billing-1", 598), ("billing-2", 599)):
-            topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
-            fetch = OffsetFetchRequest(group_id=group, topics=topics)
+            wanted = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
+            fetch = OffsetFetchRequest(group_id=group, topics=wanted)
             committed = again.call(OffsetFetchResponse, 5, fetch)
             while committed.error_code == ErrorCode.coordinator_load_in_progress:
                 committed = again.call(OffsetFetchResponse, 5, fetch)
