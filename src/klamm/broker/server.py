@@ -190,6 +190,15 @@ class BrokerServer:
         metadata.subscribe(self._apply_dynamic_config)
         metadata.subscribe(groups.on_metadata_update)
         metadata.subscribe(transactions.on_metadata_update)
+        addresses = await self._listen(config, context)
+        self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
+        self._traffic_meter.start()
+        if config.klamm_metrics_listener:
+            self._metrics = self._serve_metrics(config.klamm_metrics_listener)
+        self._begin_housekeeping(config, log_directory)
+        return addresses
+
+    async def _listen(self, config: BrokerConfig, context: BrokerContext) -> list[tuple[str, int]]:
         dispatcher = Dispatcher(context)
         addresses = []
         for index, address in enumerate(config.listeners):
@@ -213,10 +222,9 @@ class BrokerServer:
             )
             self._listeners.append(listener)
             addresses.append(await listener.start())
-        self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
-        self._traffic_meter.start()
-        if config.klamm_metrics_listener:
-            self._metrics = self._serve_metrics(config.klamm_metrics_listener)
+        return addresses
+
+    def _begin_housekeeping(self, config: BrokerConfig, log_directory: LogDirectory) -> None:
         self._log_cleaning = LogCleaning(log_directory.cleaner, config, self._clock)
         self._log_cleaning.start()
         self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
@@ -224,7 +232,6 @@ class BrokerServer:
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
         if config.klamm_fsync == "interval":
             self._every(config.klamm_fsync_interval_ms, self._sync_all)
-        return addresses
 
     async def stop(self) -> None:
         """Stops listening, lets the groups go, closes logs and metadata.
@@ -245,6 +252,21 @@ class BrokerServer:
         for listener in self._listeners:
             await listener.stop()
         self._listeners.clear()
+        self._stop_coordinators()
+        if self._metadata is not None:
+            await self._metadata.close()
+            self._metadata = None
+        if self.context is not None:
+            self.context.warm_reads.stop()
+            self.context.partitions.finish()
+        if self._group_sync is not None:
+            await asyncio.to_thread(self._group_sync.stop)
+            self._group_sync = None
+        if self._log_directory is not None:
+            await asyncio.to_thread(self._log_directory.close)
+            self._log_directory = None
+
+    def _stop_coordinators(self) -> None:
         if self._history is not None:
             self._history.stop()
             self._history = None
@@ -260,18 +282,6 @@ class BrokerServer:
         if self._executor is not None:
             self._executor.stop()
             self._executor = None
-        if self._metadata is not None:
-            await self._metadata.close()
-            self._metadata = None
-        if self.context is not None:
-            self.context.warm_reads.stop()
-            self.context.partitions.finish()
-        if self._group_sync is not None:
-            await asyncio.to_thread(self._group_sync.stop)
-            self._group_sync = None
-        if self._log_directory is not None:
-            await asyncio.to_thread(self._log_directory.close)
-            self._log_directory = None
 
     def _log_config_of(self, topic: TopicImage | None) -> TopicConfig:
         if topic is None or not topic.configs:
