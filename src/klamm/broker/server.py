@@ -26,8 +26,7 @@ from klamm.broker.listener import Listener
 from klamm.broker.log_cleaning import LogCleaning
 from klamm.broker.partitions import Partition, Partitions
 from klamm.broker.traffic import TrafficMeter
-from klamm.broker.transaction_markers import TransactionMarkers
-from klamm.broker.transactions import LoopTasks, new_transaction_coordinator
+from klamm.broker.transactions import Transactions
 from klamm.broker.warm_handover import WarmHandover
 from klamm.config.topic import TopicConfig
 from klamm.metadata.image import EMPTY_IMAGE, ResourceType
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from klamm.core.group.traffic import Traffic
     from klamm.metadata.image import MetadataImage, TopicImage
     from klamm.runtime.group_history import GroupHistory
-    from klamm.runtime.transaction_coordinator import TransactionCoordinator
 
 __all__ = ["BrokerServer", "now_ms"]
 
@@ -57,8 +55,6 @@ T = TypeVar("T")
 
 GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
-MARKER_TIMEOUT_MS: Final = 30_000
-"""A marker that is not committed by then is asked for again; Kafka's default of `request.timeout.ms`."""
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
 LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
@@ -91,8 +87,7 @@ class BrokerServer:
         self._log_directory: LogDirectory | None = None
         self._metadata: MetadataService | None = None
         self._groups: GroupCoordinator | None = None
-        self._transactions: TransactionCoordinator | None = None
-        self._tasks: LoopTasks | None = None
+        self._transactions: Transactions | None = None
         self._group_settings = CurrentGroupSettings(config)
         self._history: LateHistory | None = None
         self._handover: WarmHandover | None = None
@@ -159,11 +154,7 @@ class BrokerServer:
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
         )
-        self._tasks = LoopTasks(loop)
-        markers = TransactionMarkers(partitions, groups, clock=self._clock, timeout_ms=MARKER_TIMEOUT_MS)
-        self._transactions = transactions = new_transaction_coordinator(
-            config, partitions, metadata, markers, tasks=self._tasks, clock=self._clock
-        )
+        self._transactions = transactions = Transactions(config, partitions, metadata, groups, clock=self._clock)
         if config.klamm_group_history_enable:
             self._history = LateHistory(LoopTimers(loop), lambda: self._begin_history(partitions, groups))
         self.context = context = BrokerContext(
@@ -175,21 +166,19 @@ class BrokerServer:
             partitions=partitions,
             fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
             groups=groups,
-            transactions=transactions,
-            transaction_markers=markers,
+            transactions=transactions.coordinator,
+            transaction_markers=transactions.markers,
             ensure_internal_topic=self._ensure_internal_topic,
         )
         self._handover = WarmHandover(partitions, context.warm_reads)
         groups.start()
         groups.on_metadata_update(EMPTY_IMAGE, metadata.image)
         transactions.start()
-        transactions.on_metadata_update(EMPTY_IMAGE, metadata.image)
         partitions.on_leadership(self._tell_coordinators)
         partitions.apply(None, metadata.image)
         metadata.subscribe(partitions.apply)
         metadata.subscribe(self._apply_dynamic_config)
         metadata.subscribe(groups.on_metadata_update)
-        metadata.subscribe(transactions.on_metadata_update)
         addresses = await self._listen(config, context)
         self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
         self._traffic_meter.start()
@@ -273,9 +262,6 @@ class BrokerServer:
         if self._transactions is not None:
             self._transactions.stop()
             self._transactions = None
-        if self._tasks is not None:
-            self._tasks.stop()
-            self._tasks = None
         if self._groups is not None:
             self._groups.stop()
             self._groups = None
@@ -333,10 +319,7 @@ class BrokerServer:
         assert self._groups is not None
         assert self._transactions is not None
         if partition.topic == TRANSACTIONS_TOPIC:
-            if is_leader:
-                self._transactions.on_leadership(partition.index, partition.leader_epoch)
-            else:
-                self._transactions.on_resignation(partition.index)
+            self._transactions.on_leadership(partition, is_leader)
         if partition.topic != OFFSETS_TOPIC:
             return
         if is_leader:
