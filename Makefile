@@ -7,19 +7,21 @@ STAMP := $(VENV)/.installed
 TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sim bench docs docs-reference schema config-table clean
+.PHONY: help install demo test check sim fuzz faults bench docs docs-reference schema config-table clean
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
 	@echo 'make test     run the tests'
 	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds'
 	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
+	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
+	@echo 'make faults   kill the broker and take its power away 500 times: ROUNDS=50 for less'
 	@echo 'make bench    measure klamm beside its peers'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt tools/install.sh
+$(STAMP): pyproject.toml constraints.txt setup.py $(wildcard src/klamm/protocol/*.pyx src/klamm/protocol/*.pxi) tools/install.sh
 	@PYTHON='$(PYTHON)' sh tools/install.sh '$(VENV)'
 	@touch $@
 
@@ -42,6 +44,16 @@ check: install
 SEEDS ?= 10000
 sim: install
 	@$(BIN)/python -m tests.simulation --seeds '$(if $(findstring ..,$(SEEDS)),$(SEEDS),1..$(SEEDS))' $(SEED_OPTIONS)
+
+# TARGETS='requests scanner' for some of them; python -m tests.fuzz --help
+SECONDS ?= 60
+fuzz: install
+	@$(BIN)/python -m tests.fuzz --seconds '$(SECONDS)' $(TARGETS)
+
+# Each of the tests that strike a broker under load; with the others of tests/faults.
+ROUNDS ?= 500
+faults: install
+	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 
 bench: install
 	@$(BIN)/python -m bench $(BENCH)

@@ -338,6 +338,15 @@ def write_coordinator_table(definitions: list[tuple[Json, Range]], module: str) 
     yield "}"
 
 
+def write_metadata_table(definitions: list[tuple[Json, Range]]) -> Iterator[str]:
+    """The records of the cluster's metadata log, which have no keys: by record type, module and class."""
+    names = {d["apiKey"]: d["name"] for d, _ in definitions if d["type"] == "metadata"}
+    yield "METADATA_RECORDS: dict[int, tuple[str, str]] = {"
+    for record_type in sorted(names):
+        yield f'    {record_type}: ("{snake_case(names[record_type])}", "{names[record_type]}"),'
+    yield "}"
+
+
 def stable_versions(definitions: list[Json]) -> Iterator[tuple[Json, Range]]:
     """Each message with its stable versions; a response shares the instability of its request."""
     unstable = {d["apiKey"] for d in definitions if d.get("latestVersionUnstable")}
@@ -369,6 +378,8 @@ def main(arguments: list[str]) -> None:
         if jar.name.startswith(("kafka-group", "kafka-transaction", "kafka-share")):
             room = jar.name.split("-")[1].upper()
             record_tables += ["", *write_coordinator_table(definitions, f"{room}_RECORDS")]
+        elif jar.name.startswith("kafka-metadata"):
+            record_tables += ["", *write_metadata_table(definitions)]
     names = [snake_case(definition["name"]) for definition, _ in everything]
     assert len(names) == len(set(names)), "two messages of one name"
     for name, (definition, versions) in zip(names, everything, strict=True):

@@ -28,3 +28,5 @@ fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing klamm with its extras into $venv (some minutes the first time: PySpark is large)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint constraints.txt --editable ".[$extras]"
+"$venv/bin/python" -c 'import klamm.protocol._record_scanner' 2>/dev/null ||
+    echo "klamm works without its compiled record scanner: cleaning is slower. With a C compiler and Python's headers (Debian: apt-get install gcc python3-dev) it is built."

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.faults.load import ROUNDS
+from tests.support import faulty_disk
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_folder import ORDERS, LogFolder, append, read_all, read_bytes
 
 from klamm.protocol.record_batch import batch_crc_is_valid, iterate_batches
@@ -31,6 +36,23 @@ while True:
     append(log, batch(value=b"%d " % number + bytes(number * 37 % 3000), sequence=number, producer_id=1, epoch=0))
     os.write(1, b"%d\\n" % number)
     number += 1
+"""
+
+# Goes on with a log and writes; tells after each record where the log ends, and up to where it is on the disk for sure.
+_SYNCER = """
+import os, sys
+from pathlib import Path
+from tests.support.log_folder import ORDERS, LogFolder, append, batch
+from klamm.config.topic import TopicConfig
+folder = LogFolder(Path(sys.argv[1]), TopicConfig(segment_bytes=30_000, flush_messages=int(sys.argv[2])))
+log = folder.directory.get(ORDERS) or folder.create()
+folder.directory.checkpoint().result()
+while True:
+    number = log.log_end_offset
+    append(log, batch(value=b"%d " % number + bytes(number * 37 % 3000)))
+    os.write(1, b"%d %d\\n" % (log.log_end_offset, log.synced_offset))
+    if number % 200 == 199:
+        folder.directory.checkpoint()
 """
 
 # Fills a disk that takes 50,000 bytes a file, then gets room; tells what was acknowledged and when writing resumed.
@@ -88,6 +110,46 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
     assert numbers == list(range(len(numbers)))
     assert acknowledged <= len(numbers) <= acknowledged + 1
     folder.close()
+
+
+@pytest.mark.timeout(120 + 5 * ROUNDS)
+def test_what_was_synced_outlasts_the_power(tmp_path: Path) -> None:
+    """I8: what recovery finds after a power failure is a prefix of what was written, and holds all that was synced;
+    also when the log had been closed in order before, and whatever of files and names the disk had not got yet."""
+    reason = faulty_disk.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    (tmp_path / "disk").mkdir()
+    disk = FaultyDisk(tmp_path / "disk", tmp_path / "data")
+    random = Random(8)
+    for number in range(ROUNDS):
+        if number % 5 == 0:
+            shutil.rmtree(disk.root)
+            disk.root.mkdir()
+            disk.start_journal()
+        with subprocess.Popen(
+            [sys.executable, "-c", _SYNCER, str(disk.root), str(random.choice((1, 7, 50)))],
+            stdout=subprocess.PIPE,
+            env=_environment() | disk.environment,
+            cwd=_ROOT,
+        ) as writer:
+            assert writer.stdout is not None
+            lines = [writer.stdout.readline() for _ in range(random.randint(1, 400))]
+            writer.send_signal(signal.SIGKILL)
+            lines += writer.stdout.read().splitlines()
+        written, synced = map(int, lines[-1].split())
+        disk.power_off(random)
+        folder = LogFolder(disk.root)
+        log = folder.directory.get(ORDERS)
+        if log is not None:
+            assert log.offline_reason is None
+            numbers = [int((record.value or b"").split()[0]) for record in read_all(log)]
+            assert numbers == list(range(len(numbers)))
+            assert synced <= len(numbers) <= written + 1
+        else:
+            assert synced == 0
+        folder.close()
+        disk.start_journal()
 
 
 def test_a_full_disk_loses_nothing_and_heals_without_a_restart(tmp_path: Path) -> None:

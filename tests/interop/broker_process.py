@@ -16,19 +16,28 @@ _READY_SECONDS = 30
 
 
 class BrokerProcess:
-    """`klamm serve` with its data in `folder`; it keeps its port and its data over restarts.
+    """`klamm serve` with its data in `folder`, or in `data_directory`; it keeps its port and its data over restarts.
 
-    `config` are Kafka's broker keys. What it logs goes to `folder`/broker.log.
+    `config` are Kafka's broker keys; `environment` is added to this process's. What it logs goes to
+    `folder`/broker.log.
     """
 
     can_restart = True
 
-    def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
-        self.data_directory = folder / "data"
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        data_directory: Path | None = None,
+    ) -> None:
+        self.data_directory = data_directory if data_directory is not None else folder / "data"
         self._log = folder / "broker.log"
         self._config = folder / "server.properties"
         self._config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
         self._process: subprocess.Popen[str] | None = None
+        self._environment = dict(environment or {})
         self.bootstrap_servers = "127.0.0.1:0"
         self.start()
 
@@ -50,6 +59,7 @@ class BrokerProcess:
         command += ["--data-dir", str(self.data_directory), "--config", str(self._config)]
         with self._log.open("a", encoding="utf-8") as log:
             environment = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+            environment |= self._environment
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         assert process.stdout is not None
         # A broker that hangs would leave readline() waiting for good.

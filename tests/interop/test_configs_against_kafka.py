@@ -93,6 +93,8 @@ class KlammPeer:
             partitions=NOT_THERE,
             fetch_sessions=NOT_THERE,
             groups=NOT_THERE,
+            transactions=NOT_THERE,
+            transaction_markers=NOT_THERE,
             ensure_internal_topic=NOT_THERE,
         )
 

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
 
+from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.protocol.compression import Compression
-from klamm.protocol.types import Offset
+from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
+from klamm.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
+from klamm.storage.log import Log
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 
@@ -114,3 +117,42 @@ def test_kafka_agrees_after_records_were_deleted_and_cut(partition: LogFolder, k
     partition.directory.close()
     output = _dump(kafka_classpath, "--files", _files(partition, ".log", ".index", ".timeindex"))
     assert not _COMPLAINTS.search(output), output
+
+
+def test_kafka_reads_what_was_aborted(tmp_path: Path, kafka_classpath: str) -> None:
+    """The transaction index, the markers, and a transaction that is open, as klamm itself has them."""
+    folder = LogFolder(tmp_path / "data")
+    log = folder.create()
+    for turn in range(3):
+        for producer_id in (1, 2):
+            _in_transaction(log, batch(producer_id=producer_id, epoch=0, sequence=turn, is_transactional=True))
+        for producer_id in (1, 2):
+            marker = encode_end_transaction_marker(
+                EndTransactionMarker(is_commit=producer_id == 2, coordinator_epoch=3),
+                producer_id=ProducerId(producer_id),
+                producer_epoch=ProducerEpoch(0),
+                timestamp_ms=NOW_MS,
+            )
+            _in_transaction(log, marker, from_client=False)
+    _in_transaction(log, batch(producer_id=1, epoch=0, sequence=3, is_transactional=True))
+    aborted = log.aborted_transactions(Offset(0), 1_000_000)
+    folder.close()
+    dump = _dump(kafka_classpath, "--files", _files(folder, ".txnindex"))
+    numbers = re.findall(r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", dump)
+    assert [tuple(map(int, each)) for each in numbers] == [tuple(each) for each in aborted]
+    dump = _dump(kafka_classpath, "--files", _files(folder, ".log"), "--print-data-log")
+    assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", dump) == [("ABORT", "3"), ("COMMIT", "3")] * 3
+    dump = _dump(kafka_classpath, "--files", _files(folder, ".snapshot"))
+    assert "coordinatorEpoch: 3 currentTxnFirstOffset: OptionalLong[12]" in dump
+
+
+def _in_transaction(log: Log, records: bytes, *, from_client: bool = True) -> None:
+    log.append_as_leader(
+        records,
+        leader_epoch=LeaderEpoch(0),
+        now_ms=NOW_MS,
+        from_client=from_client,
+        verification_guard=UNVERIFIED,
+        transaction_version=1,
+    )
+    log.advance_high_watermark(log.log_end_offset)

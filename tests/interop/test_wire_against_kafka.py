@@ -31,6 +31,8 @@ FAMILIES = (
     "group_offsets",
     "group_administration",
     "consumer_groups",
+    "transaction_coordinator",
+    "transactions",
 )
 for family in FAMILIES:
     importlib.import_module(f"tests.interop.wire_conversations.{family}")
@@ -44,6 +46,9 @@ CONFIG = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
     "log.retention.ms": "-1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "group.consumer.assignors": "uniform,range",

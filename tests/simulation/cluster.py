@@ -79,6 +79,17 @@ class Cluster:
             # A leader that resigns is a follower from then on, and cuts off what the new leader does not have.
             self._loop.call_later(self._loop.between(0, 1_000), partial(self._fail_over, partition))
 
+    def fail_disk(self, partition: PartitionIndex, offline_ms: int) -> None:
+        """A sync fails or damage shows: the partition is offline where it is led, and its uncommitted tail may be gone.
+
+        It has a leader again after a while: another one, or the same after a repair.
+        """
+        leader = self._disk.replicas[partition].leader
+        if leader >= 0:
+            self._disk.resign(partition)
+            self.brokers[leader].resign(partition)
+            self._loop.call_later(offline_ms, partial(self._fail_over, partition))
+
     def _elect(self, partition: PartitionIndex, *, loses_tail: bool) -> None:
         alive = [broker for broker in self.brokers if broker.process is not None and not broker.process.is_stopped]
         if not alive:

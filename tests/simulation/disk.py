@@ -2,7 +2,11 @@
 
 What matters of replication is modelled, not the replicas: the high watermark follows the log end after a while, stands
 still while replicas are slow, and when leadership changes hands the tail above the high watermark may be gone. What
-is below it is never lost. With `replication_ms` of (0, 0) the log has one replica that writes through.
+is below it is never lost. With `replication_ms` of (0, 0) the log has one replica that writes through. To a coordinator
+it is the same whether a commit waits for replicas or for the disk (`klamm.fsync=ack`), and who loses the tail.
+
+Torn writes and flipped bits don't get as far as a coordinator: a log cuts the former off before it answers, as any
+append that failed, and goes offline for the latter (`Cluster.fail_disk`).
 """
 
 from __future__ import annotations
@@ -236,7 +240,9 @@ class BrokerLog:
     def max_batch_bytes(self) -> int:
         return self._disk.max_batch_bytes
 
-    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+    def append(
+        self, partition: PartitionIndex, batch: bytes, *, verification_guard: int = 0, transaction_version: int = 0
+    ) -> Offset:
         return self._disk.append(self._broker_id, partition, batch)
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes:

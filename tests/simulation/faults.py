@@ -47,6 +47,8 @@ class Faults:
             Trouble.COORDINATOR_MOVES: self._coordinator_moves,
             Trouble.SLOW_REPLICAS: self._slow_replicas,
             Trouble.APPEND_ERRORS: self._append_errors,
+            Trouble.FULL_DISK: self._full_disk,
+            Trouble.FAILED_SYNC: self._failed_sync,
             Trouble.SLOW_READS: self._slow_reads,
             Trouble.COMPACTION: self._compaction,
             Trouble.CLOCK_JUMPS: self._clock_jumps,
@@ -169,6 +171,15 @@ class Faults:
         disk.append_error = self._loop.random.choice(_APPEND_ERRORS)
         disk.append_error_rate = self._loop.random.choice((0.3, 1.0))
         self._for_a_while(partial(setattr, disk, "append_error", None), 100, 4_000)
+
+    def _full_disk(self) -> None:
+        """Nothing can be written until there is room again; all that was written can be read."""
+        disk = self._world.disk
+        disk.append_error, disk.append_error_rate = ErrorCode.kafka_storage_error, 1.0
+        self._for_a_while(partial(setattr, disk, "append_error", None), 500, 10_000)
+
+    def _failed_sync(self) -> None:
+        self._world.cluster.fail_disk(self._some_partition(), self._loop.between(500, 10_000))
 
     def _slow_reads(self) -> None:
         disk = self._world.disk

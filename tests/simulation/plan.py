@@ -46,6 +46,8 @@ class Trouble(Enum):
     COORDINATOR_MOVES = "coordinator moves"
     SLOW_REPLICAS = "slow replicas"
     APPEND_ERRORS = "append errors"
+    FULL_DISK = "full disk"
+    FAILED_SYNC = "failed sync"
     SLOW_READS = "slow reads"
     COMPACTION = "compaction"
     CLOCK_JUMPS = "clock jumps"

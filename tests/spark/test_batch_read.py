@@ -224,10 +224,8 @@ def test_a_read_commits_to_no_group(spark: SparkSession, topic: Topic) -> None:
     assert topic.committed(f"g-{topic.name}") == [-1001] * 3
 
 
-def test_only_committed_records_are_read_if_asked_for(spark: SparkSession, topic: Topic, is_apache_kafka: bool) -> None:
+def test_only_committed_records_are_read_if_asked_for(spark: SparkSession, topic: Topic) -> None:
     """Aborted transactions and markers are no records, and the gaps that they leave are no loss."""
-    if not is_apache_kafka:
-        pytest.skip("klamm has no transactions yet")
     producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
     producer.init_transactions(30)
     for number, fate in enumerate([producer.commit_transaction, producer.abort_transaction] * 3):

@@ -23,7 +23,7 @@ from tests.support.alone import alone
 
 from klamm.errors import KlammError
 
-__all__ = ["ApacheKafka", "KafkaUnavailable", "kafka_classpath"]
+__all__ = ["ApacheKafka", "KafkaUnavailable", "free_port", "kafka_classpath"]
 
 KAFKA_VERSION = "4.3.0"
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -56,10 +56,20 @@ def kafka_classpath() -> str:
     raise KafkaUnavailable(f"Maven could not find Apache Kafka {KAFKA_VERSION}: {completed.stdout[-500:]}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _format(java: list[str], config: Path) -> None:
+    arguments = ["format", "--standalone", "-t", "klammtestAAAAAAAAAAAAA", "-c", str(config)]
+    formatted = subprocess.run(
+        [*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, check=False
+    )
+    if formatted.returncode != 0:
+        raise KafkaUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-1000:]}")
 
 
 def _end_with_parent() -> None:
@@ -73,10 +83,23 @@ def _end_with_parent() -> None:
 class ApacheKafka:
     """A fresh single-node Apache Kafka: `with ApacheKafka() as kafka: kafka.bootstrap_servers`.
 
-    `config` overrides keys of server.properties. The data lies in a temporary folder that goes with the broker.
+    `config` overrides keys of server.properties. The data lies in a temporary folder that goes with the broker, unless
+    there is a `data_directory` that was made for it: then nothing is formatted, the broker is `node_id` and its
+    controller listens on `controller_port`.
     """
 
-    def __init__(self, config: Mapping[str, str] | None = None, *, heap: str = "512M") -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        *,
+        heap: str = "512M",
+        data_directory: Path | None = None,
+        node_id: int = 1,
+        controller_port: int | None = None,
+    ) -> None:
+        self._given_data_directory = data_directory
+        self._node_id = node_id
+        self._controller_port = controller_port
         self._overrides = dict(config or {})
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,16 +123,16 @@ class ApacheKafka:
         self.stop()
 
     def _start(self, classpath: str, folder: Path) -> None:
-        port, controller_port = _free_port(), _free_port()
+        port, controller_port = free_port(), self._controller_port or free_port()
         properties = {
             "process.roles": "broker,controller",
-            "node.id": "1",
+            "node.id": str(self._node_id),
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": str(folder / "data"),
+            "log.dirs": str(self.data_directory),
             "num.partitions": "1",
             "offsets.topic.num.partitions": "1",
             "offsets.topic.replication.factor": "1",
@@ -126,12 +149,8 @@ class ApacheKafka:
         config = folder / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
         java = ["java", f"-Xmx{self._heap}", "-XX:TieredStopAtLevel=1", "-cp", classpath]
-        arguments = ["format", "--standalone", "-t", "klammtestAAAAAAAAAAAAA", "-c", str(config)]
-        formatted = subprocess.run(
-            [*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, check=False
-        )
-        if formatted.returncode != 0:
-            raise KafkaUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-1000:]}")
+        if self._given_data_directory is None:
+            _format(java, config)
         self._command = [*java, "kafka.Kafka", str(config)]
         self.bootstrap_servers = f"127.0.0.1:{port}"
         self._run(folder)
@@ -169,8 +188,20 @@ class ApacheKafka:
         self._end()
         self._run(self._folder)
 
+    @property
+    def data_directory(self) -> Path:
+        """Where it keeps its data."""
+        if self._given_data_directory is not None:
+            return self._given_data_directory
+        assert self._folder is not None, "it has not been started"
+        return self._folder / "data"
+
+    def halt(self) -> None:
+        """Stops the broker in order and leaves its data."""
+        self._end()
+
     def stop(self) -> None:
-        """Stops the broker and removes its data. Safe to call twice."""
+        """Stops the broker and removes its data, unless they were given. Safe to call twice."""
         self._end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from klamm.config.topic import TopicConfig
 from klamm.protocol.compression import Compression
-from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch
+from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.log import AppendInfo, Log
 from klamm.storage.log_directory import LogDirectory
@@ -61,7 +61,7 @@ def read_bytes(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024)
     while offset < log.log_end_offset:
         part = log.read(offset, max_bytes, upper_bound=log.log_end_offset, minimum_one_batch=True)
         parts.append(bytes(part))
-        offset = Offset(list(decode_records(part))[-1].offset + 1)
+        offset = [header for _, header in iterate_batches(part)][-1].next_offset
     return b"".join(parts)
 
 

@@ -13,10 +13,12 @@ from klamm.protocol.types import BrokerId, Millis
 if TYPE_CHECKING:
     from klamm.broker.fetch_sessions import FetchSessionCache
     from klamm.broker.partitions import Partitions
+    from klamm.broker.transaction_markers import TransactionMarkers
     from klamm.config.broker import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.api import ApiKey
     from klamm.runtime.group_coordinator import GroupCoordinator
+    from klamm.runtime.transaction_coordinator import TransactionCoordinator
     from klamm.storage.log_directory import LogDirectory
 
 __all__ = ["BrokerContext", "ConnectionInfo", "RequestContext"]
@@ -37,6 +39,8 @@ class BrokerContext:
     partitions: Partitions
     fetch_sessions: FetchSessionCache
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    transaction_markers: TransactionMarkers
     ensure_internal_topic: Callable[[str], Awaitable[None]]
     """Creates the internal topic of that name unless it exists; its partitions can be written to when this
     returns."""

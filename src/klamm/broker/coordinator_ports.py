@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
@@ -41,9 +42,23 @@ class PartitionLogs:
                 return partition.log.config.max_message_bytes
         raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker leads no partition of {self._topic}")
 
-    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+    def append(
+        self,
+        partition: PartitionIndex,
+        batch: bytes,
+        *,
+        verification_guard: int = NO_GUARD,
+        transaction_version: int = 0,
+    ) -> Offset:
         """Appends as leader; the offset of the last record."""
-        return self._get(partition).append(memoryview(batch), self._clock(), from_client=False).last_offset
+        info = self._get(partition).append(
+            memoryview(batch),
+            self._clock(),
+            from_client=False,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
+        return info.last_offset
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:
         """Whole batches from `offset` on, up to the log end offset."""

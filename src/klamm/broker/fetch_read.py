@@ -45,7 +45,7 @@ class ReadResult(NamedTuple):
 class FetchRead:
     """The reads of one request; the same partitions may be read again when more has come."""
 
-    __slots__ = ("_is_read_committed", "_maximum_bytes", "_partitions", "_request", "_version", "_warm_reads")
+    __slots__ = ("_maximum_bytes", "_partitions", "_request", "_version", "_warm_reads", "is_read_committed")
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FetchRead:
         self._request = request
         self._version = version
         self._maximum_bytes = maximum_bytes
-        self._is_read_committed = request.isolation_level == READ_COMMITTED
+        self.is_read_committed = request.isolation_level == READ_COMMITTED
 
     def find(self, cached: CachedPartition) -> Partition | None:
         """The partition, if it is led here."""
@@ -163,6 +163,7 @@ class FetchRead:
         log = partition.log
         diverging = None if wanted.last_fetched_epoch < 0 else _diverging_epoch(log, wanted)
         records: bytes | memoryview = b""
+        aborted: list[tuple[int, int]] | None = [] if self.is_read_committed else None
         if diverging is None:
             maximum_bytes = min(wanted.partition_max_bytes, left_bytes)
             upper_bound = self._upper_bound(log)
@@ -173,19 +174,24 @@ class FetchRead:
                 records = log.read(
                     Offset(wanted.fetch_offset), maximum_bytes, upper_bound=upper_bound, minimum_one_batch=is_first
                 )
+            if records and aborted is not None:
+                aborted = [
+                    (transaction.producer_id, transaction.first_offset)
+                    for transaction in log.aborted_transactions(Offset(wanted.fetch_offset), len(records))
+                ]
         return FetchPartitionResponse(
             wanted.index,
             0,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
-            [] if self._is_read_committed else None,
+            aborted,
             records=records,
             diverging_epoch=diverging,
         )
 
     def _upper_bound(self, log: Log) -> Offset:
-        return log.last_stable_offset if self._is_read_committed else log.high_watermark
+        return log.last_stable_offset if self.is_read_committed else log.high_watermark
 
     def _failed(self, wanted: FetchPartition, error: KafkaError, partition: Partition | None) -> FetchPartitionResponse:
         code = error.code

@@ -1,6 +1,7 @@
 """The partitions this broker leads: who may write and read, who waits for what is written.
 
-One node has no followers: what is appended is replicated at once, so the high watermark follows the log end offset.
+One node has no followers: what is appended is replicated at once, so the high watermark follows the log end offset;
+with `klamm.fsync=ack` it follows what is on the disk.
 """
 
 from __future__ import annotations
@@ -9,24 +10,29 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
+from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from klamm.broker.group_sync import GroupSync
     from klamm.broker.warm_reads import WarmRead
     from klamm.config.topic import TopicConfig
     from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
     from klamm.storage.log import AppendInfo, Log
     from klamm.storage.log_directory import LogDirectory
 
-__all__ = ["AppendObserver", "LedTopic", "Partition", "Partitions"]
+__all__ = ["AppendObserver", "CommitObserver", "LedTopic", "Partition", "Partitions"]
 
 logger = logging.getLogger(__name__)
 
 NO_LEADER_EPOCH = LeaderEpoch(-1)
+_places: Final = count()
 STEP_S: Final = 0.004
 """For so long files are made or deleted before others have their turn."""
 
@@ -41,12 +47,25 @@ class AppendObserver(Protocol):
         """The partition is led no longer, or its log was cut: ask again."""
 
 
+class CommitObserver(Protocol):
+    """Somebody who waits until what he wrote is committed."""
+
+    def committed(self) -> None:
+        """It is."""
+
+    def failed(self, code: ErrorCode) -> None:
+        """It won't be, as far as this broker can tell."""
+
+
 class Partition:
     """One partition that this broker leads."""
 
     __slots__ = (
+        "_commit_observers",
+        "_group_sync",
         "_high_watermark_listeners",
         "_observers",
+        "_unsynced",
         "image",
         "index",
         "leader_epoch",
@@ -55,7 +74,8 @@ class Partition:
         "warm_read",
     )
 
-    def __init__(self, topic: str, image: PartitionImage, log: Log) -> None:
+    def __init__(self, topic: str, image: PartitionImage, log: Log, group_sync: GroupSync | None = None) -> None:
+        """With a `group_sync`, what is appended is committed when it was synced, else at once."""
         self.topic = topic
         self.index = image.index
         self.log = log
@@ -65,22 +85,90 @@ class Partition:
         """What was made ready for a consumer that will read here next."""
         self._observers: set[AppendObserver] = set()
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
+        self._group_sync = group_sync
+        self._unsynced: deque[tuple[Offset, int]] = deque()
+        """Where batches end that are not committed yet, and their sizes."""
+        self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
+        """A heap: from which high watermark on each has what it waits for."""
 
-    def append(self, records: memoryview | bytes, now_ms: Millis, *, from_client: bool = True) -> AppendInfo:
-        """Appends as leader and wakes whoever waits for it.
+    def append(
+        self,
+        records: memoryview | bytes,
+        now_ms: Millis,
+        *,
+        from_client: bool = True,
+        verification_guard: int = NO_GUARD,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Appends as leader, and wakes whoever waits for it when it is committed, which may be now or later.
 
         Raises KafkaError with the code for the answer.
         """
         log = self.log
-        info = log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client)
-        log.advance_high_watermark(log.log_end_offset)
+        info = log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            from_client=from_client,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
+        if self._group_sync is None:
+            log.advance_high_watermark(log.log_end_offset)
+            self._tell_committed(len(records))
+        elif not info.is_duplicate:
+            self._unsynced.append((log.log_end_offset, len(records)))
+            self._group_sync.request(log, self._synced)
+        return info
+
+    def _tell_committed(self, size_bytes: int) -> None:
+        high_watermark = self.log.high_watermark
         if self._observers:
-            size_bytes = len(records)
             for observer in tuple(self._observers):
                 observer.appended(size_bytes)
         for listener in self._high_watermark_listeners:
-            listener(log.high_watermark)
-        return info
+            listener(high_watermark)
+        waiting = self._commit_observers
+        while waiting and waiting[0][0] <= high_watermark:
+            heappop(waiting)[2].committed()
+
+    def _synced(self) -> None:
+        """A sync has ended: what is on the disk is committed."""
+        log = self.log
+        before = log.high_watermark
+        log.advance_high_watermark(log.synced_offset)
+        if log.high_watermark == before:
+            return
+        size_bytes = 0
+        while self._unsynced and self._unsynced[0][0] <= log.high_watermark:
+            size_bytes += self._unsynced.popleft()[1]
+        self._tell_committed(size_bytes)
+
+    def commit_found(self) -> None:
+        """Commits what the log held when it was opened; with `klamm.fsync=ack` after it was synced."""
+        log = self.log
+        if log.is_offline:
+            return
+        if self._group_sync is None or log.synced_offset == log.log_end_offset:
+            log.advance_high_watermark(log.log_end_offset)
+        else:
+            log.advance_high_watermark(log.synced_offset)
+            self._group_sync.request(log, self._synced)
+
+    def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:
+        """Tells `observer` once when `last_offset`, which is not committed yet, is, or when it won't be."""
+        heappush(self._commit_observers, (Offset(last_offset + 1), next(_places), observer))
+
+    def forget_commit(self, is_meant: Callable[[CommitObserver], bool]) -> None:
+        """Tells those no more that are meant."""
+        self._commit_observers = [waiting for waiting in self._commit_observers if not is_meant(waiting[2])]
+        heapify(self._commit_observers)
+
+    def fail_commits(self, code: ErrorCode) -> None:
+        """Tells everybody who waits for a commit that there will be none."""
+        waiting, self._commit_observers = self._commit_observers, []
+        for _, _, observer in waiting:
+            observer.failed(code)
 
     def check_in_sync_replicas(self) -> None:
         """Refuses a write with acks=all that too few replicas would hold (I4).
@@ -175,8 +263,16 @@ class Partitions:
     """Every partition that this broker leads; follows the metadata image."""
 
     def __init__(
-        self, node_id: BrokerId, log_directory: LogDirectory, topic_config_of: Callable[[TopicImage], TopicConfig]
+        self,
+        node_id: BrokerId,
+        log_directory: LogDirectory,
+        topic_config_of: Callable[[TopicImage], TopicConfig],
+        group_sync: GroupSync | None = None,
     ) -> None:
+        """With a `group_sync`, records are committed when they were synced (`klamm.fsync=ack`)."""
+        self._group_sync = group_sync
+        self.commit_later = group_sync is not None
+        """Whether what is appended is not committed at once."""
         self._node_id = node_id
         self._log_directory = log_directory
         self._topic_config_of = topic_config_of
@@ -328,10 +424,12 @@ class Partitions:
                 logger.error("%s", led.failures[image.index])
                 continue
             led.failures.pop(image.index, None)
-            partition = Partition(topic.name, image, log)
+            partition = Partition(topic.name, image, log, self._group_sync)
             led.partitions[image.index] = partition
-            for observer in self._leadership_observers:
-                observer(partition, True)
+            if not log.is_offline:
+                partition.commit_found()
+                for observer in self._leadership_observers:
+                    observer(partition, True)
             yield True
 
     def _open_log(self, topic: TopicImage, image: PartitionImage, config: TopicConfig) -> Log:
@@ -343,8 +441,27 @@ class Partitions:
             log.update_config(config)
         if not log.is_offline:
             log.assign_leader_epoch(image.leader_epoch)
-            log.advance_high_watermark(log.log_end_offset)
         return log
+
+    def resign(self, topic_partition: TopicPartition) -> None:
+        """Tells everybody who waits for a partition that its log has gone offline.
+
+        The partition stays, and refuses whatever is asked with KAFKA_STORAGE_ERROR.
+        """
+        led = self.by_name.get(topic_partition.topic)
+        partition = led.partitions[topic_partition.partition] if led is not None else None
+        if partition is None or not partition.log.is_offline:
+            return
+        partition.fail_commits(ErrorCode.kafka_storage_error)
+        partition.interrupt_observers()
+        for observer in self._leadership_observers:
+            observer(partition, False)
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether this broker leads the partition, but its log works no more."""
+        led = self.by_name.get(topic)
+        partition = led.partitions[index] if led is not None and 0 <= index < len(led.partitions) else None
+        return partition is not None and partition.log.is_offline
 
     def _drop(self, name: str) -> None:
         led = self.by_name.pop(name, None)
@@ -360,6 +477,7 @@ class Partitions:
                 continue
             for observer in self._leadership_observers:
                 observer(partition, False)
+            partition.fail_commits(ErrorCode.unknown_topic_or_partition)
             self._log_directory.delete(TopicPartition(led.name, partition.index))
             partition.interrupt_observers()
             yield True

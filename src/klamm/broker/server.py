@@ -7,32 +7,37 @@ leader epochs), lead the partitions, load the groups, and only then listen. So w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from klamm.broker.context import BrokerContext
 from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.fetch_sessions import FetchSessionCache
-from klamm.broker.internal_topics import OFFSETS_TOPIC, internal_topic
+from klamm.broker.group_sync import GroupSync
+from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic
 from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
+from klamm.broker.log_cleaning import LogCleaning
 from klamm.broker.partitions import Partition, Partitions
 from klamm.broker.traffic import TrafficMeter
+from klamm.broker.transactions import Transactions
 from klamm.broker.warm_handover import WarmHandover
 from klamm.config.topic import TopicConfig
 from klamm.metadata.image import EMPTY_IMAGE, ResourceType
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.compression import Compression
-from klamm.protocol.types import Millis, PartitionIndex
+from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.runtime.event_log import log_events
 from klamm.runtime.group_coordinator import GroupCoordinator
 from klamm.runtime.group_settings import CurrentGroupSettings, group_config
+from klamm.storage.kafka_ownership import METADATA_FILE, refuse_kafkas
 from klamm.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
@@ -46,7 +51,8 @@ __all__ = ["BrokerServer", "now_ms"]
 
 logger = logging.getLogger(__name__)
 
-METADATA_FILE: Final = "metadata.sqlite"
+T = TypeVar("T")
+
 GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
 NEVER_MS: Final = 2**62
@@ -66,6 +72,16 @@ def _load_history() -> None:
     import klamm.runtime.group_history  # noqa: F401 - many modules, for who begins a history next
 
 
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[T], None], argument: T) -> None:
+    """Calls on the loop, from whichever thread; not at all once the loop has ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, argument)
+
+
 class BrokerServer:
     """A broker that serves from `start` to `stop`, on the loop that started it."""
 
@@ -78,12 +94,15 @@ class BrokerServer:
         self._log_directory: LogDirectory | None = None
         self._metadata: MetadataService | None = None
         self._groups: GroupCoordinator | None = None
+        self._transactions: Transactions | None = None
         self._group_settings = CurrentGroupSettings(config)
         self._history: LateHistory | None = None
         self._handover: WarmHandover | None = None
         self._traffic_meter: TrafficMeter | None = None
         self._metrics: MetricsListener | None = None
         self._executor: ThreadExecutor | None = None
+        self._log_cleaning: LogCleaning | None = None
+        self._group_sync: GroupSync | None = None
         self.context: BrokerContext | None = None
 
     async def start(self) -> list[tuple[str, int]]:
@@ -96,6 +115,7 @@ class BrokerServer:
         directory = Path(config.data_directory)
         self._log_directory = log_directory = LogDirectory(directory, clock=self._clock, config=config)
         log_directory.lock()
+        refuse_kafkas(directory)
         store = await SqliteStore.open(directory / METADATA_FILE)
         self._metadata = metadata = await MetadataService.open(store, config)
         config = self._use_dynamic_config(metadata.image)
@@ -116,8 +136,16 @@ class BrokerServer:
         log_directory.write_meta_properties(
             cluster_id=metadata.image.cluster_id, node_id=config.node_id, broker_epoch=broker.epoch
         )
-        partitions = Partitions(config.node_id, log_directory, self._log_config_of)
         loop = asyncio.get_running_loop()
+        if config.klamm_fsync != "os":
+            self._group_sync = GroupSync(loop, self._clock)
+        partitions = Partitions(
+            config.node_id,
+            log_directory,
+            self._log_config_of,
+            self._group_sync if config.klamm_fsync == "ack" else None,
+        )
+        log_directory.on_offline(lambda partition: _call_on(loop, self._resign, partition))
         self._executor = ThreadExecutor(loop)
         self._groups = groups = GroupCoordinator(
             config=group_config(config),
@@ -133,6 +161,7 @@ class BrokerServer:
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
         )
+        self._transactions = transactions = Transactions(config, partitions, metadata, groups, clock=self._clock)
         if config.klamm_group_history_enable:
             self._history = LateHistory(
                 LoopTimers(loop),
@@ -149,16 +178,28 @@ class BrokerServer:
             partitions=partitions,
             fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots),
             groups=groups,
+            transactions=transactions.coordinator,
+            transaction_markers=transactions.markers,
             ensure_internal_topic=self._ensure_internal_topic,
         )
         self._handover = WarmHandover(partitions, context.warm_reads)
         groups.start()
         groups.on_metadata_update(EMPTY_IMAGE, metadata.image)
-        partitions.on_leadership(self._tell_groups)
+        transactions.start()
+        partitions.on_leadership(self._tell_coordinators)
         partitions.apply(None, metadata.image)
         metadata.subscribe(partitions.apply)
         metadata.subscribe(self._apply_dynamic_config)
         metadata.subscribe(groups.on_metadata_update)
+        addresses = await self._listen(config, context)
+        self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
+        self._traffic_meter.start()
+        if config.klamm_metrics_listener:
+            self._metrics = self._serve_metrics(config.klamm_metrics_listener)
+        self._begin_housekeeping(config, log_directory)
+        return addresses
+
+    async def _listen(self, config: BrokerConfig, context: BrokerContext) -> list[tuple[str, int]]:
         dispatcher = Dispatcher(context)
         addresses = []
         for index, address in enumerate(config.listeners):
@@ -182,14 +223,16 @@ class BrokerServer:
             )
             self._listeners.append(listener)
             addresses.append(await listener.start())
-        self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
-        self._traffic_meter.start()
-        if config.klamm_metrics_listener:
-            self._metrics = self._serve_metrics(config.klamm_metrics_listener)
+        return addresses
+
+    def _begin_housekeeping(self, config: BrokerConfig, log_directory: LogDirectory) -> None:
+        self._log_cleaning = LogCleaning(log_directory.cleaner, config, self._clock)
+        self._log_cleaning.start()
         self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
         self._every(FLUSH_CHECK_INTERVAL_MS, self._flush_due)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
-        return addresses
+        if config.klamm_fsync == "interval":
+            self._every(config.klamm_fsync_interval_ms, self._sync_all)
 
     async def stop(self) -> None:
         """Stops listening, lets the groups go, closes logs and metadata.
@@ -198,6 +241,9 @@ class BrokerServer:
         """
         for task in self._periodic:
             task.cancel()
+        if self._log_cleaning is not None:
+            await self._log_cleaning.stop()
+            self._log_cleaning = None
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.stop)
             self._metrics = None
@@ -207,24 +253,33 @@ class BrokerServer:
         for listener in self._listeners:
             await listener.stop()
         self._listeners.clear()
-        if self._history is not None:
-            self._history.stop()
-            self._history = None
-        if self._groups is not None:
-            self._groups.stop()
-            self._groups = None
-        if self._executor is not None:
-            self._executor.stop()
-            self._executor = None
+        self._stop_coordinators()
         if self._metadata is not None:
             await self._metadata.close()
             self._metadata = None
         if self.context is not None:
             self.context.warm_reads.stop()
             self.context.partitions.finish()
+        if self._group_sync is not None:
+            await asyncio.to_thread(self._group_sync.stop)
+            self._group_sync = None
         if self._log_directory is not None:
             await asyncio.to_thread(self._log_directory.close)
             self._log_directory = None
+
+    def _stop_coordinators(self) -> None:
+        if self._history is not None:
+            self._history.stop()
+            self._history = None
+        if self._transactions is not None:
+            self._transactions.stop()
+            self._transactions = None
+        if self._groups is not None:
+            self._groups.stop()
+            self._groups = None
+        if self._executor is not None:
+            self._executor.stop()
+            self._executor = None
 
     def _log_config_of(self, topic: TopicImage | None) -> TopicConfig:
         if topic is None or not topic.configs:
@@ -255,6 +310,8 @@ class BrokerServer:
         self.context.metadata.use_config(self.config)
         if self.config.topic_defaults != before.topic_defaults:
             self.context.partitions.reconfigure(new)
+        if self._log_cleaning is not None:
+            self._log_cleaning.configure(self.config)
         for listener in self._listeners:
             listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
 
@@ -270,8 +327,11 @@ class BrokerServer:
         topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
 
-    def _tell_groups(self, partition: Partition, is_leader: bool) -> None:
+    def _tell_coordinators(self, partition: Partition, is_leader: bool) -> None:
         assert self._groups is not None
+        assert self._transactions is not None
+        if partition.topic == TRANSACTIONS_TOPIC:
+            self._transactions.on_leadership(partition, is_leader)
         if partition.topic != OFFSETS_TOPIC:
             return
         if is_leader:
@@ -280,6 +340,10 @@ class BrokerServer:
             self._groups.on_resignation(partition.index)
             if self._history is not None:
                 self._history.on_resignation(partition.index)
+
+    def _resign(self, topic_partition: TopicPartition) -> None:
+        if self._groups is not None and self.context is not None:
+            self.context.partitions.resign(topic_partition)
 
     def _begin_history(self, partitions: Partitions, groups: GroupCoordinator) -> GroupHistory:
         from klamm.broker.history_topic import HistoryTopic
@@ -358,6 +422,13 @@ class BrokerServer:
         for log in self._log_directory.logs.values():
             if log.config.flush_ms < NEVER_MS and not log.is_offline:
                 log.flush_if_due(now_ms)
+
+    def _sync_all(self) -> None:
+        assert self._log_directory is not None
+        assert self._group_sync is not None
+        for log in self._log_directory.logs.values():
+            if log.log_end_offset > log.synced_offset and not log.is_offline:
+                self._group_sync.request(log, _nothing)
 
     def _checkpoint(self) -> None:
         assert self._log_directory is not None

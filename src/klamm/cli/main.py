@@ -25,8 +25,9 @@ COMMANDS: Final = {
     "produce": ("klamm.cli.produce", "write records to a topic"),
     "consume": ("klamm.cli.consume", "read records from topics"),
     "group": ("klamm.cli.group", "list, describe, explain, watch, reset, clone and delete consumer groups"),
+    "txn": ("klamm.cli.txn", "list, describe and abort transactions"),
     "env": ("klamm.cli.env", "compare a group across environments"),
-    "log": ("klamm.cli.log", "replay the log of a group coordinator"),
+    "log": ("klamm.cli.log", "look into logs and files, mend them, move them from and to Apache Kafka"),
     "context": ("klamm.cli.context", "name clusters and environments, and choose among them"),
 }
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""

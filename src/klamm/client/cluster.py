@@ -83,6 +83,10 @@ class Cluster:
         leader = self._topics[topic_partition.topic].partitions[topic_partition.partition]
         return leader if leader.broker in self._addresses else None
 
+    def brokers(self) -> list[BrokerId]:
+        """The brokers that there are, by the last answer; all of them, for who has to ask each."""
+        return sorted(self._addresses)
+
     def connection_to(self, broker: BrokerId) -> Connection:
         """The connection to a broker, made if there is none. Raises `ConnectionFailed`."""
         return self.connection_to_address(self._addresses[broker])

@@ -1,4 +1,4 @@
-"""Which broker coordinates a group: the API FindCoordinator.
+"""Which broker coordinates a group or a transactional id: the API FindCoordinator.
 
 Version notes: 4 asks for several groups at once (KIP-699).
 """
@@ -13,24 +13,25 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 
-__all__ = ["find_coordinator"]
+__all__ = ["GROUP", "TRANSACTION", "find_coordinator"]
 
-_GROUP: Final = 0
+GROUP: Final = 0
+TRANSACTION: Final = 1
 _BATCHED_FROM: Final = 4
 
 
-def find_coordinator(cluster: Cluster, group_id: str) -> Address | ErrorCode:
-    """The address of the group's coordinator, or the error that whoever was asked answered with.
+def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> Address | ErrorCode:
+    """The address of the coordinator of a group or transactional id, or the error that whoever was asked answered with.
 
     Raises `ConnectionFailed`.
     """
     connection = cluster.any_connection()
     version = connection.version_of(FindCoordinatorRequest.API_KEY, "FindCoordinator", 0, 6)
-    request = FindCoordinatorRequest(key_type=_GROUP)
+    request = FindCoordinatorRequest(key_type=key_type)
     if version >= _BATCHED_FROM:
-        request.coordinator_keys = [group_id]
+        request.coordinator_keys = [key]
     else:
-        request.key = group_id
+        request.key = key
     answer = connection.request(request, FindCoordinatorResponse)
     found = answer.coordinators[0] if answer.coordinators else answer
     if found.error_code != ErrorCode.none:

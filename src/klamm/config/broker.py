@@ -77,6 +77,15 @@ class BrokerConfig:
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
 
     # Logs
+    klamm_fsync: str = "os"
+    klamm_fsync_interval_ms: int = 1000
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_dedupe_buffer_size: int = 134_217_728
+    log_cleaner_enable: bool = True
+    log_cleaner_io_buffer_load_factor: float = 0.9
+    log_cleaner_io_buffer_size: int = 524_288
+    log_cleaner_io_max_bytes_per_second: float = 1.7976931348623157e308
+    log_cleaner_threads: int = 1
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
@@ -122,6 +131,17 @@ class BrokerConfig:
     offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 50
     offsets_topic_segment_bytes: int = 104_857_600
+
+    # Transactions
+    add_partitions_to_txn_retry_backoff_max_ms: int = 100
+    add_partitions_to_txn_retry_backoff_ms: int = 20
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_max_timeout_ms: int = 900_000
+    transaction_partition_verification_enable: bool = True
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_segment_bytes: int = 104_857_600
+    transactional_id_expiration_ms: int = 604_800_000
 
     explicit: Mapping[str, str] = field(default_factory=lambda: BASELINE)
     """What was set when the broker started, as text, by key: what DescribeConfigs shows as the static configuration."""

@@ -46,6 +46,7 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
         "group.consumer.min.session.timeout.ms": "500",
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
     },
 }
 """What a profile sets."""

@@ -17,6 +17,25 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "doc": "The cluster id that a new data folder gets. A folder that has one already keeps it, and the broker "
         "does not start when the two differ.",
     },
+    "klamm.fsync": {
+        "type": "STRING",
+        "default": "os",
+        "importance": "MEDIUM",
+        "valid": "[os, interval, ack]",
+        "check": ["one_of", ["os", "interval", "ack"]],
+        "doc": "When records are brought to the disk, beside what flush.messages and flush.ms ask for. os: when the "
+        "operating system writes them, as Kafka does. interval: every klamm.fsync.interval.ms. ack: at once, and a "
+        "record is committed, shown to consumers and acknowledged to acks=all only when it would outlast a power "
+        "failure; requests that wait at the same time share a sync.",
+    },
+    "klamm.fsync.interval.ms": {
+        "type": "INT",
+        "default": "1000",
+        "importance": "LOW",
+        "valid": "[100,...]",
+        "check": ["range", 100, None],
+        "doc": "How often records are brought to the disk with klamm.fsync=interval.",
+    },
     "klamm.group.ephemeral.patterns": {
         "type": "LIST",
         "default": "",

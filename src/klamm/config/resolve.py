@@ -17,7 +17,7 @@ from klamm.config.table import broker_keys, topic_synonyms
 from klamm.config.topic import TopicConfig
 from klamm.config.values import Value
 
-__all__ = ["check_group_bounds", "resolve_fields", "resolve_topic_defaults"]
+__all__ = ["check_cleaner_bounds", "check_group_bounds", "resolve_fields", "resolve_topic_defaults"]
 
 Values = Mapping[str, Value]
 
@@ -35,6 +35,8 @@ _COMPOSED: Final = frozenset(
     }
 )
 _COMPRESSION_CODECS: Final = range(5)
+
+_LEAST_CLEANER_BYTES: Final = 1024 * 1024
 
 _GROUP_PROTOCOLS: Final = ("consumer", "share", "streams")
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
@@ -67,6 +69,7 @@ def resolve_fields(values: Values) -> dict[str, Any]:
     if "group.consumer.assignors" in values:
         result["group_consumer_assignors"] = _consumer_assignors(values)
     _check_limits(values)
+    check_cleaner_bounds(values)
     check_group_bounds(values)
     if "classic" not in (_names(values, "group.coordinator.rebalance.protocols") or ("classic",)):
         raise ConfigurationError("group.coordinator.rebalance.protocols must contain classic, which can't be disabled")
@@ -194,6 +197,19 @@ def _check_limits(values: Values) -> None:
         raise ConfigurationError("max.connections.per.ip must be at least 1: there are no overrides for single hosts")
     if number("offsets.topic.compression.codec", 0) not in _COMPRESSION_CODECS:
         raise ConfigurationError("offsets.topic.compression.codec must be 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")
+
+
+def check_cleaner_bounds(values: Values) -> None:
+    """Whether there are threads to clean, and memory for each. Raises ConfigurationError as `resolve_fields`."""
+    defaults = BrokerConfig()
+    threads = values.get("log.cleaner.threads", defaults.log_cleaner_threads)
+    memory_bytes = values.get("log.cleaner.dedupe.buffer.size", defaults.log_cleaner_dedupe_buffer_size)
+    assert isinstance(threads, int)
+    assert isinstance(memory_bytes, int)
+    if threads < 1:
+        raise ConfigurationError("log.cleaner.threads must be at least 1: log.cleaner.enable=false stops the cleaner")
+    if memory_bytes // threads <= _LEAST_CLEANER_BYTES:
+        raise ConfigurationError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 
 
 def check_group_bounds(values: Values) -> None:

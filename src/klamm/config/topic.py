@@ -28,6 +28,7 @@ class TopicConfig:
     compression_gzip_level: int = -1
     compression_type: str = "producer"
     compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
@@ -37,6 +38,7 @@ class TopicConfig:
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
     retention_bytes: int = -1
@@ -90,6 +92,8 @@ def _names(text: str) -> frozenset[str]:
 def _parser(default: object) -> Callable[[str], Any]:
     if isinstance(default, int):
         return int
+    if isinstance(default, float):
+        return lambda text: float(text.strip().rstrip("dDfF"))  # Java's suffixes of a number's type
     return _names if isinstance(default, frozenset) else str.strip
 
 

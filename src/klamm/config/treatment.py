@@ -42,8 +42,6 @@ _TIERED: Final = "There is no tiered storage."
 _QUOTAS: Final = "There are no quotas."
 _SHARE: Final = "Share groups (KIP-932) are not served yet."
 _STREAMS: Final = "Streams groups (KIP-1071) are not served."
-_TRANSACTIONS: Final = "Transactions are not served yet."
-_CLEANER: Final = "Compacted topics are kept whole: there is no log cleaner yet."
 _METRICS: Final = "There is no JMX, and no metrics reporter."
 _PURGATORY: Final = "Delayed operations are dropped when they complete; there is no purgatory to purge."
 _SECURITY: Final = (
@@ -58,6 +56,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         Treatment.honoured,
         "",
         """
+        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
         auto.create.topics.enable broker.rack connections.max.idle.ms delete.topic.enable fetch.max.bytes
         group.consumer.assignment.interval.ms group.consumer.heartbeat.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
@@ -66,6 +65,8 @@ _BROKER: Final[tuple[_Block, ...]] = (
         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
         group.consumer.session.timeout.ms
         group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
+        log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
         log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
         max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
         max.request.partition.size.limit num.partitions num.recovery.threads.per.data.dir offset.metadata.max.bytes
@@ -73,6 +74,10 @@ _BROKER: Final[tuple[_Block, ...]] = (
         offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
         offsets.topic.segment.bytes producer.id.expiration.ms
         queued.max.request.bytes socket.listen.backlog.size socket.request.max.bytes
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.partition.verification.enable
+        transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.num.partitions
+        transaction.state.log.segment.bytes transactional.id.expiration.ms
         """,
     ),
     (
@@ -80,7 +85,8 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "The default of a topic setting.",
         """
         compression.gzip.level compression.type compression.zstd.level log.cleanup.policy
-        log.cleaner.max.compaction.lag.ms log.flush.interval.messages log.flush.interval.ms
+        log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
+        log.cleaner.min.compaction.lag.ms log.flush.interval.messages log.flush.interval.ms
         log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
         log.retention.bytes log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
@@ -113,7 +119,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
     (
         Treatment.accepted,
         "On one node an internal topic has one replica, whatever this says.",
-        "offsets.topic.replication.factor",
+        "offsets.topic.replication.factor transaction.state.log.min.isr transaction.state.log.replication.factor",
     ),
     (
         Treatment.accepted,
@@ -240,26 +246,11 @@ _BROKER: Final[tuple[_Block, ...]] = (
         group.streams.num.standby.replicas group.streams.session.timeout.ms
         """,
     ),
+    (Treatment.accepted, "Transactions are loaded in steps of a fixed size.", "transaction.state.log.load.buffer.size"),
     (
         Treatment.accepted,
-        _TRANSACTIONS,
-        """
-        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-        transaction.state.log.replication.factor transaction.state.log.segment.bytes
-        transaction.two.phase.commit.enable transactional.id.expiration.ms
-        """,
-    ),
-    (
-        Treatment.accepted,
-        _CLEANER,
-        """
-        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.enable
-        log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
-        log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads
-        """,
+        "No stable version of a request can ask for two-phase commit (KIP-939).",
+        "transaction.two.phase.commit.enable",
     ),
     (
         Treatment.accepted,
@@ -363,6 +354,16 @@ _BROKER: Final[tuple[_Block, ...]] = (
     ),
     (
         Treatment.honoured,
+        "klamm's own: when records are brought to the disk, and whether an acknowledgement waits for it.",
+        "klamm.fsync",
+    ),
+    (
+        Treatment.honoured,
+        "klamm's own: the interval of klamm.fsync=interval.",
+        "klamm.fsync.interval.ms",
+    ),
+    (
+        Treatment.honoured,
         "klamm's own: whether groups have a history in the topic __group_history.",
         "klamm.group.history.enable",
     ),
@@ -403,16 +404,16 @@ _TOPIC: Final[tuple[_Block, ...]] = (
         Treatment.honoured,
         "",
         """
-        cleanup.policy compression.gzip.level compression.type compression.zstd.level
+        cleanup.policy compression.gzip.level compression.type compression.zstd.level delete.retention.ms
         file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes
         max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
-        message.timestamp.type min.insync.replicas retention.bytes retention.ms segment.bytes
+        message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas retention.bytes
+        retention.ms segment.bytes
         segment.index.bytes segment.jitter.ms segment.ms
         """,
     ),
     (Treatment.accepted, _LZ4, "compression.lz4.level"),
     (Treatment.accepted, _PREALLOCATE, "preallocate"),
-    (Treatment.accepted, _CLEANER, "delete.retention.ms min.cleanable.dirty.ratio min.compaction.lag.ms"),
     (
         Treatment.accepted,
         _REPLICATION,

@@ -13,7 +13,7 @@ from typing import Final
 from klamm.config.broker import BrokerConfig
 from klamm.config.errors import ConfigurationError, InvalidValue
 from klamm.config.layers import BrokerLayers
-from klamm.config.resolve import check_group_bounds, resolve_topic_defaults
+from klamm.config.resolve import check_cleaner_bounds, check_group_bounds, resolve_topic_defaults
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys_with, group_synonyms, topic_keys
 from klamm.config.topic import TopicConfig
 from klamm.config.treatment import Treatment
@@ -143,9 +143,23 @@ def validate_broker_configs(
     values = changed.values()
     try:
         resolve_topic_defaults(values)
+        check_cleaner_bounds(values)
         check_group_bounds(values)
     except ConfigurationError as error:
         raise KafkaError(ErrorCode.invalid_request, str(error)) from None
+    _check_cleaner_threads(config.log_cleaner_threads, values["log.cleaner.threads"])
+
+
+def _check_cleaner_threads(current: int, wished: Value) -> None:
+    """A running cleaner changes by steps, as in Kafka."""
+    assert isinstance(wished, int)
+    reason = None
+    if wished < current // 2:
+        reason = f"reduced to less than half the current value {current}"
+    elif wished > current * 2:
+        reason = f"increased to more than double the current value {current}"
+    if reason is not None:
+        raise KafkaError(ErrorCode.invalid_request, f"Log cleaner threads cannot be {reason}")
 
 
 def validate_client_metrics_configs(name: str, configs: Mapping[str, str]) -> None:

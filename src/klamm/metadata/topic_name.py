@@ -11,6 +11,7 @@ __all__ = [
     "GROUP_METADATA_TOPIC",
     "INTERNAL_TOPICS",
     "MAX_LENGTH",
+    "TRANSACTION_STATE_TOPIC",
     "collision_key",
     "is_internal",
     "why_invalid",
@@ -18,10 +19,11 @@ __all__ = [
 
 MAX_LENGTH: Final = 249
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 GROUP_HISTORY_TOPIC: Final = "__group_history"
 """klamm's own: what groups go through."""
 INTERNAL_TOPICS: Final = frozenset(
-    {GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state", GROUP_HISTORY_TOPIC}
+    {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", GROUP_HISTORY_TOPIC}
 )
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 

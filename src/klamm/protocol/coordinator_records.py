@@ -6,17 +6,26 @@ After `CoordinatorRecordSerde` and `GroupCoordinatorRecordSerde` of Apache Kafka
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import Message
 from klamm.protocol.schema.record_types import GROUP_RECORDS
 
-__all__ = ["decode_group_record", "encode_record_key", "encode_record_value", "group_record_classes"]
+__all__ = [
+    "decode_coordinator_record",
+    "decode_group_record",
+    "encode_record_key",
+    "encode_record_value",
+    "group_record_classes",
+]
+
+RecordTable: TypeAlias = Mapping[int, tuple[str, str, str, str]]
 
 _PREFIX: Final = Struct(">h")
 
@@ -39,7 +48,20 @@ def decode_group_record(key: bytes, value: bytes | None) -> tuple[Message, Messa
     None for a type that this version of the schema doesn't have: replay skips it, the log keeps it. Raises
     MalformedMessage for bytes that are no record and, as Kafka does, for a value in a version that isn't known.
     """
-    classes = group_record_classes(_prefix(key))
+    return _decode(group_record_classes(_prefix(key)), key, value)
+
+
+def decode_coordinator_record(
+    table: RecordTable, key: bytes, value: bytes | None
+) -> tuple[Message, Message | None] | None:
+    """As `decode_group_record`, for the topic whose types of records are in `table` (`schema/record_types.py`)."""
+    row = table.get(_prefix(key))
+    return _decode(_load(*row) if row is not None else None, key, value)
+
+
+def _decode(
+    classes: tuple[type[Message], type[Message]] | None, key: bytes, value: bytes | None
+) -> tuple[Message, Message | None] | None:
     if classes is None:
         return None
     key_class, value_class = classes
@@ -57,9 +79,11 @@ def decode_group_record(key: bytes, value: bytes | None) -> tuple[Message, Messa
 def group_record_classes(record_type: int) -> tuple[type[Message], type[Message]] | None:
     """The classes of key and value of a type of record in `__consumer_offsets`, or None if there is no such type."""
     row = GROUP_RECORDS.get(record_type)
-    if row is None:
-        return None
-    key_module, key_name, value_module, value_name = row
+    return _load(*row) if row is not None else None
+
+
+@cache
+def _load(key_module: str, key_name: str, value_module: str, value_name: str) -> tuple[type[Message], type[Message]]:
     package = "klamm.protocol.schema"
     key_class: type[Message] = getattr(import_module(f"{package}.{key_module}"), key_name)
     value_class: type[Message] = getattr(import_module(f"{package}.{value_module}"), value_name)

@@ -57,6 +57,7 @@ __all__ = [
     "pack_header",
     "read_batch_header",
     "recompress",
+    "require_magic",
     "restamp",
 ]
 
@@ -89,7 +90,7 @@ def decode_records(view: bytes | bytearray | memoryview, start_offset: int = 0) 
     UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
     for position, header in iterate_batches(view):
-        _require_magic(header)
+        require_magic(header)
         if not batch_crc_is_valid(view, position, header):
             raise CorruptRecord(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
         if header.is_control or header.last_offset < start_offset:
@@ -120,7 +121,8 @@ def iterate_records(
     return _decode_payload(_open_payload(view, position, header, max_bytes), header)
 
 
-def _require_magic(header: BatchHeader) -> None:
+def require_magic(header: BatchHeader) -> None:
+    """Raises `KafkaError` (UNSUPPORTED_FOR_MESSAGE_FORMAT) for a batch of magic 0 or 1."""
     if header.magic != MAGIC:
         raise KafkaError(
             ErrorCode.unsupported_for_message_format,
@@ -129,7 +131,7 @@ def _require_magic(header: BatchHeader) -> None:
 
 
 def _open_payload(view: bytes | bytearray | memoryview, position: int, header: BatchHeader, max_bytes: int) -> bytes:
-    _require_magic(header)
+    require_magic(header)
     end = position + header.size_bytes
     if end > len(view):
         raise CorruptRecord(f"a batch of {header.size_bytes} bytes in {len(view) - position} bytes")

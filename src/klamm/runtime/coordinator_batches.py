@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.contract import CoordinatorRecord, TransactionalWrite
 from klamm.protocol.compression import Compression
 from klamm.protocol.records import UnstampedRecord, encode_batch
 from klamm.protocol.types import Millis
@@ -17,6 +17,8 @@ _COMPRESSED_FROM_BYTES: Final = 1024
 """Smaller batches stay as they are: there is little to win, and each is opened again when the partition is loaded."""
 _BATCH_OVERHEAD_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 32
+_SEQUENCE: Final = 0
+"""Coordinators don't count; in transactions they write what Kafka's write."""
 
 
 def coordinator_batches(
@@ -26,11 +28,12 @@ def coordinator_batches(
     timestamp: Millis,
     compression: Compression,
     max_batch_bytes: int | None,
+    transaction: TransactionalWrite | None = None,
 ) -> Iterator[tuple[Sequence[CoordinatorRecord], bytes]]:
     """Batches, each with the records in it: one that holds all or, where each record is right alone, as many as keep
     within `max_batch_bytes`.
 
-    Batches over 1 KB are compressed.
+    Batches over 1 KB are compressed. With a `transaction` the records belong to it.
     """
     encoded: list[UnstampedRecord] = []
     for record in records:
@@ -41,11 +44,23 @@ def coordinator_batches(
         for end, (_, record_key, record_value, _) in enumerate(encoded):
             record_bytes = len(record_key or b"") + len(record_value or b"") + _RECORD_OVERHEAD_BYTES
             if end > start and size_bytes + record_bytes > max_batch_bytes:
-                yield records[start:end], _encode(encoded[start:end], compression)
+                yield records[start:end], _encode(encoded[start:end], compression, transaction)
                 start, size_bytes = end, _BATCH_OVERHEAD_BYTES
             size_bytes += record_bytes
-    yield records[start:], _encode(encoded[start:], compression)
+    yield records[start:], _encode(encoded[start:], compression, transaction)
 
 
-def _encode(records: Sequence[UnstampedRecord], compression: Compression) -> bytes:
-    return encode_batch(records, compression=compression, compressed_from_bytes=_COMPRESSED_FROM_BYTES)
+def _encode(
+    records: Sequence[UnstampedRecord], compression: Compression, transaction: TransactionalWrite | None
+) -> bytes:
+    if transaction is None:
+        return encode_batch(records, compression=compression, compressed_from_bytes=_COMPRESSED_FROM_BYTES)
+    return encode_batch(
+        records,
+        compression=compression,
+        compressed_from_bytes=_COMPRESSED_FROM_BYTES,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        base_sequence=_SEQUENCE,
+        is_transactional=True,
+    )

@@ -65,7 +65,7 @@ class CoordinatorRuntime(Generic[S]):
 
     def __init__(
         self,
-        new_shard: Callable[[], S],
+        new_shard: Callable[[LeaderEpoch], S],
         *,
         serde: RecordSerde,
         log: CoordinatorLog,
@@ -134,6 +134,7 @@ class CoordinatorRuntime(Generic[S]):
             not (result.records or result.events or result.tasks)
             and len(result.replies) == 1
             and result.linger_epoch is None
+            and result.transaction is None
             and result.on_append is None
             and result.on_commit is None
             and led.is_committed
@@ -176,7 +177,7 @@ class CoordinatorRuntime(Generic[S]):
         led = LedPartition(
             partition,
             leader_epoch,
-            self._new_shard(),
+            self._new_shard(leader_epoch),
             Alarms(self._alarm_queue, partial(self._on_alarm, partition)),
             Linger(self._linger_ms, self._timers, partial(self._flush_partition, partition)),
         )
@@ -271,7 +272,7 @@ class CoordinatorRuntime(Generic[S]):
         waiting = Waiting(led.log_end_offset, result, ticket, refuse, 0.0)
         if result.linger_epoch is not None and self._let_linger(led, waiting):
             return
-        if result.records:
+        if result.records or result.transaction is not None:
             self._flush(led)  # What lingers came before it.
             if self._write(led, result, [waiting]) is not None:
                 return

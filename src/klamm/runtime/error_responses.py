@@ -37,6 +37,12 @@ from klamm.protocol.schema.offset_fetch_response import (
 )
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
+from klamm.protocol.schema.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 __all__ = [
     "commit_error",
@@ -50,6 +56,7 @@ __all__ = [
     "leave_error",
     "offset_delete_error",
     "sync_error",
+    "txn_offset_commit_error",
 ]
 
 
@@ -105,6 +112,23 @@ def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def txn_offset_commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    """The answer to a TxnOffsetCommit that failed: the same code for each partition."""
+    error_code = coordinator_error(code)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
                     for partition in topic.partitions
                 ],
             )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from klamm.core.coordinator.contract import ClientContext, DeletedTopic
+from klamm.core.coordinator.contract import ClientContext, DeletedTopic, Result, Ticket
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.core.group.assignors.contract import Assignor
 from klamm.core.group.assignors.load_settings import LoadSettings
@@ -24,6 +24,7 @@ from klamm.core.group.group_meter import GroupFigures, GroupMeter
 from klamm.core.group.settings import GroupSettings, SettingsOf
 from klamm.core.group.shard import GroupShard
 from klamm.core.group.traffic import Traffic
+from klamm.core.group.transactional_commits import end_transaction
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -51,7 +52,11 @@ from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest, Offse
 from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse
-from klamm.protocol.types import LeaderEpoch, PartitionIndex
+from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
+from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResponse
+from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker
+from klamm.protocol.schema.write_txn_markers_response import WritableTxnMarkerPartitionResult
+from klamm.protocol.types import LeaderEpoch, Millis, PartitionIndex
 from klamm.runtime import error_responses as errors
 from klamm.runtime.answers import Answer, gather, then
 from klamm.runtime.consumer_group_requests import check_heartbeat
@@ -61,6 +66,13 @@ from klamm.runtime.ports import CoordinatorLog, Executor, Ids, Promises, Timers,
 from klamm.runtime.record_serde import GroupRecordSerde
 
 __all__ = ["GroupCoordinator"]
+
+_NOT_READY: Final = (
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.not_coordinator,
+)
+_NOBODY: Final = ClientContext("", "", -1)
 
 _DEFAULT_SETTINGS: Final = GroupSettings()
 
@@ -100,7 +112,7 @@ class GroupCoordinator:
         self._count_partitions = partition_count
         self._partition_count = 0
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda: GroupShard(
+            lambda leader_epoch: GroupShard(
                 config, ids.member_id, new_uuid=ids.uuid, settings_of=settings_of, assignors=self._assignors
             ),
             serde=GroupRecordSerde(),
@@ -266,6 +278,45 @@ class GroupCoordinator:
         return self._runtime.submit(
             partition, GroupShard.handle_offset_commit, request, context, errors.commit_error, may_linger=True
         )
+
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, context: ClientContext, verification_guard: int
+    ) -> Answer[TxnOffsetCommitResponse]:
+        """TxnOffsetCommit of topics that exist.
+
+        The guard says that the transaction coordinator knows that this group is part of the transaction.
+        """
+        if not self._partition_count:
+            return errors.txn_offset_commit_error(request, ErrorCode.coordinator_not_available)
+
+        def commit(
+            shard: GroupShard, request: TxnOffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
+        ) -> Result:
+            return shard.handle_txn_offset_commit(request, context, ticket, now, verification_guard)
+
+        partition = self._partition_of(request.group_id)
+        return self._runtime.submit(partition, commit, request, context, errors.txn_offset_commit_error)
+
+    def end_transaction(
+        self, partition: PartitionIndex, marker: WritableTxnMarker
+    ) -> Answer[WritableTxnMarkerPartitionResult]:
+        """Writes a transaction's marker into a partition of `__consumer_offsets`: what the transaction committed there
+        counts from now on, or is forgotten.
+
+        Answered when the marker is committed, with the log's own codes; NOT_LEADER_OR_FOLLOWER as long as the
+        partition is not loaded.
+        """
+
+        def refuse(marker: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
+            code = ErrorCode.not_leader_or_follower if code in _NOT_READY else code
+            return WritableTxnMarkerPartitionResult(partition_index=partition, error_code=code)
+
+        def end(
+            shard: GroupShard, marker: WritableTxnMarker, context: ClientContext, ticket: Ticket, now: Millis
+        ) -> Result:
+            return end_transaction(partition, marker, ticket)
+
+        return self._runtime.submit(partition, end, marker, _NOBODY, refuse)
 
     def offset_fetch(
         self, group: OffsetFetchRequestGroup, require_stable: bool, context: ClientContext

@@ -6,14 +6,18 @@ All calls come from one thread. None of them may call back into the runtime befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
-__all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promises", "Timers", "WallClock"]
+__all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promises", "Spawn", "Timers", "WallClock"]
 
 T = TypeVar("T")
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+"""Begins a coroutine at the end of this turn of the event loop, and sees to it that it runs to its end or is cancelled
+with the broker. Nobody waits for it."""
 
 WallClock = Callable[[], Millis]
 """Milliseconds since the epoch: what records are stamped with. It may jump; no deadline depends on it."""
@@ -94,10 +98,18 @@ class CoordinatorLog(Protocol):
     def max_batch_bytes(self) -> int:
         """The largest batch that `append` takes: the topic's `max.message.bytes`."""
 
-    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+    def append(
+        self,
+        partition: PartitionIndex,
+        batch: bytes,
+        *,
+        verification_guard: int = 0,
+        transaction_version: int = 0,
+    ) -> Offset:
         """Append one encoded batch as the leader and return the offset of its last record.
 
-        Base offset and leader epoch are stamped on the way. Raises KafkaError and writes nothing if it cannot be done.
+        Base offset and leader epoch are stamped on the way. The guard is that of the first batch of a transaction,
+        the version that of a marker. Raises KafkaError and writes nothing if it cannot be done.
         """
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:

@@ -8,13 +8,15 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
+from klamm.protocol.checksum import crc32c
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import (
+    BATCH_HEADER,
+    CRC_START,
     HEADER_SIZE_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
     BatchHeader,
-    batch_crc_is_valid,
     read_batch_header,
 )
 
@@ -22,7 +24,13 @@ __all__ = ["BadBatch", "BatchBounds", "ScannedBatch", "check_batches", "scan_bou
 
 _MINIMUM_BATCH_LENGTH: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
 _unpack_bounds: Final = Struct(">qi11xi").unpack_from
+_unpack_header: Final = BATCH_HEADER.unpack_from
 _new_bounds: Final = tuple.__new__
+_new_header: Final = tuple.__new__
+_new_batch: Final = tuple.__new__
+_LENGTH, _MAGIC, _CRC, _LAST_OFFSET_DELTA = map(
+    BatchHeader._fields.index, ("batch_length", "magic", "crc", "last_offset_delta")
+)
 
 SCAN_BYTES: Final = 16 * 1024
 """Read ahead when only headers are wanted: a few index intervals."""
@@ -105,30 +113,42 @@ def check_batches(descriptor: int, end: int, start: int = 0) -> Iterator[Scanned
 
     Raises `BadBatch` at the first that is cut short or not what was written, OSError.
     """
+    # A log may hold millions of small batches, and each costs what is done here: hence in line, and no call twice.
     position = start
     chunk = memoryview(b"")
     chunk_start = start
     while position < end:
         at = position - chunk_start
-        remaining = len(chunk) - at
-        wanted = HEADER_SIZE_BYTES
-        if remaining >= HEADER_SIZE_BYTES:
-            wanted = _header(chunk, at, position).batch_length + LOG_OVERHEAD_BYTES
-        if wanted > remaining and remaining < end - position:
-            if wanted > end - position:
-                raise BadBatch(position, f"a batch of {wanted} bytes in the last {end - position} bytes")
-            chunk = memoryview(os.pread(descriptor, min(max(CHECK_BYTES, wanted), end - position), position))
-            if len(chunk) < wanted:
-                raise BadBatch(position, f"only {len(chunk)} bytes could be read")
+        try:
+            header = _new_header(BatchHeader, _unpack_header(chunk, at))
+        except struct_error:
+            if end - position > len(chunk) - at:
+                chunk = _read_on(descriptor, position, end, HEADER_SIZE_BYTES)
+                chunk_start = position
+                continue
+            header = _header(chunk, at, position)
+        if header[_MAGIC] != MAGIC or header[_LENGTH] < _MINIMUM_BATCH_LENGTH or header[_LAST_OFFSET_DELTA] < 0:
+            header = _header(chunk, at, position)
+        size = header[_LENGTH] + LOG_OVERHEAD_BYTES
+        stop = at + size
+        if stop > len(chunk):
+            if size > end - position:
+                raise BadBatch(position, f"a batch of {size} bytes in the last {end - position} bytes")
+            chunk = _read_on(descriptor, position, end, size)
             chunk_start = position
             continue
-        header = _header(chunk, at, position)
-        if wanted > remaining:
-            raise BadBatch(position, f"a batch of {wanted} bytes in the last {remaining} bytes")
-        if not batch_crc_is_valid(chunk, at, header):
+        if crc32c(chunk[at + CRC_START : stop], 0) != header[_CRC]:
             raise BadBatch(position, f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
-        yield ScannedBatch(position, header)
-        position += wanted
+        yield _new_batch(ScannedBatch, (position, header))
+        position += size
+
+
+def _read_on(descriptor: int, position: int, end: int, wanted: int) -> memoryview:
+    """At least `wanted` bytes from `position` on, unless the file has fewer up to `end`."""
+    chunk = os.pread(descriptor, min(max(CHECK_BYTES, wanted), end - position), position)
+    if len(chunk) < min(wanted, end - position):
+        raise BadBatch(position, f"only {len(chunk)} bytes could be read")
+    return memoryview(chunk)
 
 
 def _header(chunk: bytes | memoryview, at: int, position: int) -> BatchHeader:

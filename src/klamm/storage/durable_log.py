@@ -18,6 +18,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerId, TopicId, TopicPartition
 from klamm.storage.atomic_file import write_atomically
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, encode_leader_epochs
+from klamm.storage.failed_sync import note_failed_sync
 from klamm.storage.flush import Flush
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
@@ -104,14 +105,14 @@ class DurableLog:
         return self.offline_reason is not None
 
     @property
-    def last_stable_offset(self) -> Offset:
-        """Below it every transaction is decided. Without transactions that is all that is committed."""
-        return self.high_watermark
-
-    @property
     def recovery_point(self) -> Offset:
         """Everything below it outlasts a power failure, and is not looked at after a crash."""
         return self._sync.recovery_point
+
+    @property
+    def synced_offset(self) -> Offset:
+        """Every record below it outlasts a power failure."""
+        return self._sync.synced_offset
 
     @property
     def size_bytes(self) -> int:
@@ -148,6 +149,12 @@ class DurableLog:
         if self.offline_reason is None:
             self.offline_reason = f"{self} is offline: {reason}"
             logger.error("%s", self.offline_reason)
+            self._services.went_offline(self.topic_partition)
+
+    def _fail_sync(self, reason: str) -> None:
+        """A sync failed, on whichever thread: what was written may be gone while it can still be read."""
+        self.mark_offline(reason)
+        note_failed_sync(self.directory)
 
     def _check_online(self) -> Segment:
         active = self._segments.active
@@ -217,10 +224,18 @@ class DurableLog:
 
     def flush_in_background(self, now_ms: Millis) -> None:
         """As `flush`, on the data directory's own thread; the recovery point follows when it is done."""
-        self._flushed_ms = now_ms
-        flush = self._prepare_flush()
+        flush = self.begin_flush(now_ms)
         if flush is not None:
             self._services.run_in_background(flush.run)
+
+    def begin_flush(self, now_ms: Millis) -> Flush | None:
+        """What makes everything up to the log end offset last: the caller runs it, on any thread, once.
+
+        `synced_offset` and the recovery point follow; if the sync fails, the log is offline. None if it can't even be
+        begun, for want of descriptors for example: then nothing has changed.
+        """
+        self._flushed_ms = now_ms
+        return self._prepare_flush()
 
     def flush_if_due(self, now_ms: Millis) -> None:
         """Flushes in the background if `flush.ms` have gone by since the last flush and there is something to flush."""
@@ -229,13 +244,10 @@ class DurableLog:
             self.flush_in_background(now_ms)
 
     def _prepare_flush(self, *, is_last: bool = False) -> Flush | None:
-        before = self._write_leader_epochs if self._epochs_changed else None
-        flush = self._sync.prepare(
-            self._segments, self.log_end_offset, before=before, failed=self.mark_offline, is_last=is_last
-        )
-        if flush is not None:
+        if self._epochs_changed:
             self._epochs_changed = False
-        return flush
+            self._sync.call_before(self._write_leader_epochs)
+        return self._sync.prepare(self._segments, self.log_end_offset, failed=self._fail_sync, is_last=is_last)
 
     def _write_leader_epochs(self) -> None:
         """Writes the epochs as they are now, whichever thread comes first. Raises OSError."""
@@ -293,9 +305,10 @@ class DurableLog:
 
 def segment_settings(config: TopicConfig, services: LogServices) -> SegmentSettings:
     """What a topic's configuration says about its segments; `segment.jitter.ms` keeps logs from rolling all at once."""
+    jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
     return SegmentSettings(
         services.pool,
         index_interval_bytes=config.index_interval_bytes,
         max_index_bytes=config.segment_index_bytes,
-        roll_jitter_ms=services.random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0,
+        roll_jitter_ms=services.random.randrange(jitter_ms) if jitter_ms > 0 else 0,
     )

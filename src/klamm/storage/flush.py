@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from klamm.storage.atomic_file import sync_file
 from klamm.storage.segment import Segment
@@ -23,7 +24,7 @@ class Flush:
     It holds descriptors of its own, so segments may be closed or deleted meanwhile.
     """
 
-    __slots__ = ("_before", "_descriptors", "_done", "_failed", "_files", "_folders")
+    __slots__ = ("_before", "_descriptors", "_done", "_failed", "_files", "_folders", "_may_begin", "_turn")
 
     def __init__(
         self,
@@ -32,16 +33,21 @@ class Flush:
         files: Sequence[Path],
         folders: Sequence[Path],
         before: Callable[[], None] | None,
+        turn: Lock,
+        may_begin: Callable[[], bool],
         done: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`files` and `folders` are synced by their names; `before` is called ahead of the folders.
+        """`files` and `folders` are synced by their names; `before` is called ahead of the folders. `turn` is held by
+        one flush of the log at a time, and `may_begin` is asked when it is this one's.
 
         Raises OSError if a segment can't be opened.
         """
         self._files = files
         self._folders = folders
         self._before = before
+        self._turn = turn
+        self._may_begin = may_begin
         self._done = done
         self._failed = failed
         self._descriptors: list[int] = []
@@ -56,8 +62,16 @@ class Flush:
         """Syncs everything and tells the log how it went; raises nothing.
 
         After a failed sync nobody knows what is on the disk, and a second one may report success for pages that were
-        dropped. So a failure is final.
+        dropped. So a failure is final, also for a flush that was under way at the same time.
         """
+        try:
+            with self._turn:
+                if self._may_begin():
+                    self._sync()
+        finally:
+            self._close()
+
+    def _sync(self) -> None:
         try:
             for descriptor in self._descriptors:
                 os.fdatasync(descriptor)
@@ -69,10 +83,8 @@ class Flush:
                 _sync_if_there(path)
         except OSError as error:
             self._failed(f"it can't be synced: {error}")
-            return
-        finally:
-            self._close()
-        self._done()
+        else:
+            self._done()
 
     def _close(self) -> None:
         for descriptor in self._descriptors:

@@ -105,6 +105,16 @@ class IndexFile(ABC):
     def check(self, data: bytearray) -> None:
         """Raises `CorruptIndex` if the entries can't be those of the segment."""
 
+    def check_entries(self) -> None:
+        """Raises `CorruptIndex` unless both fields of every entry are above those of the one before, which after a
+        power failure is not to be taken for granted."""
+        entries = self.ENTRY.iter_unpack(self.data)
+        before = next(entries, None)
+        for entry in entries:
+            if before is not None and (entry[0] <= before[0] or entry[1] <= before[1]):
+                raise CorruptIndex(self.base_offset, f"{self.path} has entries that do not rise")
+            before = entry
+
     def reset(self) -> None:
         """Starts anew without entries; the file follows with `write`."""
         self._data = bytearray()

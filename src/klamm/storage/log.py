@@ -16,21 +16,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
 from klamm.core.log.leader_epoch import EpochEntry
 from klamm.core.log.retention import plan_deletion
+from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.core.log.validation import LOG_APPEND_TIME, check_batch, needs_rewrite, read_single_batch, rewrite
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 from klamm.storage.batch_scan import BadBatch
-from klamm.storage.durable_log import DurableLog
+from klamm.storage.compactable_log import CompactableLog
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_reader import FileRange, LogReader, TimestampedOffset
 from klamm.storage.producer_recovery import rebuild_producer_state
-from klamm.storage.recovery import LoadedLog, rebuild_indexes
+from klamm.storage.recovery import DAMAGE_ADVICE, LoadedLog, rebuild_indexes
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
     from klamm.storage.log_services import LogServices
+    from klamm.storage.transaction_index import AbortedTransaction
 
 __all__ = ["AppendInfo", "Log"]
 
@@ -56,7 +58,7 @@ class AppendInfo(NamedTuple):
     is_duplicate: bool
 
 
-class Log(DurableLog):
+class Log(CompactableLog):
     """One partition's records, from `log_start_offset` up to but without `log_end_offset`."""
 
     __slots__ = ("_reader",)
@@ -77,14 +79,24 @@ class Log(DurableLog):
 
     # -- append --------------------------------------------------------------------------------------------------------
 
-    def append_as_leader(
-        self, records: memoryview | bytes, *, leader_epoch: LeaderEpoch, now_ms: Millis, from_client: bool = True
+    def append_as_leader(  # noqa: PLR0912 - the way of every batch: calls would cost
+        self,
+        records: memoryview | bytes,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: Millis,
+        from_client: bool = True,
+        verification_guard: int = NO_GUARD,
+        transaction_version: int = 0,
     ) -> AppendInfo:
         """Checks a batch, gives it offsets and writes it; a batch that a producer sent before is not written again.
 
-        `from_client` is False for what the broker's coordinators write. The bytes are not copied.
-        Raises `KafkaError`: what `validation.check_batch` and `ProducerState.check` raise, RECORD_LIST_TOO_LARGE for
-        more than `segment.bytes`, KAFKA_STORAGE_ERROR when the disk refuses: the log is then as it was before.
+        `from_client` is False for what the broker's coordinators write. `verification_guard` comes from
+        `begin_verification`, for the first batch of a transaction; `transaction_version` is that of a marker. The
+        bytes are not copied.
+        Raises `KafkaError`: what `validation.check_batch` and the checks of `ProducerState` raise,
+        RECORD_LIST_TOO_LARGE for more than `segment.bytes`, KAFKA_STORAGE_ERROR when the disk refuses: the log is then
+        as it was before.
         """
         segment = self._segments.active
         if self.offline_reason is not None or segment is None:
@@ -103,12 +115,16 @@ class Log(DurableLog):
                 f"{config.segment_bytes} (segment.bytes)",
             )
         is_idempotent = header.producer_id >= 0
-        if is_idempotent and from_client:
-            duplicate = self._producers.check(header)
-            if duplicate is not None:
-                return AppendInfo(
-                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
-                )
+        marker = None
+        if is_idempotent:
+            if from_client:
+                duplicate = self._producers.check(header, verification_guard)
+                if duplicate is not None:
+                    return AppendInfo(
+                        duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
+                    )
+            else:
+                marker = self._check_of_coordinator(header, records, verification_guard, transaction_version)
         base_offset = self.log_end_offset
         last_offset = Offset(base_offset + header.last_offset_delta)
         max_timestamp = header.max_timestamp
@@ -122,6 +138,8 @@ class Log(DurableLog):
                 max_segment_ms=config.max_segment_ms,
             ):
                 segment = self._roll(segment, now_ms)
+            if marker is not None:
+                self._load_transaction_index(segment)
             segment.append(
                 _PREFIX.pack(base_offset, header.batch_length, leader_epoch),
                 memoryview(records)[_PREFIX_BYTES:size],
@@ -135,7 +153,9 @@ class Log(DurableLog):
         if leader_epoch != self._epochs.latest_epoch and self._epochs.assign(leader_epoch, base_offset):
             self._epochs_changed = True
         if is_idempotent:
-            self._producers.record(header, base_offset)
+            completed = self._producers.record(header, base_offset, marker)
+            if completed is not None:
+                self._end_transaction(segment, completed)
         if next_offset - self._sync.recovery_point >= config.flush_messages:
             self.flush(now_ms)
         return AppendInfo(
@@ -169,8 +189,8 @@ class Log(DurableLog):
 
         With `minimum_one_batch` the first is given even if it is larger; without it, nothing if it is. Empty at or
         beyond `upper_bound`.
-        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, CORRUPT_MESSAGE where the file is damaged,
-        KAFKA_STORAGE_ERROR when it can't be read.
+        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR when it can't be read, or when
+        the file is damaged there, which takes the log offline.
         """
         if self.offline_reason is not None:
             self._check_online()
@@ -189,7 +209,7 @@ class Log(DurableLog):
                 minimum_one_batch=minimum_one_batch,
             )
         except (BadBatch, CorruptIndex, OSError) as error:
-            self._handle_read_error(error)
+            self._handle_read_error(error, offset)
         return self.read(offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch)
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
@@ -204,8 +224,23 @@ class Log(DurableLog):
         except (BadBatch, CorruptIndex, OSError):
             return []
 
-    def _handle_read_error(self, error: Exception) -> None:
-        """Raises the answer's error, unless an index was bad and is good now: then the reader asks again."""
+    def aborted_transactions(self, offset: Offset, size_bytes: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a read_committed consumer must know of which reads `size_bytes` at `offset`, in
+        the order of their markers.
+
+        As in Kafka there may be some more, of records that follow soon. Raises `KafkaError` as `read`.
+        """
+        self._check_online()
+        if not self._may_have_aborted(offset):
+            return []
+        upper_bound = self._look_up(lambda: self._reader.upper_bound(offset, size_bytes, self.log_end_offset))
+        return self.aborted_transactions_between(offset, upper_bound)
+
+    def _handle_read_error(self, error: Exception, offset: Offset | None = None) -> None:
+        """Raises the answer's error, unless an index was bad and is good now: then the reader asks again.
+
+        Damaged batches take the log offline: nobody is to build on what is not what was written.
+        """
         if isinstance(error, CorruptIndex):
             logger.warning("%s; it is built anew", error)
             try:
@@ -217,9 +252,9 @@ class Log(DurableLog):
             else:
                 return
         if isinstance(error, BadBatch):
-            message = f"{self} is damaged at position {error.position}: {error}"
-            logger.error("%s", message)
-            raise KafkaError(ErrorCode.corrupt_message, message) from error
+            where = "" if offset is None else f"{self._reader.path_at(offset)} is damaged at offset {offset} or after, "
+            self.mark_offline(f"{where}position {error.position}: {error}. {DAMAGE_ADVICE}")
+            raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from error
         raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be read: {error}") from error
 
     def _look_up(self, search: Callable[[], T]) -> T:
@@ -326,13 +361,12 @@ class Log(DurableLog):
         logger.info("%s: %d segments deleted (%s)", self, plan.segment_count, plan.reason)
         return plan.segment_count
 
+    def _segments_changed(self) -> None:
+        self._reader.forget_positions()
+
     def take_removals(self, now_ms: Millis) -> list[Path]:
         """Files whose time has come; the caller removes them."""
         return self._segments.take_removals(now_ms)
-
-    def expire_producers(self, now_ms: Millis) -> int:
-        """Forgets producers that have not written for `producer.id.expiration.ms`; how many."""
-        return self._producers.expire(now_ms)
 
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
         """Cuts the log so that it ends at `offset` or, should that be within a batch, before the batch.

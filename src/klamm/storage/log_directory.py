@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from klamm.config.broker import BrokerConfig
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -29,6 +30,8 @@ from klamm.storage.checkpoints import (
     write_clean_shutdown_mark,
     write_topic_id,
 )
+from klamm.storage.cleaner.checkpoint import CleanerCheckpoint
+from klamm.storage.cleaner.log_cleaner import LogCleaner
 from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
@@ -43,10 +46,10 @@ from klamm.storage.log_services import LogServices
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
 from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
 from klamm.storage.recovery import LoadedLog, LoadRequest, load_log
+from klamm.storage.recovery_progress import RecoveryProgress
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from klamm.config.broker import BrokerConfig
     from klamm.config.topic import TopicConfig
 
 __all__ = ["DataDirectoryInUse", "InconsistentDataDirectory", "LogDirectory"]
@@ -84,6 +87,8 @@ class LogDirectory:
         self._meta: MetaProperties | None = None
         self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
+        self._cleaner_checkpoint = CleanerCheckpoint(path)
+        self.cleaner = LogCleaner(self.logs, self._cleaner_checkpoint, config if config is not None else BrokerConfig())
         self._removals: list[tuple[Millis, Path]] = []
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
         self._services = LogServices(
@@ -145,8 +150,11 @@ class LogDirectory:
         self.lock()
         started = time.perf_counter()
         had_clean_shutdown = take_clean_shutdown_mark(self.path)
+        if had_clean_shutdown:
+            sync_directory(self.path)  # or a power failure might bring the mark back, and what is torn be trusted
         now_ms = self._clock()
         noted = self._checkpoints.read()
+        self._cleaner_checkpoint.read()
         configs: dict[str, TopicConfig] = {}
         requests = []
         for folder in sorted(self.path.iterdir()):
@@ -167,7 +175,7 @@ class LogDirectory:
                     noted.recovery_points.get(topic_partition, Offset(0)),
                     noted.log_start_offsets.get(topic_partition, Offset(0)),
                     had_clean_shutdown,
-                    configs[topic].compact,
+                    configs[topic].compact or self._cleaner_checkpoint.get(topic_partition) is not None,
                     self._services.producer_id_expiration_ms,
                     now_ms,
                 )
@@ -194,10 +202,17 @@ class LogDirectory:
 
     def _load(self, requests: list[LoadRequest], had_clean_shutdown: bool) -> Iterable[LoadedLog]:
         # After a clean stop there is next to nothing to read, and threads would only get in each other's way.
-        if had_clean_shutdown or len(requests) < 2 or self._recovery_threads < 2:
+        if had_clean_shutdown:
             return map(_load_or_offline, requests)
+        progress = RecoveryProgress(self.path, len(requests))
+
+        def recover(request: LoadRequest) -> LoadedLog:
+            loaded = _load_or_offline(request._replace(read_bytes=progress.read))
+            progress.loaded()
+            return loaded
+
         with ThreadPoolExecutor(self._recovery_threads, thread_name_prefix="klamm-recovery") as threads:
-            return list(threads.map(_load_or_offline, requests))
+            return list(threads.map(recover, requests))
 
     def close(self, clean: bool = True) -> None:
         """Closes every log, writes the checkpoints and, if all went well, the mark of a clean stop; lets the lock go.
@@ -239,6 +254,10 @@ class LogDirectory:
 
     # -- partitions ----------------------------------------------------------------------------------------------------
 
+    def on_offline(self, observer: Callable[[TopicPartition], object]) -> None:
+        """Has `observer` told of each log that goes offline from now on, on the thread that notices it."""
+        self._services.went_offline = observer
+
     def get(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition that has a folder here."""
         return self.logs.get(topic_partition)
@@ -255,6 +274,7 @@ class LogDirectory:
             if self._checkpoints.has_recovery_point(topic_partition):
                 # The name was another topic's before. After a crash its recovery point would be this one's.
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
+            self._cleaner_checkpoint.forget(topic_partition)
             folder.mkdir()
             if topic_id != ZERO_TOPIC_ID:
                 write_topic_id(folder, topic_id)
@@ -282,6 +302,7 @@ class LogDirectory:
         """Takes a log out of use at once; its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition, None)
         if log is not None:
+            self.cleaner.abort(topic_partition)
             folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
             if folder is not None:
                 self._removals.append((Millis(self._clock() + log.config.file_delete_delay_ms), folder))
@@ -333,7 +354,8 @@ class LogDirectory:
             if log.is_offline or self.logs.get(log.topic_partition) is not log:
                 continue
             try:
-                log.delete_old_segments(now_ms)
+                if not log.is_being_cleaned:
+                    log.delete_old_segments(now_ms)
                 log.flush_if_due(now_ms)
             except KafkaError as error:
                 logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
@@ -361,7 +383,10 @@ class LogDirectory:
             logger.error("the checkpoints of %s can't be written: %s", self.path, error)
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        self.cleaner.abort(topic_partition)
+        self._cleaner_checkpoint.lower(topic_partition, offset)
         self._checkpoints.write(self._checkpoints.gather(self.logs, {topic_partition: offset}))
+        sync_directory(self.path)
 
 
 def _load_or_offline(request: LoadRequest) -> LoadedLog:

@@ -17,6 +17,7 @@ __all__ = [
     "DELETED_SUFFIX",
     "INDEX_SUFFIX",
     "LOG_SUFFIX",
+    "QUARANTINE_SUFFIX",
     "SNAPSHOT_SUFFIX",
     "STRAY_DIRECTORY_SUFFIX",
     "SWAP_SUFFIX",
@@ -36,6 +37,8 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
+QUARANTINE_SUFFIX: Final = ".quarantined"
+"""Ends the name of what a repair has put aside: no broker reads it."""
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 

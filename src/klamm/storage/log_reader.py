@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
 from klamm.storage.batch_scan import BadBatch
+from klamm.storage.first_read import check_first_read
 from klamm.storage.segment import Segment
 from klamm.storage.segment_search import find_batch, find_max_timestamp, find_timestamp, last_batch_end
 from klamm.storage.segments import Segments
@@ -51,7 +52,7 @@ class LogReader:
         """Must follow every change other than an append."""
         self._positions.clear()
 
-    def read(  # noqa: PLR0911 - the ways a read can end, in order
+    def read(  # noqa: PLR0911, PLR0912 - the ways a read can end, in order
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, log_end_offset: Offset, minimum_one_batch: bool
     ) -> bytes | memoryview:
         """Whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
@@ -76,8 +77,10 @@ class LogReader:
             length = HEADER_SIZE_BYTES
         data = os.pread(segment.descriptor, length, position)
         if len(data) < length:
-            raise BadBatch(position, f"{segment.path} has only {len(data)} of {length} bytes there")
+            raise BadBatch(position, f"the file has only {len(data)} of {length} bytes there")
         if position + length == limit:
+            if position < segment.unchecked_end:
+                check_first_read(segment, position, data)
             self._remember_end(segment, limit, upper_bound, log_end_offset)
             return data
         first_size = int.from_bytes(data[8:LOG_OVERHEAD_BYTES], "big", signed=True) + LOG_OVERHEAD_BYTES
@@ -85,11 +88,21 @@ class LogReader:
             if not minimum_one_batch:
                 return b""
             self._remember(read_batch_header(data).next_offset, segment, position + first_size)
-            return os.pread(segment.descriptor, first_size, position)
+            whole = os.pread(segment.descriptor, first_size, position)
+            if position < segment.unchecked_end:
+                check_first_read(segment, position, whole)
+            return whole
         end, next_offset = last_batch_end(segment, position, position + length)
+        batches = memoryview(data)[: end - position]
+        if position < segment.unchecked_end:
+            check_first_read(segment, position, batches)
         if next_offset is not None:
             self._remember(next_offset, segment, end)
-        return memoryview(data)[: end - position]
+        return batches
+
+    def path_at(self, offset: int) -> Path:
+        """The file in which `offset` is."""
+        return self._segments[self._segments.index_of(offset)].path
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
         """Where in which files the `max_bytes` from `offset` on lie; fewer at the end of the log."""
@@ -108,6 +121,18 @@ class LogReader:
             if max_bytes <= 0:
                 break
         return ranges
+
+    def upper_bound(self, offset: Offset, size_bytes: int, log_end_offset: Offset) -> Offset:
+        """An offset that lies beyond what was read, which is `size_bytes` at `offset`; not the first one that does."""
+        found = self._locate(offset)
+        if found is None:
+            return log_end_offset
+        segment, position = found
+        indexed = segment.offset_index.first_offset_from(position + size_bytes)
+        if indexed is not None:
+            return indexed
+        following = self._segments.index_of(segment.base_offset) + 1
+        return self._segments[following].base_offset if following < len(self._segments) else log_end_offset
 
     def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
         if limit < segment.size_bytes:

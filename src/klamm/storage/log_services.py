@@ -18,6 +18,7 @@ class LogServices:
     `run_in_background` runs something slow on the directory's own thread, in the order given.
     `before_truncation` notes durably that a log's recovery point falls to an offset, before the log is cut there: a
     crash in between must not look as if synced records were lost.
+    `went_offline` is told, on whichever thread, of a log that works no more; who wants to know sets it.
     """
 
     __slots__ = (
@@ -27,6 +28,7 @@ class LogServices:
         "producer_id_expiration_ms",
         "random",
         "run_in_background",
+        "went_offline",
     )
 
     def __init__(
@@ -44,3 +46,8 @@ class LogServices:
         self.before_truncation = before_truncation
         self.random = random
         self.checkpoint_lock = Lock()
+        self.went_offline: Callable[[TopicPartition], object] = _ignore
+
+
+def _ignore(topic_partition: TopicPartition) -> None:
+    """Nobody wants to know."""

@@ -1,4 +1,5 @@
-"""What a log knew of its producers, found again: the newest snapshot that is good, and the batches after it.
+"""What a log knew of its producers, found again: the newest snapshot that is good, and the batches after it. And with
+them what was aborted, where the transaction indexes can't be trusted.
 
 Source: `UnifiedLog.rebuildProducerState`, `ProducerStateManager.removeStraySnapshots` of Apache Kafka 4.3.
 """
@@ -9,17 +10,31 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from klamm.core.log.producer_state import ProducerState
+from klamm.protocol.control_batch import EndTransactionMarker, read_end_transaction_marker
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.record_batch import BatchHeader
+from klamm.protocol.records import iterate_records
 from klamm.protocol.types import Millis, Offset
 from klamm.storage.batch_scan import BadBatch, ScannedBatch, scan_headers
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 from klamm.storage.segment import Segment
+from klamm.storage.transaction_index import AbortedTransaction, TransactionIndex
 
-__all__ = ["rebuild_producer_state", "segment_headers", "usable_snapshots"]
+__all__ = [
+    "marker_of",
+    "rebuild_producer_state",
+    "rebuild_transaction_index",
+    "segment_headers",
+    "usable_snapshots",
+]
 
 logger = logging.getLogger(__name__)
+
+_NO_EXPIRATION_MS: Final = 2**62
 
 
 def usable_snapshots(
@@ -50,15 +65,20 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     now_ms: Millis,
     *,
     may_skip: bool = False,
+    indexes_from: Offset | None = None,
 ) -> Offset:
     """Makes `producers` what the log says up to its end: the newest good snapshot, and the batches after it.
 
     `may_skip`: a log that was closed in order has a snapshot if it ever had a producer, so without one nothing is read.
-    Returns where the snapshot was taken, the log start offset if there was none. Raises OSError.
+    `indexes_from`: the transaction indexes of the segments from this base offset on are built anew as well, so no
+    snapshot is used that was taken later.
+    Returns where the newest snapshot was taken that is good, the log start offset if there was none. Raises OSError.
     """
     producers.clear(log_start_offset)
     if not snapshots and may_skip:
         producers.end_offset = log_end_offset
+    newest_offset = producers.end_offset
+    is_newest = True
     for path in reversed(snapshots):
         try:
             entries = read_snapshot(path)
@@ -66,21 +86,87 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
             logger.warning("%s can't be used: %s", path, error)
             path.unlink(missing_ok=True)
             continue
-        producers.load(entries, parse_offset(path.name) or Offset(0), now_ms)
-        break
+        offset = parse_offset(path.name) or Offset(0)
+        if is_newest:
+            newest_offset, is_newest = offset, False
+        if indexes_from is None or offset <= indexes_from:
+            producers.load(entries, offset, now_ms)
+            break
     snapshot_offset = producers.end_offset
     for index, segment in enumerate(segments):
         is_known = index + 1 < len(segments) and segments[index + 1].base_offset <= snapshot_offset
-        if is_known or snapshot_offset >= log_end_offset:
+        is_indexed_anew = indexes_from is not None and segment.base_offset >= indexes_from
+        if (is_known or snapshot_offset >= log_end_offset) and not is_indexed_anew:
             continue
+        transaction_index = segment.transaction_index if is_indexed_anew else None
         try:
-            for _, header in segment_headers(segment):
-                if header.has_producer_id and header.base_offset >= snapshot_offset:
-                    producers.record(header, header.base_offset)
+            _replay(producers, segment, snapshot_offset, transaction_index)
         except BadBatch as error:
             logger.error("%s is damaged at position %d: %s", segment.path, error.position, error)
     producers.end_offset = log_end_offset
-    return snapshot_offset
+    return newest_offset
+
+
+def rebuild_transaction_index(
+    segments: list[Segment], snapshots: list[Path], log_start_offset: Offset, end_offset: Offset
+) -> None:
+    """Builds the transaction index of the last of `segments` anew from what the log says; the others come before it.
+
+    Raises OSError.
+    """
+    rebuild_producer_state(
+        ProducerState(_NO_EXPIRATION_MS),
+        segments,
+        snapshots,
+        log_start_offset,
+        end_offset,
+        Millis(0),
+        indexes_from=segments[-1].base_offset,
+    )
+
+
+def _replay(
+    producers: ProducerState, segment: Segment, from_offset: Offset, transaction_index: TransactionIndex | None
+) -> None:
+    """Records the segment's batches from `from_offset` on, and notes in the index, if there is one, what was aborted.
+
+    Raises BadBatch, OSError.
+    """
+    if transaction_index is not None:
+        transaction_index.reset()
+    descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for position, header in scan_headers(descriptor, 0, segment.size_bytes):
+            if not header.has_producer_id or header.base_offset < from_offset:
+                continue
+            marker = _read_marker(descriptor, position, header) if header.is_control else None
+            completed = producers.record(header, header.base_offset, marker)
+            if completed is None:
+                continue
+            if completed.is_aborted and transaction_index is not None:
+                transaction_index.append(AbortedTransaction.from_completed(completed, producers.transactions))
+            producers.transactions.complete(completed)
+    finally:
+        os.close(descriptor)
+        if transaction_index is not None:
+            transaction_index.write()
+
+
+def _read_marker(descriptor: int, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+    try:
+        return marker_of(os.pread(descriptor, header.size_bytes, position))
+    except KafkaError as error:
+        raise BadBatch(position, str(error)) from error
+
+
+def marker_of(records: memoryview | bytes) -> EndTransactionMarker | None:
+    """The marker in a control batch; None if a cleaner has emptied it, or it holds something else.
+
+    Raises `KafkaError` CORRUPT_MESSAGE or INVALID_RECORD for what is no control batch.
+    """
+    for record in iterate_records(records):
+        return read_end_transaction_marker(record)
+    return None
 
 
 def segment_headers(segment: Segment) -> Iterator[ScannedBatch]:

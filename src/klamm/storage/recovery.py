@@ -14,20 +14,24 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, TopicPartition
 from klamm.storage.batch_scan import BadBatch, check_batches
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
+from klamm.storage.cleaner.swap import finish_swaps
+from klamm.storage.failed_sync import forget_cached_pages, forget_failed_sync
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    QUARANTINE_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -37,9 +41,13 @@ from klamm.storage.producer_recovery import rebuild_producer_state, segment_head
 from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segment_search import read_next_offset
 
-__all__ = ["LoadRequest", "LoadedLog", "load_log", "rebuild_indexes"]
+__all__ = ["DAMAGE_ADVICE", "LoadRequest", "LoadedLog", "load_log", "rebuild_indexes"]
 
 logger = logging.getLogger(__name__)
+
+
+def _ignore(size_bytes: int) -> None:
+    """Nobody counts."""
 
 
 class LoadRequest(NamedTuple):
@@ -55,6 +63,8 @@ class LoadRequest(NamedTuple):
     """Whether a cleaner may have left gaps between offsets."""
     producer_id_expiration_ms: int
     now_ms: Millis
+    read_bytes: Callable[[int], object] = _ignore
+    """Told, on the thread that loads, of how much was read and checked."""
 
 
 class LoadedLog(NamedTuple):
@@ -87,6 +97,10 @@ def load_log(request: LoadRequest) -> LoadedLog:
 
     A damaged partition is returned with `offline_reason`. Raises OSError for a folder that can't be read at all.
     """
+    has_failed_sync = forget_cached_pages(request.directory)
+    if has_failed_sync:
+        request = request._replace(had_clean_shutdown=False)
+    finish_swaps(request.directory)
     files = _list_files(request)
     epochs = _load_leader_epochs(request, files.segments)
     producers = ProducerState(request.producer_id_expiration_ms)
@@ -129,8 +143,13 @@ def load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset,
         request.now_ms,
         may_skip=request.had_clean_shutdown,
+        indexes_from=None
+        if request.had_clean_shutdown or _ended_with_a_snapshot(request, files, log_end_offset)
+        else _first_unsure(segments, request.recovery_point),
     )
     recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
+    if has_failed_sync:
+        forget_failed_sync(request.directory)
     return LoadedLog(
         request.directory,
         segments,
@@ -140,6 +159,19 @@ def load_log(request: LoadRequest) -> LoadedLog:
         epochs,
         producers,
         snapshot_offset,
+    )
+
+
+def _ended_with_a_snapshot(request: LoadRequest, files: _Files, log_end_offset: Offset) -> bool:
+    """Whether the log was closed in order where it ends now: all was synced then, and nothing was written since."""
+    return request.recovery_point == log_end_offset and log_end_offset in files.snapshots
+
+
+def _first_unsure(segments: list[Segment], recovery_point: Offset) -> Offset:
+    """The base offset of the first segment that was not wholly on the disk, whose indexes may not have been either."""
+    return max(
+        (segment.base_offset for segment in segments if segment.base_offset <= recovery_point),
+        default=segments[0].base_offset,
     )
 
 
@@ -209,7 +241,7 @@ def _check_presence(request: LoadRequest, files: _Files) -> None:
     if not files.segments and request.recovery_point > request.log_start_offset:
         raise _Damage(
             f"{request.directory} has no segment, but records up to offset {request.recovery_point} were on the disk. "
-            + _ADVICE
+            + DAMAGE_ADVICE
         )
 
 
@@ -217,14 +249,15 @@ def _check_end(request: LoadRequest, files: _Files, log_end_offset: Offset) -> N
     if files.segments and log_end_offset < request.recovery_point:
         raise _Damage(
             f"{files.segments[-1].path} ends at offset {log_end_offset}, but records up to offset "
-            f"{request.recovery_point} were on the disk. " + _ADVICE
+            f"{request.recovery_point} were on the disk. " + DAMAGE_ADVICE
         )
 
 
-_ADVICE = (
-    "Nothing was changed. Bring the file back from a copy and start again, or remove the partition's folder to give "
-    "its records up."
+DAMAGE_ADVICE: Final = (
+    "Nothing was changed. Bring the file back from a copy and start again, or keep what can still be read with "
+    "`klamm log verify DIR --repair`."
 )
+"""What follows a report of damage."""
 
 
 # -- after a clean stop ------------------------------------------------------------------------------------------------
@@ -260,7 +293,7 @@ def _rebuild_or_fail(segment: Segment) -> None:
 
 def _damage_in(segment: Segment, error: BadBatch, offset: int | None) -> _Damage:
     where = f"offset {offset}, " if offset is not None else ""
-    return _Damage(f"{segment.path} is damaged at {where}position {error.position}: {error}. {_ADVICE}")
+    return _Damage(f"{segment.path} is damaged at {where}position {error.position}: {error}. {DAMAGE_ADVICE}")
 
 
 def rebuild_indexes(segment: Segment) -> None:
@@ -312,27 +345,37 @@ def _recover(request: LoadRequest, files: _Files, epochs: LeaderEpochs) -> Offse
     for segment in segments[:first]:
         if segment.base_offset in files.without_index:
             _rebuild_or_fail(segment)
-    scan = _Scan(segments[first].base_offset, request.has_gaps)
+    # Where a repair has taken damaged batches out, their offsets are gone.
+    may_have_gaps = request.has_gaps or any(request.directory.glob(f"*{QUARANTINE_SUFFIX}"))
+    scan = _Scan(segments[first].base_offset, may_have_gaps)
+    position = _begin_at(segments[first], request.recovery_point)
     read_bytes = 0
     cut = ""
     for index in range(first, len(segments)):
         segment = segments[index]
-        read_bytes += segment.size_bytes
-        error = _recover_segment(segment, scan, epochs)
+        read_bytes += segment.size_bytes - position
+        error = _recover_segment(segment, scan, epochs, position)
+        request.read_bytes(segment.size_bytes - position)
+        position = 0
         if error is None:
             continue
         if scan.expected_offset < request.recovery_point:
             raise _damage_in(segment, error, scan.expected_offset)
-        dropped = segments[index + 1 :]
-        lost_bytes = segment.size_bytes - error.position + sum(later.size_bytes for later in dropped)
-        _cut(segment, error.position)
+        # A segment whose beginning is not where the log goes on can't be written to, though it may be empty: after a
+        # power failure there may be the new file without the end of the old one.
+        kept = index + 1 if scan.expected_offset >= segment.base_offset else index
+        dropped = segments[kept:]
+        lost_bytes = sum(later.size_bytes for later in dropped)
+        if kept > index:
+            lost_bytes += segment.size_bytes - error.position
+            _cut(segment, error.position)
         for later in dropped:
             later.delete()
-        del segments[index + 1 :]
+        del segments[kept:]
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
     logger.log(
-        logging.WARNING if cut else logging.INFO,
+        logging.WARNING if cut else logging.INFO if read_bytes else logging.DEBUG,
         "recovered %s after a crash: %d bytes read in %.3f s, recovery point %d, log end offset %d%s",
         request.topic_partition,
         read_bytes,
@@ -344,18 +387,46 @@ def _recover(request: LoadRequest, files: _Files, epochs: LeaderEpochs) -> Offse
     return scan.expected_offset
 
 
-def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs) -> BadBatch | None:
-    """Checks every batch and builds the indexes anew; the first bad batch, if there is one."""
+def _begin_at(segment: Segment, recovery_point: Offset) -> int:
+    """Where checking begins: the last batch that the disk's index knows of below the recovery point.
+
+    What lies before was on the disk and is checked when it is first read. The index is emptied where it can't be relied
+    on, and the whole segment is checked.
+    """
+    try:
+        position = segment.resume_indexes(recovery_point)
+    except (CorruptIndex, BadBatch):
+        position = 0
+    finally:
+        segment.close()
+    segment.unchecked_end = position
+    return position
+
+
+def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start: int) -> BadBatch | None:
+    """Checks every batch from `start` on and adds it to the indexes, which are built anew for a whole segment; the
+    first bad batch, if there is one."""
     end = segment.size_bytes
     error = None
-    segment.reset_indexes()
+    is_first = True
+    if start == 0:
+        segment.reset_indexes()
+        segment.unchecked_end = 0
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        scan.check(0, segment.base_offset, scan.epoch)
-        for position, header in check_batches(descriptor, end):
-            scan.check(position, header.base_offset, header.partition_leader_epoch)
+        if start == 0:
+            scan.check(0, segment.base_offset, scan.epoch)
+            # A cleaned segment may end before the next one begins; offsets in between were given away all the same.
+            scan.expected_offset = segment.base_offset
+        for position, header in check_batches(descriptor, end, start):
+            if is_first and start:
+                scan.expected_offset = header.base_offset
+            is_first = False
+            epoch = header.partition_leader_epoch
+            if epoch != scan.epoch or header.base_offset != scan.expected_offset:
+                scan.check(position, header.base_offset, epoch)
+                _note_epoch(epochs, epoch, header.base_offset)
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
-            _note_epoch(epochs, header.partition_leader_epoch, header.base_offset)
             scan.expected_offset = header.next_offset
     except BadBatch as bad_batch:
         error = bad_batch

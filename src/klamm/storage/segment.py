@@ -1,4 +1,5 @@
-"""One segment of a log: the batches from its base offset on, and the two sparse indexes that find them.
+"""One segment of a log: the batches from its base offset on, the two sparse indexes that find them, and the index of
+the transactions that are aborted in it.
 
 Source: `storage/internals/log/LogSegment.java` of Apache Kafka 4.3: when index entries are made, when a segment is full
 or old enough to be rolled.
@@ -13,6 +14,7 @@ from typing import Final
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
 from klamm.storage.batch_scan import scan_headers
 from klamm.storage.file_pool import FilePool
+from klamm.storage.index_file import CorruptIndex
 from klamm.storage.log_files import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -23,6 +25,7 @@ from klamm.storage.log_files import (
 )
 from klamm.storage.offset_index import OffsetIndex
 from klamm.storage.time_index import TimeIndex
+from klamm.storage.transaction_index import TransactionIndex
 
 __all__ = ["Segment", "SegmentSettings"]
 
@@ -63,11 +66,14 @@ class Segment:
         "_pool",
         "_roll_jitter_ms",
         "base_offset",
+        "checked",
         "created_ms",
         "directory",
         "offset_index",
         "size_bytes",
         "time_index",
+        "transaction_index",
+        "unchecked_end",
         "used",
     )
 
@@ -85,11 +91,18 @@ class Segment:
         self.size_bytes = size_bytes
         self.created_ms = created_ms
         self.used = True
+        self.unchecked_end = size_bytes
+        """Up to here it lay on the disk when it was opened: see `first_read`."""
+        self.checked = 0, 0
+        """From where to where that is known to be sound."""
         self.offset_index = OffsetIndex(
             directory / file_name(base_offset, INDEX_SUFFIX), base_offset, settings.max_index_bytes
         )
         self.time_index = TimeIndex(
             directory / file_name(base_offset, TIME_INDEX_SUFFIX), base_offset, settings.max_index_bytes
+        )
+        self.transaction_index = TransactionIndex(
+            directory / file_name(base_offset, TRANSACTION_INDEX_SUFFIX), base_offset
         )
         self._pool = settings.pool
         self._index_interval_bytes = settings.index_interval_bytes
@@ -107,6 +120,7 @@ class Segment:
         try:
             segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
             segment.reset_indexes()
+            segment.transaction_index.reset()
             segment.write_indexes()
         except OSError:
             segment.delete()
@@ -140,6 +154,7 @@ class Segment:
             self._descriptor = _CLOSED
         self.offset_index.unload()
         self.time_index.unload()
+        self.transaction_index.unload()
 
     def close(self) -> None:
         """Closes the file. What the indexes have not written yet stays in memory."""
@@ -152,6 +167,7 @@ class Segment:
         self.directory = directory
         self.offset_index.path = directory / self.offset_index.path.name
         self.time_index.path = directory / self.time_index.path.name
+        self.transaction_index.path = directory / self.transaction_index.path.name
 
     def _paths(self) -> list[Path]:
         return [
@@ -224,6 +240,7 @@ class Segment:
         """Removes the batch at `position`, which begins at `offset`, and all after it."""
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
         os.ftruncate(self.descriptor, position)
         self.size_bytes = position
         self._bytes_since_index_entry = 0
@@ -240,7 +257,7 @@ class Segment:
     # -- indexes -------------------------------------------------------------------------------------------------------
 
     def reset_indexes(self) -> None:
-        """Empties both indexes, to be filled anew."""
+        """Empties the two sparse indexes, to be filled anew."""
         self.offset_index.reset()
         self.time_index.reset()
         self._bytes_since_index_entry = 0
@@ -248,10 +265,32 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset
         self._first_timestamp = Millis(_UNKNOWN)
 
+    def resume_indexes(self, end_offset: Offset) -> int:
+        """Keeps of both sparse indexes what is sure to be right below `end_offset`, to be filled on from there.
+
+        Returns the position of the batch to go on with, for `add_to_indexes`. Raises also CorruptIndex.
+        """
+        for index in (self.offset_index, self.time_index):
+            index.check_entries()
+            index.truncate_to(end_offset)
+        self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last_entry()
+        last_offset, position = self.offset_index.last_entry()
+        if not position:
+            return 0
+        found = next(scan_headers(self.descriptor, position, self.size_bytes), None)
+        if found is None or found.header.last_offset != last_offset:
+            raise CorruptIndex(self.base_offset, f"{self.offset_index.path} ends with what is no batch of its log")
+        if found.header.max_timestamp > self._max_timestamp:
+            raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does")
+        self._bytes_since_index_entry = 0
+        return position
+
     def write_indexes(self) -> None:
         """Brings the index files up to date with what is in memory."""
-        self.offset_index.write()
+        # In this order, so that `resume_indexes` finds no batch in the first that the second does not know.
         self.time_index.write()
+        self.offset_index.write()
+        self.transaction_index.write()
 
     def seal(self) -> None:
         """Adds the last entry to the time index: a segment that is written no more, or not before a restart, is known
@@ -262,7 +301,11 @@ class Segment:
     @property
     def has_unwritten_entries(self) -> bool:
         """Whether an index file lacks entries."""
-        return self.offset_index.has_unwritten_entries or self.time_index.has_unwritten_entries
+        return (
+            self.offset_index.has_unwritten_entries
+            or self.time_index.has_unwritten_entries
+            or self.transaction_index.has_unwritten_entries
+        )
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -288,7 +331,8 @@ class Segment:
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else Millis(self.path.stat().st_mtime_ns // 1_000_000)
 
-    def _first_batch_timestamp(self) -> Millis:
+    def first_batch_timestamp(self) -> Millis:
+        """The largest timestamp of its first batch, -1 if it has none."""
         if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = NO_TIMESTAMP
             for batch in scan_headers(self.descriptor, 0, self.size_bytes):
@@ -319,7 +363,7 @@ class Segment:
             return last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
         first = self._first_timestamp
         if first == _UNKNOWN:
-            first = self._first_batch_timestamp()
+            first = self.first_batch_timestamp()
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             waited > max_segment_ms - self._roll_jitter_ms

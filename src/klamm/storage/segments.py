@@ -11,6 +11,7 @@ from pathlib import Path
 
 from klamm.core.log.retention import SegmentFacts
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.cleaner.swap import SwapFiles
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segment_search import find_batch
@@ -74,6 +75,23 @@ class Segments:
         retired = self._segments[:count]
         del self._segments[:count]
         self._retire(retired, due_ms)
+
+    def replace(self, replaced: range, cleaned: SwapFiles, due_ms: Millis) -> None:
+        """Puts a cleaned segment in the place of some inactive ones, whose files are to be removed from `due_ms` on."""
+        old = self._segments[replaced.start : replaced.stop]
+        assert old[-1] is not self.active, "the active segment is never cleaned"
+        new = Segment(
+            self.directory,
+            cleaned.base_offset,
+            self.settings,
+            created_ms=old[-1].created_ms,
+            size_bytes=cleaned.size_bytes,
+        )
+        self._removals += [(due_ms, path) for segment in old for path in segment.retire()]
+        cleaned.take_place()
+        self._segments[replaced.start : replaced.stop] = [new]
+        for segment in old[1:]:
+            (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
     def cut_at(self, offset: Offset, now_ms: Millis) -> Offset:
         """Removes the batch that holds `offset` and all after it; the new end of the log."""

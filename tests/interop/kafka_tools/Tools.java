@@ -32,6 +32,7 @@ public class Tools {
         "kafka-consumer-groups", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         "kafka-groups", "org.apache.kafka.tools.GroupsCommand",
         "kafka-get-offsets", "org.apache.kafka.tools.GetOffsetShell",
+        "kafka-transactions", "org.apache.kafka.tools.TransactionsCommand",
         "kafka-features", "org.apache.kafka.tools.FeatureCommand",
         "kafka-console-producer", "org.apache.kafka.tools.ConsoleProducer",
         "kafka-console-consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer");

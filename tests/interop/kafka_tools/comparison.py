@@ -19,6 +19,7 @@ _MASKS = [
     # What members of the consumer protocol call themselves: Kafka's Uuid.
     (re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{22}(?![\w.-])"), "UUID-WITH-22-CHARACTERS"),
     (re.compile(r"CreateTime:\d+"), "CreateTime:MILLISECONDS"),
+    (re.compile(r"\t1\d{12}(?=\s)"), "\tMILLISECONDS"),
     (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
     (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
 ]

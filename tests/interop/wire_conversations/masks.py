@@ -40,6 +40,7 @@ ALWAYS_OWN: Final = {
     "usable_bytes",
 }
 UNORDERED: Final = {
+    "AddPartitionsToTxnTopicResult.results_by_partition",
     "Assignment.topic_partitions",
     "ConsumerGroupDescribeResponse.groups",
     "CreatePartitionsResponse.results",
@@ -61,8 +62,10 @@ UNORDERED: Final = {
     "OffsetFetchResponseTopic.partitions",
     "OffsetFetchResponseTopics.partitions",
     "ProduceResponse.responses",
+    "TopicData.partitions",
     "TopicPartitions.partitions",
     "TopicProduceResponse.partition_responses",
+    "WritableTxnMarkerTopicResult.partitions",
 }
 """Lists whose order in Apache Kafka is that of a hash map, or of several answers put together."""
 OTHERS: Final = re.compile(r"(settled-\d+|__\w+)$")

@@ -14,6 +14,7 @@ from klamm.cli.group import MEMBER_COLUMNS, OFFSET_COLUMNS
 from klamm.cli.group_clone import COLUMNS as CLONE_COLUMNS
 from klamm.cli.main import COMMANDS
 from klamm.cli.record_format import TOKENS
+from klamm.cli.txn import DESCRIBE_COLUMNS, HANGING_COLUMNS, LIST_COLUMNS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 SHARED = {"-h", "--help", "-b", "--bootstrap-server", "--context", "--full-id", "-X", "-o", "--output"}
@@ -21,7 +22,7 @@ SHARED = {"-h", "--help", "-b", "--bootstrap-server", "--context", "--full-id", 
 
 def _sections() -> dict[str, str]:
     """What stands below each heading that names a command."""
-    parts = re.split(r"^#{2,3} (klamm \w+(?: [a-z]+)?)\b.*$", PAGE, flags=re.MULTILINE)
+    parts = re.split(r"^#{2,3} (klamm \w+(?: [a-z-]+)?)\b.*$", PAGE, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -54,5 +55,7 @@ def test_every_format_token_and_column_is_told() -> None:
     """They are part of the interface."""
     for token in TOKENS:
         assert f"| `%{token}` |" in PAGE
-    for column in (*OFFSET_COLUMNS, *MEMBER_COLUMNS, *CONTEXT_COLUMNS, *ENVIRONMENT_COLUMNS, *CLONE_COLUMNS):
+    of_groups = (*OFFSET_COLUMNS, *MEMBER_COLUMNS, *ENVIRONMENT_COLUMNS, *CLONE_COLUMNS)
+    of_transactions = (*LIST_COLUMNS, *HANGING_COLUMNS, *DESCRIBE_COLUMNS)
+    for column in (*of_groups, *of_transactions, *CONTEXT_COLUMNS):
         assert f"`{column}`" in PAGE

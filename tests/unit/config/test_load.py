@@ -201,6 +201,16 @@ def test_an_unknown_key_is_ignored_with_one_warning(caplog: pytest.LogCaptureFix
             "[max.connections.per.ip=0 (-X)]",
         ),
         (
+            {"log.cleaner.threads": "0"},
+            "log.cleaner.threads must be at least 1: log.cleaner.enable=false stops the cleaner "
+            "[log.cleaner.threads=0 (-X)]",
+        ),
+        (
+            {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194304"},
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread. "
+            "[log.cleaner.dedupe.buffer.size=4194304 (-X)]",
+        ),
+        (
             {"offsets.topic.compression.codec": "5"},
             "offsets.topic.compression.codec must be 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd "
             "[offsets.topic.compression.codec=5 (-X)]",

@@ -175,6 +175,25 @@ def test_what_is_one_brokers_can_not_be_set_for_the_cluster() -> None:
     validate_broker_configs({"cordoned.log.dirs": ""}, BrokerConfig(), LAYERS, per_broker=True)
 
 
+@pytest.mark.parametrize(
+    ("threads", "reason"),
+    [
+        ("0", "log.cleaner.threads must be at least 1: log.cleaner.enable=false stops the cleaner"),
+        ("1", "Log cleaner threads cannot be reduced to less than half the current value 4"),
+        ("9", "Log cleaner threads cannot be increased to more than double the current value 4"),
+    ],
+)
+def test_threads_of_a_running_cleaner_come_and_go_by_steps(threads: str, reason: str) -> None:
+    """As in Kafka, half or double at a time."""
+    layers = BrokerLayers({"log.cleaner.threads": "4"})
+    config = BrokerConfig(log_cleaner_threads=4)
+    with pytest.raises(KafkaError) as refusal:
+        validate_broker_configs({"log.cleaner.threads": threads}, config, layers, per_broker=False)
+    assert refusal.value.message == reason
+    for fine in ("2", "8"):
+        validate_broker_configs({"log.cleaner.threads": fine}, config, layers, per_broker=False)
+
+
 def test_unknown_keys_pass_as_in_kafka() -> None:
     """They may be a plugin's."""
     validate_broker_configs({"my.key": "x", "log.cleaner.threads": "2"}, BrokerConfig(), LAYERS, per_broker=False)

@@ -179,7 +179,9 @@ class MemoryLog:
     def partition(self, partition: PartitionIndex) -> MemoryPartition:
         return self._partitions.setdefault(partition, MemoryPartition())
 
-    def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
+    def append(
+        self, partition: PartitionIndex, batch: bytes, *, verification_guard: int = 0, transaction_version: int = 0
+    ) -> Offset:
         self.appends += 1
         if self.append_error is not None:
             raise KafkaError(self.append_error)

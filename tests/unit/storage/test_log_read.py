@@ -98,7 +98,7 @@ def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
 
 
 def test_a_damaged_file_is_reported_not_returned(folder: LogFolder) -> None:
-    """CORRUPT_MESSAGE where no batch can be."""
+    """Where no batch can be, the log goes offline and says where."""
     log = folder.create()
     for _ in range(3):
         append(log)
@@ -108,7 +108,8 @@ def test_a_damaged_file_is_reported_not_returned(folder: LogFolder) -> None:
         file.write(b"\x7f\xff\xff\xff")
     with pytest.raises(KafkaError) as refused:
         log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True)
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert f"{folder.log_files()[0]} is damaged at offset 2 or after, position {size}" in (log.offline_reason or "")
 
 
 def test_a_hundred_logs_share_few_descriptors(tmp_path: Path) -> None:

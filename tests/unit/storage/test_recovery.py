@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -323,3 +324,24 @@ def test_recovered_indexes_are_those_that_were_built_on_the_way(tmp_path: Path) 
     folder.start()
     folder.directory.close()
     assert {path.name: path.read_bytes() for path in names} == before
+
+
+def test_a_new_segment_without_the_end_of_the_old_one_goes(tmp_path: Path) -> None:
+    """A power failure may leave the new file, empty or not, and lose what was written before it: the log goes on where
+    the old one ends, in the old one."""
+    for keeps_content in (False, True):
+        folder = _filled(tmp_path / str(keeps_content), [1] * 12, segment_bytes=400, leader_epochs=1)
+        folder.kill()
+        old, new = folder.log_files()[-2:]
+        os.truncate(old, old.stat().st_size - 1)
+        if not keeps_content:
+            os.truncate(new, 0)
+        folder.start()
+        log = folder.log()
+        assert folder.log_files()[-1] == old
+        end = log.log_end_offset
+        assert [record.offset for record in read_all(log)] == list(range(end))
+        assert append(log).first_offset == end
+        folder.crash()
+        assert folder.log().log_end_offset == end + 1
+        folder.close()

@@ -36,7 +36,10 @@ METADATA_VERSION: Final = SupportedFeatureKey(
 GROUP_VERSION: Final = SupportedFeatureKey(name="group.version", min_version=0, max_version=1)
 """1 is the consumer protocol (KIP-848)."""
 
-FEATURES: Final = (METADATA_VERSION, GROUP_VERSION)
+TRANSACTION_VERSION: Final = SupportedFeatureKey(name="transaction.version", min_version=0, max_version=2)
+"""2 is an epoch for each transaction, and partitions added by the broker that is written to (KIP-890)."""
+
+FEATURES: Final = (METADATA_VERSION, GROUP_VERSION, TRANSACTION_VERSION)
 """Each is finalized at the highest level that is supported."""
 
 _MINIMUM_OF_ZERO_FROM: Final = 4

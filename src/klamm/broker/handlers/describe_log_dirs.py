@@ -1,4 +1,7 @@
-"""DescribeLogDirs: how much of the disk each partition takes.
+"""DescribeLogDirs: how much of the disk each partition takes, and which of them can't be used.
+
+There is one data folder, and a partition that is offline does not take it along. So such a partition is shown by its
+own folder, with KAFKA_STORAGE_ERROR, as Kafka shows a data folder that failed.
 
 Version 1 is the oldest served. 2 flexible, 3 top-level error, 4 total and usable bytes of the volume (KIP-827), 5
 cordoned folders.
@@ -34,7 +37,9 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
         partitions = [
             DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)
             for partition in led.partitions
-            if partition is not None and (wanted is None or (name, partition.index) in wanted)
+            if partition is not None
+            and not partition.log.is_offline
+            and (wanted is None or (name, partition.index) in wanted)
         ]
         if partitions:
             topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
@@ -47,9 +52,18 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
                 topics=topics,
                 total_bytes=volume.f_blocks * volume.f_frsize,
                 usable_bytes=volume.f_bavail * volume.f_frsize,
-            )
+            ),
+            *_offline_folders(context),
         ]
     )
+
+
+def _offline_folders(context: RequestContext) -> list[DescribeLogDirsResult]:
+    return [
+        DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=str(partition.log.directory.absolute()))
+        for partition in context.broker.partitions
+        if partition.log.is_offline
+    ]
 
 
 def error_response(

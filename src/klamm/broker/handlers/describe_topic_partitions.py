@@ -34,6 +34,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     Raises INVALID_REQUEST for a cursor on a topic that was not asked for, or on a negative partition.
     """
     image = context.broker.metadata.image
+    led = context.broker.partitions
     cursor = request.cursor
     first_topic = "" if cursor is None else cursor.topic_name
     asked = {topic.name for topic in request.topics}
@@ -63,7 +64,10 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
                 name=name,
                 topic_id=topic.topic_id,
                 is_internal=topic.is_internal,
-                partitions=[_describe(image.brokers, partition) for partition in page],
+                partitions=[
+                    _describe(image.brokers, partition, is_offline=led.is_offline(name, partition.index))
+                    for partition in page
+                ],
                 topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
@@ -90,7 +94,11 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _describe(brokers: Collection[BrokerId], partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _describe(
+    brokers: Collection[BrokerId], partition: PartitionImage, *, is_offline: bool
+) -> DescribeTopicPartitionsResponsePartition:
+    if is_offline:
+        brokers = [broker for broker in brokers if broker != partition.leader]
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
         leader_id=partition.leader if partition.leader in brokers else NO_BROKER,

@@ -16,14 +16,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.fetch_read import FetchRead, PartitionAnswer, size_of
+from klamm.broker.fetch_read import FetchRead, PartitionAnswer, ReadResult, size_of
 from klamm.broker.fetch_sessions import CachedPartition, FetchSession, partitions_of
 from klamm.broker.nodes import nodes_for
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
 from klamm.protocol.node_endpoint import NodeEndpoint
-from klamm.protocol.types import TopicId
+from klamm.protocol.types import Offset, TopicId
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -88,6 +88,7 @@ class _Fetch:
         "_request",
         "_session",
         "_session_epoch",
+        "_stable_offsets",
         "_timer",
         "_wanted",
     )
@@ -113,18 +114,13 @@ class _Fetch:
         self._future: asyncio.Future[Body | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
+        self._stable_offsets: list[Offset] = []
 
     def start(self) -> Body | PendingBody:
         """Reads once; answers, or begins to wait."""
-        answers, size_bytes, is_final = self._read.read(self._wanted)
-        if (
-            is_final
-            or size_bytes >= self._minimum_bytes
-            or self._request.max_wait_ms <= 0
-            or self._read.reaches(self._minimum_bytes, answers)
-        ):
-            return self._answer(answers)
-        self._missing_bytes = self._minimum_bytes - size_bytes
+        result = self._read.read(self._wanted)
+        if self._request.max_wait_ms <= 0 or self._is_enough(result):
+            return self._answer(result.answers)
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()
         self._timer = loop.call_later(self._request.max_wait_ms / 1000, self._complete)
@@ -134,7 +130,23 @@ class _Fetch:
                 partition.observe(self)
                 self._observed.append(partition)
         future.add_done_callback(self._stop_waiting)
+        self._wait_for_more(result)
         return future
+
+    def _is_enough(self, result: ReadResult) -> bool:
+        answers, size_bytes, is_final = result
+        return is_final or size_bytes >= self._minimum_bytes or self._read.reaches(self._minimum_bytes, answers)
+
+    def _wait_for_more(self, result: ReadResult) -> None:
+        self._missing_bytes = self._minimum_bytes - result.size_bytes
+        if self._read.is_read_committed:
+            self._stable_offsets = self._look_at_stable_offsets()
+            if any(partition.log.last_stable_offset < partition.log.high_watermark for partition in self._observed):
+                # A marker of a few bytes may show as much as was ever asked for.
+                self._missing_bytes = 0
+
+    def _look_at_stable_offsets(self) -> list[Offset]:
+        return [partition.log.last_stable_offset for partition in self._observed]
 
     # -- while it waits: the partitions' observer
     # ------------------------------------------------------------------------------------
@@ -142,14 +154,29 @@ class _Fetch:
     def appended(self, size_bytes: int) -> None:
         """Counts what came; when it is enough, reads again after everything else in this step of the loop."""
         self._missing_bytes -= size_bytes
-        if self._missing_bytes <= 0:
-            self.interrupted()
+        if self._missing_bytes <= 0 and not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._look if self._read.is_read_committed else self._complete)
 
     def interrupted(self) -> None:
         """Answers in the next step of the loop with what there is then."""
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._complete)
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._complete)
+
+    def _look(self) -> None:
+        """Whether a reader of committed records sees enough: what came may be undecided."""
+        self._is_scheduled = False
+        future = self._future
+        if future is None or future.done() or self._look_at_stable_offsets() == self._stable_offsets:
+            return
+        try:
+            result = self._read.read(self._wanted)
+            if self._is_enough(result):
+                future.set_result(self._answer(result.answers))
+            else:
+                self._wait_for_more(result)
+        except Exception as error:
+            self._fail(future, error)
 
     def _complete(self) -> None:
         future = self._future
@@ -157,9 +184,13 @@ class _Fetch:
             return
         try:
             future.set_result(self._answer(self._read.read(self._wanted).answers))
-        except Exception as error:  # the connection is closed with this error and nothing else suffers
-            logger.exception("a fetch of %s failed", self._context.connection.peer)
-            future.set_exception(error)
+        except Exception as error:
+            self._fail(future, error)
+
+    def _fail(self, future: asyncio.Future[Body | None], error: Exception) -> None:
+        """Closes the connection with this error; nothing else suffers."""
+        logger.exception("a fetch of %s failed", self._context.connection.peer)
+        future.set_exception(error)
 
     def _stop_waiting(self, future: asyncio.Future[Body | None]) -> None:
         for partition in self._observed:

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker answers for a group.
+"""FindCoordinator: which broker answers for a group, or for a transactional id.
 
 Versions 0 to 6: 1 key types and an error message, 3 flexible, 4 several keys (KIP-699), 5 TRANSACTION_ABORTABLE
 (KIP-890), 6 share groups (KIP-932).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from klamm.broker.internal_topics import OFFSETS_TOPIC
+from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.broker.nodes import Node, nodes_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-_GROUP: Final = 0
-_TRANSACTION: Final = 1
+_TOPICS: Final = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
+"""By key type: groups and transactional ids."""
 _SEVERAL_KEYS_FROM: Final = 4
 _NO_NODE: Final = Node(BrokerId(-1), "", -1, None)
 
@@ -35,20 +35,17 @@ class _Found(NamedTuple):
 
 
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[FindCoordinatorResponse]:
-    """Finds the brokers that lead the groups' partitions of `__consumer_offsets`, which is created for the first who
-    asks.
+    """Finds the brokers that lead the keys' partitions of `__consumer_offsets` or `__transaction_state`, which is
+    created for the first who asks.
 
-    Transactions and share groups are not served yet. A transactional producer gets
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that every client takes for final; share groups and key types
-    that don't exist get INVALID_REQUEST.
+    Share groups are not served yet: they and key types that don't exist get INVALID_REQUEST.
     """
-    if request.key_type == _TRANSACTION:
-        raise KafkaError(ErrorCode.transactional_id_authorization_failed, "this broker does not serve transactions")
-    if request.key_type != _GROUP:
+    topic = _TOPICS.get(request.key_type)
+    if topic is None:
         raise KafkaError(ErrorCode.invalid_request, f"this broker has no coordinator of type {request.key_type}")
-    if OFFSETS_TOPIC in context.broker.metadata.image.topics:
-        return _find(context, request)
-    return _create_and_find(context, request)
+    if topic in context.broker.metadata.image.topics:
+        return _find(context, request, topic)
+    return _create_and_find(context, request, topic)
 
 
 def error_response(
@@ -59,20 +56,24 @@ def error_response(
     return _response([_Found(key, code, message, _NO_NODE) for key in keys], version)
 
 
-async def _create_and_find(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    await context.broker.ensure_internal_topic(OFFSETS_TOPIC)
-    return _find(context, request)
+async def _create_and_find(
+    context: RequestContext, request: FindCoordinatorRequest, name: str
+) -> FindCoordinatorResponse:
+    await context.broker.ensure_internal_topic(name)
+    return _find(context, request, name)
 
 
-def _find(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def _find(context: RequestContext, request: FindCoordinatorRequest, name: str) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if context.api_version >= _SEVERAL_KEYS_FROM else [request.key]
-    topic = context.broker.metadata.image.topics[OFFSETS_TOPIC]
+    broker = context.broker
+    topic = broker.metadata.image.topics[name]
+    partition_for = broker.groups.partition_for if name == OFFSETS_TOPIC else broker.transactions.partition_for
     nodes = {node.id: node for node in nodes_for(context)}
     found = []
     for key in keys:
-        partition = topic.partitions[context.broker.groups.partition_for(key)]
+        partition = topic.partitions[partition_for(key)]
         node = nodes.get(partition.leader)
-        if node is None:
+        if node is None or broker.partitions.is_offline(topic.name, partition.index):
             found.append(
                 _Found(key, ErrorCode.coordinator_not_available, "The coordinator is not available.", _NO_NODE)
             )

@@ -6,12 +6,13 @@ Versions 0 to 5: 1 throttling before the answer, 2 flexible, 3 the id and epoch 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
+from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -23,20 +24,18 @@ NO_PRODUCER_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
 
 
-def handle(context: RequestContext, request: InitProducerIdRequest) -> Awaitable[InitProducerIdResponse]:
-    """A new producer id with epoch 0, whatever id the producer had: only a transactional one is bumped in its place.
+def handle(context: RequestContext, request: InitProducerIdRequest) -> Answer[InitProducerIdResponse]:
+    """A new producer id with epoch 0, whatever id the producer had: only that of a transactional id is bumped in its
+    place.
 
-    Raises INVALID_REQUEST for an id without an epoch or an epoch without an id, and for an empty transactional id.
-    Transactions are not served yet: a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since that is the
-    one refusal that librdkafka, aiokafka and the Java client all take for final; after another some ask forever.
+    Raises INVALID_REQUEST for an id without an epoch or an epoch without an id.
     """
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(ErrorCode.invalid_request, "a producer id and its epoch come together or not at all")
     if request.transactional_id is None:
         return _new_producer(context)
-    if not request.transactional_id:
-        raise KafkaError(ErrorCode.invalid_request, "the transactional id is empty")
-    raise KafkaError(ErrorCode.transactional_id_authorization_failed, "this broker does not serve transactions")
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    return context.broker.transactions.init_producer_id(request, client)
 
 
 async def _new_producer(context: RequestContext) -> InitProducerIdResponse:

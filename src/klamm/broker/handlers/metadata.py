@@ -133,20 +133,31 @@ def _describe_by_name(context: RequestContext, name: str) -> MetadataResponseTop
 
 def _describe(image: MetadataImage, topic: TopicImage, context: RequestContext) -> MetadataResponseTopic:
     brokers = image.brokers
+    partitions = context.broker.partitions
     filters_replicas = context.api_version == 0
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_describe_partition(brokers, partition, filters_replicas) for partition in topic.partitions],
+        partitions=[
+            _describe_partition(
+                brokers, partition, filters_replicas, is_offline=partitions.is_offline(topic.name, partition.index)
+            )
+            for partition in topic.partitions
+        ],
     )
 
 
 def _describe_partition(
-    brokers: Collection[BrokerId], partition: PartitionImage, filters_replicas: bool
+    brokers: Collection[BrokerId], partition: PartitionImage, filters_replicas: bool, *, is_offline: bool
 ) -> MetadataResponsePartition:
-    """Version 0 leaves out replicas that are down, and calls that an error (`KRaftMetadataCache`)."""
+    """Version 0 leaves out replicas that are down, and calls that an error (`KRaftMetadataCache`).
+
+    A leader whose log `is_offline` is none, and its replica is offline, as with a folder of a Kafka broker that failed.
+    """
     replicas, isr = partition.replicas, partition.isr
+    if is_offline:
+        brokers = [broker for broker in brokers if broker != partition.leader]
     offline: list[int] = [broker for broker in replicas if broker not in brokers]
     has_leader = partition.leader in brokers
     code = ErrorCode.none if has_leader else ErrorCode.leader_not_available

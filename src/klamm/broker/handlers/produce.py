@@ -5,25 +5,36 @@ Version 3 is the oldest served: 0 to 2 carry message formats that no log holds a
 broker (KIP-890), 13 topic ids.
 
 On one node the partition's only replica is the leader's, so an append that succeeded is replicated: all three `acks`
-answer from the same place.
+answer from the same place. Where commits wait for the disk (`klamm.fsync=ack`), so do answers to acks=all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.delayed_produce import DelayedProduce, find_uncommitted
+from klamm.broker.transaction_verification import (
+    FIRST_VERSION_THAT_ADDS_PARTITIONS,
+    TransactionVerification,
+    code_for_producer,
+    find_transactional,
+)
+from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.core.log.validation import InvalidRecords, read_single_batch
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.produce import (
     ProducePartitionResponse,
+    ProduceRequest,
     ProduceTopic,
     ProduceTopicResponse,
     decode_produce_request,
     encode_produce_response,
 )
 from klamm.protocol.record_batch import COMPRESSION_MASK, TRANSACTIONAL_MASK
+from klamm.protocol.types import PartitionIndex, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -54,6 +65,7 @@ CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
     }
 )
 FIRST_VERSION_WITH_ZSTD: Final = 7
+SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
 INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 """Kafka lets only this client id write to internal topics (`AdminUtils`)."""
 
@@ -66,12 +78,15 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         topics = _each_partition_once(topics)
     if _has_transactional_records(topics):
-        # Transactional producers are refused when they ask for their id, so no honest client gets here. Kafka says the
-        # same to whoever sends such batches without a transactional id, and looks for them before it appends any.
-        answers = _refuse_all(topics, ErrorCode.transactional_id_authorization_failed)
-    else:
-        now_ms = context.broker.clock()
-        answers = [_append_topic(context, topic, request.acks, now_ms) for topic in topics]
+        return _append_in_transaction(context, request, topics)
+    now_ms = context.broker.clock()
+    return _answer(context, request, [_append_topic(context, topic, request.acks, now_ms) for topic in topics])
+
+
+def _answer(
+    context: RequestContext, request: ProduceRequest, answers: list[ProduceTopicResponse]
+) -> Body | PendingBody | None:
+    """The answer, when what was written is committed; none where nobody waits for one."""
     if request.acks == 0:
         # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does): the client then
         # refreshes its metadata.
@@ -80,6 +95,11 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
                 if partition.error_code:
                     raise_for_unacknowledged(answer, partition)
         return None
+    version = context.api_version
+    if request.acks == ALL and context.broker.partitions.commit_later:
+        uncommitted = find_uncommitted(context.broker.partitions, answers)
+        if uncommitted:
+            return DelayedProduce(version, answers, uncommitted).wait(request.timeout_ms)
     return [encode_produce_response(version, answers)]
 
 
@@ -120,16 +140,73 @@ def _is_zstd(records: memoryview) -> bool:
     return len(records) > ATTRIBUTES and records[ATTRIBUTES] & COMPRESSION_MASK == Compression.ZSTD
 
 
-def _refuse_all(topics: list[ProduceTopic], code: ErrorCode) -> list[ProduceTopicResponse]:
+def _refuse_all(topics: list[ProduceTopic], code: ErrorCode, message: str | None = None) -> list[ProduceTopicResponse]:
     return [
         ProduceTopicResponse(
-            topic.name, topic.topic_id, [ProducePartitionResponse(index, code) for index, _ in topic.partitions]
+            topic.name,
+            topic.topic_id,
+            [ProducePartitionResponse(index, code, error_message=message) for index, _ in topic.partitions],
         )
         for topic in topics
     ]
 
 
-def _append_topic(context: RequestContext, topic: ProduceTopic, acks: int, now_ms: Millis) -> ProduceTopicResponse:
+def _append_in_transaction(
+    context: RequestContext, request: ProduceRequest, topics: list[ProduceTopic]
+) -> Body | PendingBody | None:
+    """Appends once the transaction coordinator knows of every partition: at once, where it was asked before."""
+    if request.transactional_id is None:
+        return _answer(context, request, _refuse_all(topics, ErrorCode.transactional_id_authorization_failed))
+    batches = list(find_transactional(context.broker.partitions, topics))
+    producers = {(header.producer_id, header.producer_epoch) for _, header in batches}
+    if len(producers) > 1:
+        return _answer(context, request, _refuse_all(topics, ErrorCode.invalid_producer_id_mapping, SEVERAL_PRODUCERS))
+    broker = context.broker
+    now_ms = broker.clock()
+    verification = None
+    for producer_id, producer_epoch in producers:
+        verification = TransactionVerification(
+            request.transactional_id,
+            producer_id,
+            producer_epoch,
+            adds_partitions=context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
+            is_enabled=broker.config.transaction_partition_verification_enable,
+            now_ms=now_ms,
+        )
+        for partition, header in batches:
+            verification.begin(partition, header.base_sequence)
+    if verification is None or not verification.guards:
+        answers = [_append_topic(context, topic, request.acks, now_ms, verification) for topic in topics]
+        return _answer(context, request, answers)
+    # The frame lies in a buffer that others need meanwhile.
+    topics = [
+        topic._replace(partitions=[(index, _copy(records)) for index, records in topic.partitions]) for topic in topics
+    ]
+    request = request._replace(topics=topics)
+    return asyncio.ensure_future(_append_when_verified(context, request, verification))
+
+
+async def _append_when_verified(
+    context: RequestContext, request: ProduceRequest, verification: TransactionVerification
+) -> Body | None:
+    await verification.ask(context.broker.transactions)
+    now_ms = context.broker.clock()
+    answers = [_append_topic(context, topic, request.acks, now_ms, verification) for topic in request.topics]
+    answer = _answer(context, request, answers)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _copy(records: memoryview | None) -> memoryview | None:
+    return None if records is None else memoryview(bytes(records))
+
+
+def _append_topic(
+    context: RequestContext,
+    topic: ProduceTopic,
+    acks: int,
+    now_ms: Millis,
+    verification: TransactionVerification | None = None,
+) -> ProduceTopicResponse:
     partitions = context.broker.partitions
     if topic.topic_id is None:
         led = partitions.by_name.get(topic.name or "")
@@ -141,15 +218,41 @@ def _append_topic(context: RequestContext, topic: ProduceTopic, acks: int, now_m
         return _refuse_all([topic], unknown)[0]
     if led.is_internal and context.client_id != INTERNAL_TOPIC_CLIENT_ID:
         return _refuse_all([topic], ErrorCode.invalid_topic_exception)[0]
-    return ProduceTopicResponse(
-        topic.name,
-        topic.topic_id,
-        [_append(context, led, index, records, acks, now_ms) for index, records in topic.partitions],
-    )
+    if verification is None:
+        answers = [_append(context, led, index, records, acks, now_ms) for index, records in topic.partitions]
+    else:
+        answers = [
+            _append_verified(context, led, index, records, acks, now_ms, verification)
+            for index, records in topic.partitions
+        ]
+    return ProduceTopicResponse(topic.name, topic.topic_id, answers)
+
+
+def _append_verified(  # noqa: PLR0917 - as `_append`
+    context: RequestContext,
+    led: LedTopic,
+    index: int,
+    records: memoryview | None,
+    acks: int,
+    now_ms: Millis,
+    verification: TransactionVerification,
+) -> ProducePartitionResponse:
+    topic_partition = TopicPartition(led.name, PartitionIndex(index))
+    code = verification.errors.get(topic_partition)
+    if code is not None:
+        code, message = code_for_producer(code, context.api_version)
+        return ProducePartitionResponse(index, code, error_message=message)
+    return _append(context, led, index, records, acks, now_ms, verification.guard(topic_partition))
 
 
 def _append(  # noqa: PLR0917 - called once for each batch of each request: keywords would cost
-    context: RequestContext, led: LedTopic, index: int, records: memoryview | None, acks: int, now_ms: Millis
+    context: RequestContext,
+    led: LedTopic,
+    index: int,
+    records: memoryview | None,
+    acks: int,
+    now_ms: Millis,
+    verification_guard: int = NO_GUARD,
 ) -> ProducePartitionResponse:
     partition = None
     try:
@@ -162,7 +265,7 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
             partition.check_in_sync_replicas()
         elif acks not in KNOWN_ACKS:
             raise KafkaError(ErrorCode.invalid_required_acks, f"acks={acks}")
-        info = partition.append(records, now_ms)
+        info = partition.append(records, now_ms, verification_guard=verification_guard)
     except KafkaError as error:
         logger.debug("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
         return _refuse(partition, index, records, error)

@@ -38,10 +38,12 @@ __all__ = [
     "ClientContext",
     "CoordinatorRecord",
     "DeletedTopic",
+    "EndOfTransaction",
     "Result",
     "Shard",
     "Ticket",
     "TimerKey",
+    "TransactionalWrite",
 ]
 
 Ticket = NewType("Ticket", int)
@@ -90,6 +92,27 @@ class BackgroundTask(NamedTuple):
     run: Callable[[], object]
 
 
+class TransactionalWrite(NamedTuple):
+    """The transaction that records belong to: they count once it is committed.
+
+    `verification_guard` says that the transaction coordinator knows of it (KIP-890).
+    """
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    verification_guard: int
+
+
+class EndOfTransaction(NamedTuple):
+    """A marker that is to be written instead of records, and replayed with `replay_end_transaction_marker`."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int
+
+
 class Result:
     """What one decision wants done; the module's docstring says in which order.
 
@@ -99,6 +122,7 @@ class Result:
     say what happened, for whoever wants to know; nothing depends on them. `tasks` are started after the append.
     With a `linger_epoch` the records may linger, and the replies with them; of two records of one key the later stands
     for both if they have the same epoch. Such a result has no events, tasks or callbacks.
+    With a `transaction` the records belong to it, or there are none and it ends with a marker.
     """
 
     __slots__ = (
@@ -112,12 +136,14 @@ class Result:
         "replies",
         "tasks",
         "timers",
+        "transaction",
     )
 
     def __init__(self, *, atomic: bool = True) -> None:
         self.records: list[CoordinatorRecord] = []
         self.atomic = atomic
         self.linger_epoch: int | None = None
+        self.transaction: TransactionalWrite | EndOfTransaction | None = None
         self.replies: list[tuple[Ticket, Message]] = []
         self.timers: list[tuple[TimerKey, int | None]] = []
         self.events: list[object] = []

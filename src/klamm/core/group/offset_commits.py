@@ -34,7 +34,7 @@ from klamm.protocol.schema.offset_commit_response import (
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
 
-__all__ = ["commit_offsets"]
+__all__ = ["commit_offsets", "is_longer"]
 
 _GROUP_ID_NOT_FOUND_FROM = 9
 _BROKER_RETENTION = -1
@@ -139,7 +139,7 @@ class _Commit:
         may_be_old_news = self._expire_timestamp_ms is None
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
-            if metadata and _is_longer(metadata, self._max_metadata_length):
+            if metadata and is_longer(metadata, self._max_metadata_length):
                 yield partition, ErrorCode.offset_metadata_too_large
                 continue
             index = PartitionIndex(partition.partition_index)
@@ -201,7 +201,7 @@ def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:
     return member
 
 
-def _is_longer(text: str, max_length: int) -> bool:
+def is_longer(text: str, max_length: int) -> bool:
     """Whether the text has more UTF-16 units than that: Java's idea of length."""
     if len(text) > max_length:
         return True

@@ -58,6 +58,7 @@ from klamm.core.group.states import GroupEvent
 from klamm.core.group.store import GroupStore
 from klamm.core.group.syncs import on_sync_timer, sync_group
 from klamm.core.group.traffic import Traffic
+from klamm.core.group.transactional_commits import commit_transactional_offsets
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -73,6 +74,7 @@ from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest
+from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 
 __all__ = ["GroupShard"]
@@ -309,6 +311,20 @@ class GroupShard:
         result = commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
         self.consumer_groups.note_commit(request.group_id, request.member_id)
         return result
+
+    def handle_txn_offset_commit(
+        self,
+        request: TxnOffsetCommitRequest,
+        context: ClientContext,
+        ticket: Ticket,
+        now: Millis,
+        verification_guard: int,
+    ) -> Result:
+        """See `transactional_commits.py`."""
+        topics = self.consumer_groups.topics
+        return commit_transactional_offsets(
+            self.groups, topics, self.config, request, verification_guard, ticket=ticket, now=now
+        )
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
         """Keep the records of a commit that lingers; see `lingering_commits.py`."""

@@ -1,7 +1,9 @@
-"""What a log remembers of the producers that write to it: epochs, sequences, the last five batches (KIP-98).
+"""What a log remembers of the producers that write to it: epochs, sequences, the last five batches, and where the
+transaction began that they are in (KIP-98).
 
 From this a retry is answered with the offsets of the batch that was already written, a gap is refused, and a producer
-that was replaced is fenced.
+that was replaced is fenced. `transactions.py` says what is undecided, `transaction_verification.py` who may begin a
+transaction here.
 
 Source: `storage/internals/log/ProducerAppendInfo.java`, `ProducerStateEntry.java`, `ProducerStateManager.java` of
 Apache Kafka 4.3.
@@ -12,6 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from klamm.core.log.transaction_checks import (
+    check_epoch,
+    check_first_of_transaction,
+    check_marker,
+    check_sequence_of_verified,
+)
+from klamm.core.log.transaction_verification import NO_GUARD, Verifications
+from klamm.core.log.transactions import CompletedTransaction, Transactions
+from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import (
     CONTROL_MASK,
@@ -81,6 +92,24 @@ class ProducerEntry:
         """Sequence of the last record written under the current epoch, -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    def find(self, header: BatchHeader) -> WrittenBatch | None:
+        """The batch of the last five that this one repeats."""
+        if header.producer_epoch == self.epoch:
+            first, last = header.base_sequence, header.last_sequence
+            for batch in self.batches:
+                if batch.last_sequence == last and batch.first_sequence == first:
+                    return batch
+        return None
+
+    def end_transaction(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
+        """Remembers the marker that ends what the producer has open, if anything."""
+        if header.producer_epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = header.producer_epoch
+        self.last_timestamp = header.max_timestamp
+        self.coordinator_epoch = marker.coordinator_epoch
+        self.current_transaction_first_offset = Offset(_NONE)
+
     def add(self, header: BatchHeader, base_offset: Offset) -> None:
         """Remembers a batch that was written at `base_offset`."""
         if header.producer_epoch != self.epoch:
@@ -100,12 +129,14 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one log. `end_offset` is the first offset that it knows nothing of."""
 
-    __slots__ = ("_expiration_ms", "_producers", "end_offset")
+    __slots__ = ("_expiration_ms", "_producers", "end_offset", "transactions", "verifications")
 
     def __init__(self, expiration_ms: int, end_offset: Offset = Offset(0)) -> None:  # noqa: B008 - a NewType of int
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
         self.end_offset = end_offset
+        self.transactions = Transactions()
+        self.verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -114,81 +145,122 @@ class ProducerState:
         for producer_id, entry in self._producers.items():
             yield ProducerId(producer_id), entry
 
+    def entries(self) -> list[tuple[int, ProducerEntry]]:
+        """Everybody with their producer id, listed in one step: another thread than the log's may ask, too."""
+        return list(self._producers.items())
+
     def get(self, producer_id: ProducerId) -> ProducerEntry | None:
         """What is known of a producer."""
         return self._producers.get(producer_id)
 
-    def check(self, header: BatchHeader) -> WrittenBatch | None:
+    def has_ongoing_transaction(self, producer_id: ProducerId, epoch: ProducerEpoch) -> bool:
+        """Whether the producer has a transaction open here, under that epoch."""
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.current_transaction_first_offset >= 0 and entry.epoch == epoch
+
+    # -- before a batch is written -------------------------------------------------------------------------------------
+
+    def begin_verification(
+        self, producer_id: ProducerId, epoch: ProducerEpoch, sequence: int, *, adds_partitions: bool, now_ms: Millis
+    ) -> int:
+        """What a batch of a transaction must be written with: a guard, if the transaction coordinator is to be asked
+        first, or NO_GUARD for a transaction that is open here already.
+
+        Raises `KafkaError` INVALID_PRODUCER_EPOCH.
+        """
+        check_epoch(self._producers.get(producer_id), producer_id, epoch)
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return NO_GUARD
+        return self.verifications.begin(producer_id, epoch, sequence, adds_partitions=adds_partitions, now_ms=now_ms)
+
+    def check(self, header: BatchHeader, guard: int = NO_GUARD) -> WrittenBatch | None:
         """Whether a client's batch may be written: None if so, the batch it repeats if it is a retry of one of the
-        last five.
+        last five. `guard` is what `begin_verification` gave for it.
 
         A producer that is not known may begin anywhere: its records may have been deleted, or it idled past
         `producer.id.expiration.ms` (KIP-360). So Kafka 4 has no use for UNKNOWN_PRODUCER_ID here.
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an epoch that is over, OUT_OF_ORDER_SEQUENCE_NUMBER for a gap,
-        for a repetition that is not whole, and for a new epoch that doesn't begin at 0.
+        for a repetition that is not whole, and for a new epoch that doesn't begin at 0, INVALID_TXN_STATE for a batch
+        of a transaction that was not verified, and for one outside of the transaction that its producer has open.
         """
         entry = self._producers.get(header.producer_id)
+        is_transactional = header.attributes & TRANSACTIONAL_MASK
+        if is_transactional:
+            duplicate = None if entry is None else entry.find(header)
+            if duplicate is not None:
+                return duplicate
+            self._check_transactional(entry, header, guard)
+            check_sequence_of_verified(entry, header, self.verifications.get(header.producer_id))
         if entry is None:
             return None
-        sequence = header.base_sequence
-        if header.producer_epoch == entry.epoch:
-            batches = entry.batches
-            # Known without a batch of this epoch: Kafka counts from -1, so the sequence must begin at 0.
-            last_sequence = batches[-1].last_sequence if batches else NO_SEQUENCE
-            if sequence == last_sequence + 1 or (sequence == 0 and last_sequence == _MAXIMUM_SEQUENCE):
-                return None
-            last = header.last_sequence
-            for batch in batches:
-                if batch.last_sequence == last and batch.first_sequence == sequence:
-                    return batch
-            raise KafkaError(
-                ErrorCode.out_of_order_sequence_number,
-                f"out of order sequence number for producer {header.producer_id}: {sequence} (incoming), "
-                f"{last_sequence} (current end sequence number)",
-            )
-        if header.producer_epoch < entry.epoch:
-            raise KafkaError(
-                ErrorCode.invalid_producer_epoch,
-                f"epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last "
-                f"seen epoch {entry.epoch}",
-            )
-        if sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
-            raise KafkaError(
-                ErrorCode.out_of_order_sequence_number,
-                f"invalid sequence number for new epoch of producer {header.producer_id}: {header.producer_epoch} "
-                f"(request epoch), {sequence} (sequence number), {entry.epoch} (current producer epoch)",
-            )
-        return None
+        duplicate = _check_sequence(entry, header)
+        if duplicate is None and not is_transactional:
+            _check_outside_of_transaction(entry, header)
+        return duplicate
 
-    def record(self, header: BatchHeader, base_offset: Offset) -> None:
-        """Remembers a batch that stands in the log at `base_offset`; only for batches that have a producer id.
+    def check_of_coordinator(self, header: BatchHeader, guard: int = NO_GUARD) -> None:
+        """Refuses a batch that a coordinator of this broker writes for a producer, without sequences.
 
-        Nothing is checked: what is in the log was checked by the leader that wrote it.
+        Raises `KafkaError`: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE.
         """
         entry = self._producers.get(header.producer_id)
-        if entry is None:
-            entry = self._producers[header.producer_id] = ProducerEntry()
+        if header.attributes & TRANSACTIONAL_MASK:
+            self._check_transactional(entry, header, guard)
+        check_epoch(entry, header.producer_id, header.producer_epoch)
+        if entry is not None and not header.attributes & TRANSACTIONAL_MASK:
+            _check_outside_of_transaction(entry, header)
+
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, transaction_version: int) -> None:
+        """Refuses a marker that is out of date; see `transaction_checks.check_marker`."""
+        entry = self._producers.get(header.producer_id)
+        check_marker(entry, header.producer_id, header.producer_epoch, marker, transaction_version)
+
+    def _check_transactional(self, entry: ProducerEntry | None, header: BatchHeader, guard: int) -> None:
+        producer_id = header.producer_id
+        if not self.has_ongoing_transaction(producer_id, header.producer_epoch):
+            check_first_of_transaction(entry, header, is_verified=self.verifications.holds(producer_id, guard))
+
+    # -- what was written ----------------------------------------------------------------------------------------------
+
+    def record(
+        self, header: BatchHeader, base_offset: Offset, marker: EndTransactionMarker | None = None
+    ) -> CompletedTransaction | None:
+        """Remembers a batch that stands in the log at `base_offset`; only for batches that have a producer id.
+
+        `marker` is what a control batch holds; without one nothing changes: a cleaner has emptied it. Nothing is
+        checked: what is in the log was checked by the leader that wrote it.
+        Returns the transaction that a marker ends, if it had records here. It counts as ongoing until it is handed to
+        `transactions.complete`.
+        """
+        producer_id = header.producer_id
         attributes = header.attributes
-        if attributes & CONTROL_MASK:
-            self._end_transaction(entry, header)
+        if attributes & CONTROL_MASK and marker is None:
+            return None
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = self._producers[producer_id] = ProducerEntry()
+        completed = None
+        if marker is not None:
+            first_offset = entry.current_transaction_first_offset
+            if first_offset >= 0:
+                completed = CompletedTransaction(producer_id, first_offset, base_offset, not marker.is_commit)
+            entry.end_transaction(header, marker)
         else:
             entry.add(header, base_offset)
             if attributes & TRANSACTIONAL_MASK and entry.current_transaction_first_offset < 0:
                 entry.current_transaction_first_offset = base_offset
-
-    @staticmethod
-    def _end_transaction(entry: ProducerEntry, header: BatchHeader) -> None:
-        if header.producer_epoch != entry.epoch:
-            entry.batches.clear()
-            entry.epoch = header.producer_epoch
-        entry.last_timestamp = header.max_timestamp
-        entry.current_transaction_first_offset = Offset(_NONE)
+                self.transactions.begin(producer_id, base_offset)
+        if attributes & TRANSACTIONAL_MASK and self.verifications:
+            self.verifications.forget_written(header)
+        return completed
 
     def expire(self, now_ms: Millis) -> int:
         """Forgets producers that have not written for `producer.id.expiration.ms`; how many."""
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
+        if self.verifications:
+            self.verifications.expire(now_ms, self._expiration_ms)
         return len(expired)
 
     def _is_expired(self, entry: ProducerEntry, now_ms: Millis) -> bool:
@@ -227,9 +299,50 @@ class ProducerState:
                 )
             if not self._is_expired(producer, now_ms):
                 self._producers[entry.producer_id] = producer
+        self.transactions.load(
+            (entry.current_transaction_first_offset, producer_id)
+            for producer_id, entry in self
+            if entry.current_transaction_first_offset >= 0
+        )
         self.end_offset = end_offset
 
     def clear(self, end_offset: Offset) -> None:
         """Forgets everybody."""
         self._producers.clear()
+        self.transactions.clear()
         self.end_offset = end_offset
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> WrittenBatch | None:
+    """None if the batch follows on what the producer wrote, the batch that it repeats if it does."""
+    sequence = header.base_sequence
+    if header.producer_epoch == entry.epoch:
+        # Known without a batch of this epoch: Kafka counts from -1, so the sequence must begin at 0.
+        last_sequence = entry.last_sequence
+        if sequence == last_sequence + 1 or (sequence == 0 and last_sequence == _MAXIMUM_SEQUENCE):
+            return None
+        duplicate = entry.find(header)
+        if duplicate is not None:
+            return duplicate
+        raise KafkaError(
+            ErrorCode.out_of_order_sequence_number,
+            f"out of order sequence number for producer {header.producer_id}: {sequence} (incoming), "
+            f"{last_sequence} (current end sequence number)",
+        )
+    check_epoch(entry, header.producer_id, header.producer_epoch)
+    if sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+        raise KafkaError(
+            ErrorCode.out_of_order_sequence_number,
+            f"invalid sequence number for new epoch of producer {header.producer_id}: {header.producer_epoch} "
+            f"(request epoch), {sequence} (sequence number), {entry.epoch} (current producer epoch)",
+        )
+    return None
+
+
+def _check_outside_of_transaction(entry: ProducerEntry, header: BatchHeader) -> None:
+    if entry.current_transaction_first_offset >= 0:
+        raise KafkaError(
+            ErrorCode.invalid_txn_state,
+            f"expected a transactional write from producer {header.producer_id}, whose transaction began at offset "
+            f"{entry.current_transaction_first_offset}",
+        )

@@ -25,12 +25,12 @@ from klamm.protocol.record_batch import (
     MAGIC,
     NO_PRODUCER_ID,
     TIMESTAMP_TYPE_MASK,
-    TRANSACTIONAL_MASK,
     BatchHeader,
     CorruptRecord,
     pack_header,
     read_batch_header,
 )
+from klamm.protocol.record_scanner import scan_records
 from klamm.protocol.records import Record, iterate_records, recompress
 from klamm.protocol.types import NO_TIMESTAMP, Millis, TopicPartition
 
@@ -42,6 +42,9 @@ __all__ = ["InvalidRecords", "LOG_APPEND_TIME", "check_batch", "needs_rewrite", 
 LOG_APPEND_TIME: Final = "LogAppendTime"
 MAXIMUM_RECORD_ERRORS: Final = 1000
 """So many records of a batch are found fault with; Kafka goes on to the last."""
+
+NO_KEY_END: Final = -1
+"""Where the key of a record ends that has none, as the record scanner says it."""
 
 _CRC_START: Final = 21
 _CODECS: Final = {
@@ -111,11 +114,11 @@ def check_batch(  # noqa: PLR0917 - called once for each batch: keywords would c
     from_client: bool,
     topic_partition: TopicPartition,
 ) -> None:
-    """Refuses a batch that must not get offsets. Sequences are the producer state's to check.
+    """Refuses a batch that must not get offsets. Sequences and transactions are the producer state's to check.
 
     `from_client` is False for batches that the broker itself writes: they may be control batches, and it is sure of
     their keys.
-    Raises `KafkaError`: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+    Raises `KafkaError`: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_TIMESTAMP.
     """
     size = header.batch_length + LOG_OVERHEAD_BYTES
     attributes = header.attributes
@@ -142,19 +145,16 @@ def check_batch(  # noqa: PLR0917 - called once for each batch: keywords would c
                 ErrorCode.invalid_record,
                 f"inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count}",
             )
-        if attributes & (CONTROL_MASK | TRANSACTIONAL_MASK):
-            if attributes & CONTROL_MASK:
-                raise KafkaError(ErrorCode.invalid_record, "clients are not allowed to write control records")
-            raise KafkaError(ErrorCode.invalid_txn_state, "the records were not part of an ongoing transaction")
+        if attributes & CONTROL_MASK:
+            raise KafkaError(ErrorCode.invalid_record, "clients are not allowed to write control records")
         if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
             raise KafkaError(
                 ErrorCode.invalid_record,
                 f"invalid sequence number {header.base_sequence} in a record batch with producer id "
                 f"{header.producer_id}",
             )
-        if config.compact:
+        if config.compact and NO_KEY_END in scan_records(records, 0, header).key_ends:
             _check_records(records, header, config, now_ms, topic_partition, wants_keys=True)
-            return
     if _may_break_time_limits(header, config, now_ms):
         _check_records(records, header, config, now_ms, topic_partition, wants_keys=False)
 

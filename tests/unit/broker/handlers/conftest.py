@@ -36,6 +36,8 @@ class MetadataBroker:
             partitions=Partitions(config.node_id, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=NOT_THERE,
+            transactions=NOT_THERE,
+            transaction_markers=NOT_THERE,
             ensure_internal_topic=self._ensure_internal_topic,
         )
 

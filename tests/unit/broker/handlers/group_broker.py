@@ -12,8 +12,10 @@ from typing import Any, TypeVar, cast
 
 from tests.unit.runtime.coordinator_world import CoordinatorWorld
 from tests.unit.runtime.fake_ports import Pledge
+from tests.unit.runtime.transaction_world import TransactionWorld
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.broker.partitions import Partitions
 from klamm.config.broker import BrokerConfig
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.api import API_SPECS, ApiKey
@@ -58,6 +60,8 @@ class GroupBroker:
         self, *, has_offsets_topic: bool = True, partitions: int = 3, config: BrokerConfig | None = None
     ) -> None:
         self.world = CoordinatorWorld(partitions=partitions)
+        self.transactions = TransactionWorld()
+        self._transactions_topic = topic("__transaction_state", TopicId(b"t" * 16), 1)
         self._offsets_topic = topic("__consumer_offsets", TopicId(b"o" * 16), partitions)
         self.created: list[str] = []
         self.metadata = SimpleNamespace(image=MetadataImage())
@@ -70,16 +74,19 @@ class GroupBroker:
             clock=lambda: Millis(0),
             metadata=cast(Any, self.metadata),
             log_directory=NOT_THERE,
-            partitions=NOT_THERE,
+            # It leads nothing that could be offline.
+            partitions=Partitions(BROKER, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=self.world.coordinator,
+            transactions=self.transactions.coordinator,
+            transaction_markers=NOT_THERE,
             ensure_internal_topic=self._ensure_internal_topic,
             warm_reads=NOT_THERE,
         )
 
     async def _ensure_internal_topic(self, name: str) -> None:
         self.created.append(name)
-        self.show(self._offsets_topic)
+        self.show(self._offsets_topic if name == "__consumer_offsets" else self._transactions_topic)
 
     def show(self, *topics: TopicImage) -> None:
         """Metadata with more topics."""

@@ -72,11 +72,10 @@ def test_partition_without_a_leader_has_no_coordinator(version: int) -> None:
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.transactional_id_authorization_failed),
         (2, ErrorCode.invalid_request),
         (9, ErrorCode.invalid_request),
     ],
-    ids=["transaction", "share", "unheard of"],
+    ids=["share", "unheard of"],
 )
 def test_other_coordinators_are_not_served(key_type: int, code: ErrorCode) -> None:
     """With errors that make clients stop, and that travel in every version."""

@@ -193,9 +193,9 @@ async def test_what_has_no_effect_is_said_once(serve_metadata: ServeMetadata, ca
     """When it is set, and not when it is unset."""
     async with serve_metadata(BrokerConfig()) as broker:
         with caplog.at_level(logging.WARNING):
-            wish = (("log.cleaner.threads", Operation.set, "2"), ("max.connections", Operation.set, "2"))
+            wish = (("num.io.threads", Operation.set, "2"), ("max.connections", Operation.set, "2"))
             await alter(broker, resource(ResourceType.broker, "1", *wish))
-            await alter(broker, resource(ResourceType.broker, "1", ("log.cleaner.threads", Operation.delete, None)))
+            await alter(broker, resource(ResourceType.broker, "1", ("num.io.threads", Operation.delete, None)))
         assert [record.getMessage() for record in caplog.records] == [
-            "These keys were set on broker '1' and have no effect: log.cleaner.threads"
+            "These keys were set on broker '1' and have no effect: num.io.threads"
         ]

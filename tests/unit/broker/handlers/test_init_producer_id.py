@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_every_idempotent_producer_gets_an_id_of_its_own(serve_metadata: Serve) 
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1),
                 InitProducerIdRequest(transactional_id=None, producer_id=5, producer_epoch=3),
             ):
-                response = await init_producer_id.handle(broker.request(5), request)
+                response = await cast("Awaitable[Any]", init_producer_id.handle(broker.request(5), request))
                 assert (response.error_code, response.producer_epoch) == (0, 0)
                 seen.add(response.producer_id)
             assert len(seen) == 3
@@ -41,19 +41,17 @@ def test_every_idempotent_producer_gets_an_id_of_its_own(serve_metadata: Serve) 
     [
         (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.invalid_request),
         (InitProducerIdRequest(transactional_id=None, producer_epoch=5), ErrorCode.invalid_request),
-        (InitProducerIdRequest(transactional_id=""), ErrorCode.invalid_request),
-        (InitProducerIdRequest(transactional_id="t"), ErrorCode.transactional_id_authorization_failed),
     ],
 )
 def test_what_is_refused_is_refused_for_good(
     serve_metadata: Serve, request_: InitProducerIdRequest, code: ErrorCode
 ) -> None:
-    """Half an identity, and transactions, which are not served yet: no client may ask again forever."""
+    """Half an identity: no client may ask again forever."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             with pytest.raises(KafkaError) as caught:
-                await init_producer_id.handle(broker.request(5), request_)
+                init_producer_id.handle(broker.request(5), request_)
             assert caught.value.code == code
             assert not code.retriable
             response = init_producer_id.error_response(request_, 5, code)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.log_folder import NOW_MS, batch
 
 from klamm.core.log.producer_state import BATCHES_TO_RETAIN, ProducerState
+from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import BatchHeader, read_batch_header
 from klamm.protocol.types import Millis, Offset, ProducerId
@@ -114,7 +115,9 @@ def test_a_marker_ends_what_the_producer_had_open() -> None:
     assert entry is not None
     assert entry.current_transaction_first_offset == 10
     marker = read_batch_header(batch(epoch=2, producer_id=7, is_transactional=True, is_control=True))
-    state.record(marker, Offset(12))
+    completed = state.record(marker, Offset(12), EndTransactionMarker(is_commit=False, coordinator_epoch=5))
+    assert completed == (7, 10, 12, True)
+    assert entry.coordinator_epoch == 5
     assert (entry.epoch, entry.current_transaction_first_offset, entry.last_sequence) == (2, -1, -1)
     assert state.check(_header(0, epoch=2)) is None
 

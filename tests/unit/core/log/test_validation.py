@@ -102,12 +102,6 @@ def test_a_header_that_contradicts_itself_is_refused(fields: dict[str, int]) -> 
     assert _refusal(_changed(batch(3), **fields)) is ErrorCode.invalid_record
 
 
-def test_transactional_batches_are_refused_while_there_are_no_transactions() -> None:
-    """As Kafka refuses those of a transaction that it does not know."""
-    records = batch(sequence=0, producer_id=1, epoch=0, is_transactional=True)
-    assert _refusal(records) is ErrorCode.invalid_txn_state
-
-
 def test_what_the_broker_writes_may_be_a_control_batch() -> None:
     """Markers come from the coordinator."""
     _check(batch(is_control=True, is_transactional=True), from_client=False)

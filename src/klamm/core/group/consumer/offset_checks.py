@@ -17,7 +17,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import PartitionIndex, TopicId
 
-__all__ = ["PartitionCheck", "check_commit", "check_fetch"]
+__all__ = ["PartitionCheck", "check_commit", "check_fetch", "check_transactional_commit"]
 
 PartitionCheck: TypeAlias = Callable[[str, TopicId, int], None]
 """Refuses a commit as a whole if the partition, of a topic by name and where that is known by id, may not be in it."""
@@ -46,6 +46,33 @@ def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version
         known = "generation id" if member.classic is not None else "member epoch"
         raise _stale(member, f"Received {known} {epoch} is newer than current member epoch {member.member_epoch}.")
     return partial(_check_partition, member, epoch)
+
+
+def check_transactional_commit(
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    partitions: Iterable[tuple[str, TopicId, int]],
+    *,
+    names_nobody: bool,
+) -> None:
+    """Refuse the commit, in a transaction, of somebody who may not; `names_nobody` is that of a request that says
+    nothing of its member, as older versions do.
+
+    Raises UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION: what producers know of generations, they know by that name.
+    """
+    if names_nobody or (epoch < 0 and not group.members):
+        return
+    member = _member(group, member_id)
+    if epoch == member.member_epoch:
+        return
+    if epoch > member.member_epoch:
+        raise KafkaError(ErrorCode.illegal_generation)
+    for topic, topic_id, partition in partitions:
+        try:
+            _check_partition(member, epoch, topic, topic_id, partition)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.illegal_generation) from error
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:

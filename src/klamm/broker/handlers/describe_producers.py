@@ -1,0 +1,86 @@
+"""DescribeProducers: who writes to a partition, and in which open transaction (KIP-664).
+
+Version 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.metadata.topic_name import why_invalid
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest
+from klamm.protocol.schema.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
+
+
+def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """The producers of each partition that are not forgotten yet, with their epochs and sequences."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_describe(context, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def error_response(
+    request: DescribeProducersRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeProducersResponse:
+    """The answer that refuses every partition."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    PartitionResponse(partition_index=index, error_code=code, error_message=message)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+    reason = why_invalid(topic)
+    if reason is not None:
+        code = ErrorCode.invalid_topic_exception
+        return PartitionResponse(partition_index=index, error_code=code, error_message=reason)
+    if topic not in context.broker.metadata.image.topics:
+        code = ErrorCode.unknown_topic_or_partition
+        return PartitionResponse(partition_index=index, error_code=code, error_message=UNKNOWN_TOPIC)
+    try:
+        log = context.broker.partitions.get(topic, index).log
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code)
+    if log.is_offline:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.kafka_storage_error)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.current_transaction_first_offset,
+            )
+            for producer_id, entry in log.active_producers()
+        ],
+    )

@@ -1,0 +1,30 @@
+"""DescribeTransactions: the states of transactional ids, by name (KIP-664). There is version 0 only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.core.coordinator.contract import ClientContext
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
+from klamm.protocol.schema.describe_transactions_response import DescribeTransactionsResponse, TransactionState
+from klamm.runtime.answers import Answer
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Answer[DescribeTransactionsResponse]:
+    """Describes each one that this broker coordinates; the others get NOT_COORDINATOR."""
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    return context.broker.transactions.describe_transactions(request, client)
+
+
+def error_response(
+    request: DescribeTransactionsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeTransactionsResponse:
+    """The answer that describes nothing."""
+    states = [TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=states)

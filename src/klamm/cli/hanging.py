@@ -1,0 +1,54 @@
+"""Transactions that hang: open in a partition, and on no coordinator's list, so that nobody will ever end them.
+
+A late batch of a producer before KIP-890 can open one. Nobody who reads committed records gets past it. They are found
+as Apache Kafka's `kafka-transactions.sh find-hanging` does (KIP-664): what is open for longer than any transaction may
+be is looked for among what the coordinators know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from klamm.client.transactions import DescribedTransaction, ProducerState, TransactionsClient
+from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
+from klamm.protocol.types import TopicPartition
+
+__all__ = ["OpenTransaction", "hanging_transactions"]
+
+_NOT_OPEN = -1
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open in one partition."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+def hanging_transactions(
+    client: TransactionsClient, partitions: Iterable[TopicPartition], *, before_ms: int
+) -> list[OpenTransaction]:
+    """Those that hang, of all that wrote last before that time. Raises as `TransactionsClient`."""
+    candidates = [
+        OpenTransaction(partition, producer)
+        for partition in partitions
+        for producer in client.producers(partition)
+        if producer.current_txn_start_offset != _NOT_OPEN and producer.last_timestamp < before_ms
+    ]
+    if not candidates:
+        return []
+    known = _transactions_of(client, sorted({each.producer.producer_id for each in candidates}))
+    return [each for each in candidates if not _is_on_list(known.get(each.producer.producer_id), each.partition)]
+
+
+def _transactions_of(client: TransactionsClient, producer_ids: Sequence[int]) -> dict[int, DescribedTransaction | None]:
+    """What the coordinators know of the producers; those that they don't know are left out."""
+    listed = client.transactional_ids(ListTransactionsRequest(producer_id_filters=list(producer_ids)))
+    return {each.producer_id: client.describe(each.transactional_id) for _, each in listed}
+
+
+def _is_on_list(transaction: DescribedTransaction | None, partition: TopicPartition) -> bool:
+    return transaction is not None and any(
+        topic.topic == partition.topic and partition.partition in topic.partitions for topic in transaction.topics
+    )

@@ -1,0 +1,126 @@
+"""`klamm log export-kafka`: hands a data directory of klamm to Apache Kafka."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import time
+from pathlib import Path
+
+from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS
+from klamm.config.table import broker_keys, client_metrics_keys, group_keys, topic_keys
+from klamm.errors import KlammError
+from klamm.metadata.image import MetadataImage, ResourceType
+from klamm.metadata.kafka_export import FEATURES, export_metadata
+from klamm.metadata.offline import read_image
+from klamm.protocol.schema.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
+from klamm.protocol.types import BrokerId, Millis, TopicPartition
+from klamm.storage.atomic_file import sync_directory
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, read_topic_id
+from klamm.storage.file_lock import FileLock
+from klamm.storage.kafka_ownership import EXPORTED_SUFFIX, METADATA_FILE
+from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.metadata_log import METADATA_FOLDER, write_bootstrap, write_first_snapshot
+
+__all__ = ["ExportRefused", "export"]
+
+CONTROLLER_LISTENER = "CONTROLLER"
+
+
+class ExportRefused(KlammError):
+    """The directory can't be handed over as it is; nothing was changed."""
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Writes what Kafka needs, puts klamm's metadata aside, and says how to start Kafka on it.
+
+    Raises `ExportRefused`, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError, OSError.
+    """
+    directory: Path = arguments.directory
+    host, port = arguments.controller
+    _check_folder(directory)
+    lock = FileLock(directory)
+    try:
+        properties = _check_state(directory)
+        image = read_image(directory / METADATA_FILE)
+        _check_partitions(directory, image)
+        directory_id = base64.urlsafe_b64decode(f"{properties.directory_id}==")
+        exported = export_metadata(
+            image, node_id=BrokerId(properties.node_id), directory_id=directory_id, known_keys=_kafka_keys()
+        )
+        now_ms = Millis(time.time_ns() // 1_000_000)
+        write_bootstrap(directory, exported.records, now_ms=now_ms)
+        voter = Voter(
+            voter_id=properties.node_id,
+            voter_directory_id=directory_id,
+            endpoints=[Endpoint(name=CONTROLLER_LISTENER, host=host, port=port)],
+            k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+        )
+        write_first_snapshot(directory, VotersRecord(voters=[voter]), now_ms=now_ms)
+        # From here on the directory is Kafka's: klamm refuses it.
+        metadata = directory / METADATA_FILE
+        metadata.rename(metadata.with_name(METADATA_FILE + EXPORTED_SUFFIX))
+        sync_directory(directory)
+    finally:
+        lock.release()
+    _report(directory, properties, image, exported.left_behind, f"{host}:{port}")
+    return 0
+
+
+def _check_folder(directory: Path) -> None:
+    if not (directory / METADATA_FILE).exists():
+        raise ExportRefused(f"{directory} is no data directory of klamm: there is no {METADATA_FILE} in it")
+
+
+def _check_state(directory: Path) -> MetaProperties:
+    if not (directory / CLEAN_SHUTDOWN_FILE).exists():
+        raise ExportRefused(
+            f"the last stop of {directory} was not a clean one: start a broker on it (klamm serve --data-dir "
+            f"{directory}), stop it with SIGTERM, and try again"
+        )
+    if (directory / METADATA_FOLDER).exists():
+        raise ExportRefused(f"there is a {METADATA_FOLDER} in {directory} already: remove it, if it is of no use")
+    properties = MetaProperties.read(directory)
+    if properties is None or properties.directory_id is None:
+        raise ExportRefused(f"{directory} has no meta.properties with a directory.id: no broker has run on it")
+    return properties
+
+
+def _check_partitions(directory: Path, image: MetadataImage) -> None:
+    missing = [
+        str(TopicPartition(topic.name, partition.index))
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if read_topic_id(directory / f"{topic.name}-{partition.index}") != topic.topic_id
+    ]
+    if missing:
+        raise ExportRefused(f"the folders of these partitions are not in {directory}: {', '.join(sorted(missing))}")
+
+
+def _kafka_keys() -> dict[int, frozenset[str]]:
+    return {
+        ResourceType.topic: frozenset(topic_keys()),
+        ResourceType.broker: frozenset(broker_keys()) - frozenset(OWN_BROKER_KEYS),
+        ResourceType.group: frozenset(group_keys()) - frozenset(OWN_GROUP_KEYS),
+        ResourceType.client_metrics: frozenset(client_metrics_keys()),
+    }
+
+
+def _report(
+    directory: Path, properties: MetaProperties, image: MetadataImage, left_behind: list[str], controller: str
+) -> None:
+    partitions = sum(len(topic.partitions) for topic in image.topics.values())
+    print(f"{directory} is Apache Kafka's now: {len(image.topics)} topics, {partitions} partitions")
+    for line in left_behind:
+        print(f"left behind: {line}")
+    print(f"klamm's metadata is kept as {METADATA_FILE}{EXPORTED_SUFFIX}")
+    features = ", ".join(f"{name} {level}" for name, level in FEATURES.items())
+    print(f"finalized features: {features}; kafka-features.sh upgrade raises them")
+    print("start Apache Kafka 4.x with these lines, and listeners of your choice, in server.properties:")
+    print("process.roles=broker,controller")
+    print(f"node.id={properties.node_id}")
+    print(f"log.dirs={os.path.abspath(directory)}")
+    print(f"controller.quorum.bootstrap.servers={controller}")
+    print(f"controller.listener.names={CONTROLLER_LISTENER}")
+    print(f"listeners=PLAINTEXT://:9092,{CONTROLLER_LISTENER}://{controller}")

@@ -1,0 +1,154 @@
+"""`klamm log import-kafka`: goes on with a data directory that Apache Kafka wrote."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
+from klamm.config.topic import TopicConfig
+from klamm.config.treatment import Treatment
+from klamm.config.validation import validate_topic_configs
+from klamm.metadata.image import ResourceType
+from klamm.metadata.kafka_cluster import KafkaCluster, fold
+from klamm.metadata.kafka_import import Import, ImportRefused, plan_import
+from klamm.metadata.offline import create_store
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import BrokerId
+from klamm.storage.atomic_file import sync_directory
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from klamm.storage.file_lock import FileLock
+from klamm.storage.kafka_folders import KafkaFolders, find_folders
+from klamm.storage.kafka_ownership import IMPORTED_SUFFIX, METADATA_FILE
+from klamm.storage.meta_properties import MetaProperties
+from klamm.storage.metadata_log import BOOTSTRAP_FILE, METADATA_FOLDER, read_bootstrap, read_metadata_log
+
+__all__ = ["import_kafka"]
+
+
+def import_kafka(arguments: argparse.Namespace) -> int:
+    """Makes klamm's metadata from Kafka's, puts Kafka's aside, and says what was left behind.
+
+    Raises `ImportRefused`, UnusableMetadataLog, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError,
+    OSError.
+    """
+    directory: Path = arguments.directory
+    if (directory / METADATA_FILE).exists():
+        raise ImportRefused(f"{directory} has klamm's metadata already ({METADATA_FILE})")
+    if not (directory / METADATA_FOLDER).is_dir():
+        raise ImportRefused(f"{directory} is no data directory of Apache Kafka: there is no {METADATA_FOLDER} in it")
+    lock = FileLock(directory)
+    try:
+        properties = _check_state(directory)
+        folders = find_folders(directory)
+        if folders.old_format:
+            raise ImportRefused(
+                f"{folders.old_format[0]} holds records in a format from before Kafka 0.11, which klamm does not "
+                f"read ({len(folders.old_format)} such segments)"
+            )
+        cluster = _read_cluster(directory)
+        plan = plan_import(
+            cluster,
+            cluster_id=properties.cluster_id,
+            node_id=BrokerId(properties.node_id),
+            folders=folders.partitions,
+            why_refused=_why_refused,
+        )
+        if not arguments.dry_run:
+            create_store(directory / METADATA_FILE, plan.changes)
+            for name in (METADATA_FOLDER, BOOTSTRAP_FILE):
+                _put_aside(directory / name)
+            sync_directory(directory)
+    finally:
+        lock.release()
+    _report(directory, properties, plan, folders, cluster, is_done=not arguments.dry_run)
+    return 0
+
+
+def _check_state(directory: Path) -> MetaProperties:
+    if not (directory / CLEAN_SHUTDOWN_FILE).exists():
+        raise ImportRefused(
+            f"Apache Kafka's last stop on {directory} was not a clean one ({CLEAN_SHUTDOWN_FILE} is missing): start "
+            f"it once more and stop it with SIGTERM"
+        )
+    properties = MetaProperties.read(directory)
+    if properties is None:
+        raise ImportRefused(f"{directory} has no meta.properties: whose it is can't be told")
+    return properties
+
+
+def _read_cluster(directory: Path) -> KafkaCluster:
+    try:
+        cluster = fold(read_metadata_log(directory / METADATA_FOLDER))
+        # A directory that was handed to Kafka and never opened: the cluster is all in the bootstrap records.
+        return cluster if cluster.is_formatted else fold(read_bootstrap(directory))
+    except ValueError as error:
+        raise ImportRefused(f"the metadata log in {directory / METADATA_FOLDER} makes no sense: {error}") from error
+
+
+def _put_aside(path: Path) -> None:
+    if not path.exists():
+        return
+    target = path.with_name(path.name + IMPORTED_SUFFIX)
+    number = 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{path.name}{IMPORTED_SUFFIX}.{number}")
+    path.rename(target)
+
+
+def _why_refused(resource_type: int, key: str, value: str) -> str | None:
+    """Why klamm can't have a setting, in a few words."""
+    table = _TABLES.get(resource_type)
+    known = table().get(key) if table is not None else None
+    if known is None:
+        return "klamm does not know it"
+    if known.treatment == Treatment.refused and value != known.default:
+        return known.reason
+    try:
+        if resource_type == ResourceType.topic:
+            validate_topic_configs({key: value}, TopicConfig())
+        else:
+            known.parse(value)
+    except (KafkaError, InvalidValue, ConfigurationError) as error:
+        return str(error)
+    return None
+
+
+_TABLES: Final[Mapping[int, Callable[[], Mapping[str, ConfigKey]]]] = {
+    ResourceType.topic: topic_keys,
+    ResourceType.broker: broker_keys,
+    ResourceType.group: group_keys,
+    ResourceType.client_metrics: client_metrics_keys,
+}
+
+
+def _report(
+    directory: Path,
+    properties: MetaProperties,
+    plan: Import,
+    folders: KafkaFolders,
+    cluster: KafkaCluster,
+    *,
+    is_done: bool,
+) -> None:
+    is_what = "is klamm's now" if is_done else "can be taken over"
+    print(f"{directory} {is_what}: cluster {properties.cluster_id}, {plan.topics} topics, {plan.partitions} partitions")
+    for line in (*plan.left_behind, *folders.unused):
+        print(f"left behind: {line}")
+    for (resource_type, name), configs in sorted(cluster.configs.items()):
+        wished = configs.get("min.insync.replicas", "1")
+        if resource_type in (ResourceType.topic, ResourceType.broker) and wished != "1":
+            what = f"topic {name}" if resource_type == ResourceType.topic else "all topics"
+            print(f"note: min.insync.replicas={wished} for {what} can't be met by one broker: acks=all is refused")
+    if is_done:
+        print(
+            f"Kafka's metadata is kept as {METADATA_FOLDER}{IMPORTED_SUFFIX}; Kafka must not run on {directory} again"
+        )
+        print("start klamm on it:")
+        print(f"klamm serve --data-dir {directory} -X node.id={properties.node_id}")
+    else:
+        print("nothing was changed")

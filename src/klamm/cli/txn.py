@@ -1,0 +1,220 @@
+"""`klamm txn`: list, describe, abort.
+
+librdkafka's admin client knows nothing of transactions, so these commands speak to the cluster themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import Any, Final
+
+from klamm.cli.arguments import duration, topic_partitions
+from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, translate
+from klamm.cli.errors import ClusterError, UsageError
+from klamm.cli.hanging import hanging_transactions
+from klamm.cli.output import add_output_option, say, show_rows
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.transactions import TransactionsClient
+from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
+from klamm.protocol.types import PartitionIndex, TopicPartition
+
+__all__ = ["DESCRIBE_COLUMNS", "HANGING_COLUMNS", "LIST_COLUMNS", "configure", "run"]
+
+LIST_COLUMNS: Final = ("transactional_id", "coordinator", "producer_id", "state")
+HANGING_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "start_offset",
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "idle_ms",
+)
+DESCRIBE_COLUMNS: Final = (
+    "transactional_id",
+    "producer_id",
+    "producer_epoch",
+    "state",
+    "timeout_ms",
+    "duration_ms",
+    "topic",
+    "partition",
+)
+STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+LONGEST_TRANSACTION: Final = timedelta(minutes=15)
+"""Kafka's default of `transaction.max.timeout.ms`."""
+RAW_PROPERTIES: Final = ("security.protocol",)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The subcommands of `klamm txn`."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    listing = verbs.add_parser("list", help="list transactional ids, or transactions that hang")
+    listing.add_argument("-s", "--state", action="append", choices=STATES, default=[], help="only in this state")
+    listing.add_argument(
+        "--producer-id", action="append", type=int, default=[], metavar="ID", help="only of this producer"
+    )
+    listing.add_argument("--pattern", metavar="REGEX", help="only ids that match as a whole (Kafka 4.1 and later)")
+    listing.add_argument(
+        "--longer-than",
+        type=duration,
+        metavar="DURATION",
+        help="only those that are open for longer than 90s, 15m, ...",
+    )
+    listing.add_argument(
+        "--hanging",
+        action="store_true",
+        help="instead: transactions that are open in a partition, and that no coordinator will end",
+    )
+    listing.add_argument(
+        "-t",
+        "--topic",
+        action="append",
+        type=topic_partitions,
+        default=[],
+        metavar="TOPIC[:PARTITION,...]",
+        help="with --hanging: look here (default: everywhere)",
+    )
+
+    describe = verbs.add_parser("describe", help="show the transaction of a transactional id, and its partitions")
+    describe.add_argument("transactional_id")
+
+    abort = verbs.add_parser("abort", help="abort a transaction that hangs, in one partition")
+    abort.add_argument("partition", type=one_partition, metavar="TOPIC:PARTITION")
+    abort.add_argument("start_offset", type=int, metavar="OFFSET", help="where it begins, as list --hanging tells")
+
+    for verb in (listing, describe, abort):
+        add_cluster_options(verb)
+        add_output_option(verb)
+
+
+def one_partition(text: str) -> TopicPartition:
+    """TOPIC:PARTITION."""
+    topic, indexes = topic_partitions(text)
+    if len(indexes) != 1:
+        raise ArgumentTypeError(f"takes TOPIC:PARTITION, not {text!r}")
+    return TopicPartition(topic, PartitionIndex(indexes[0]))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs one verb. Raises KlammError when the cluster refuses."""
+    verbs: dict[str, Callable[[argparse.Namespace, TransactionsClient], None]]
+    verbs = {"list": _list, "describe": _describe, "abort": _abort}
+    if arguments.verb == "list" and arguments.topic and not arguments.hanging:
+        raise UsageError("--topic goes with --hanging: transactional ids belong to no topic")
+    with closing(_client(arguments)) as client:
+        verbs[arguments.verb](arguments, client)
+    return 0
+
+
+def _client(arguments: argparse.Namespace) -> TransactionsClient:
+    timeout = str(int(TIMEOUT_S * 1000))
+    properties = {key: value for key, value in dict(arguments.properties).items() if key in RAW_PROPERTIES}
+    config = ClientConfig.from_mapping(
+        {
+            "bootstrap.servers": arguments.bootstrap_server,
+            "request.timeout.ms": timeout,
+            "default.api.timeout.ms": timeout,
+            **properties,
+        }
+    )
+    return TransactionsClient(Cluster(config))
+
+
+def _list(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+    if arguments.hanging:
+        _list_hanging(arguments, client)
+        return
+    longer_than = arguments.longer_than
+    request = ListTransactionsRequest(
+        # What has not begun counts as very old; nobody who asks for this wants to see it.
+        state_filters=arguments.state or (list(OPEN_STATES) if longer_than is not None else []),
+        producer_id_filters=arguments.producer_id,
+        duration_filter=-1 if longer_than is None else _milliseconds(longer_than),
+        transactional_id_pattern=arguments.pattern,
+    )
+    rows = [
+        {
+            "transactional_id": each.transactional_id,
+            "coordinator": coordinator,
+            "producer_id": each.producer_id,
+            "state": each.transaction_state,
+        }
+        for coordinator, each in client.transactional_ids(request)
+    ]
+    show_rows(arguments, LIST_COLUMNS, sorted(rows, key=lambda row: str(row["transactional_id"])))
+
+
+def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+    if arguments.state or arguments.producer_id or arguments.pattern:
+        raise UsageError("--hanging looks at partitions: of the filters it takes --topic and --longer-than")
+    now_ms = _now_ms()
+    before_ms = now_ms - _milliseconds(arguments.longer_than or LONGEST_TRANSACTION)
+    rows = [
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "start_offset": each.producer.current_txn_start_offset,
+            "producer_id": each.producer.producer_id,
+            "producer_epoch": each.producer.producer_epoch,
+            "coordinator_epoch": each.producer.coordinator_epoch,
+            "idle_ms": now_ms - each.producer.last_timestamp,
+        }
+        for each in hanging_transactions(client, _partitions(arguments), before_ms=before_ms)
+    ]
+    show_rows(arguments, HANGING_COLUMNS, rows)
+
+
+def _partitions(arguments: argparse.Namespace) -> Iterator[TopicPartition]:
+    """Those that were named, or all there are."""
+    admin = admin_client(arguments)
+    topics = translate(arguments, lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
+    for name, indexes in arguments.topic or [(name, ()) for name in sorted(topics)]:
+        if name not in topics:
+            raise ClusterError(f"there is no topic {name}")
+        for index in indexes or sorted(topics[name].partitions):
+            yield TopicPartition(name, PartitionIndex(index))
+
+
+def _describe(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+    found = client.describe(arguments.transactional_id)
+    if found is None:
+        raise ClusterError(f"there is no transactional id {arguments.transactional_id!r}")
+    is_open = found.transaction_state in OPEN_STATES
+    row: dict[str, Any] = {
+        "transactional_id": found.transactional_id,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "state": found.transaction_state,
+        "timeout_ms": found.transaction_timeout_ms,
+        "duration_ms": _now_ms() - found.transaction_start_time_ms if is_open else None,
+    }
+    partitions = [(topic.topic, index) for topic in found.topics for index in topic.partitions]
+    rows = [{**row, "topic": topic, "partition": index} for topic, index in sorted(partitions)]
+    show_rows(arguments, DESCRIBE_COLUMNS, rows or [row])
+
+
+def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+    partition: TopicPartition = arguments.partition
+    for producer in client.producers(partition):
+        if producer.current_txn_start_offset == arguments.start_offset:
+            client.abort(partition, producer)
+            say(arguments, f"aborted the transaction of producer {producer.producer_id} on {partition}")
+            return
+    raise ClusterError(f"no transaction that is open on {partition} begins at offset {arguments.start_offset}")
+
+
+def _milliseconds(length: timedelta) -> int:
+    return round(length.total_seconds() * 1000)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,102 @@
+"""What a leader checks of the batches of a transaction, and of the marker that ends it.
+
+Source: `storage/internals/log/ProducerAppendInfo.java` and `UnifiedLog.analyzeAndValidateProducerState` of Apache
+Kafka 4.3 (KIP-98, KIP-890, KIP-1228).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.protocol.control_batch import EndTransactionMarker
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import NO_PRODUCER_EPOCH, BatchHeader
+from klamm.protocol.types import ProducerEpoch
+
+if TYPE_CHECKING:
+    from klamm.core.log.producer_state import ProducerEntry
+    from klamm.core.log.transaction_verification import Verification
+
+__all__ = ["check_epoch", "check_first_of_transaction", "check_marker", "check_sequence_of_verified"]
+
+_EPOCH_PER_TRANSACTION: Final = 2
+"""From this transaction version on each transaction has an epoch of its own."""
+_HIGHEST_EPOCH: Final = 2**15 - 1
+
+
+def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> None:
+    """Refuses an epoch that is over. Raises `KafkaError` INVALID_PRODUCER_EPOCH."""
+    if entry is not None and epoch < entry.epoch:
+        raise KafkaError(
+            ErrorCode.invalid_producer_epoch,
+            f"epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {entry.epoch}",
+        )
+
+
+def check_first_of_transaction(entry: ProducerEntry | None, header: BatchHeader, *, is_verified: bool) -> None:
+    """Refuses what would begin a transaction here that the transaction coordinator does not know of.
+
+    Raises `KafkaError`: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE.
+    """
+    check_epoch(entry, header.producer_id, header.producer_epoch)
+    if not is_verified:
+        raise KafkaError(ErrorCode.invalid_txn_state, "the records were not part of an ongoing transaction")
+
+
+def check_sequence_of_verified(
+    entry: ProducerEntry | None, header: BatchHeader, verification: Verification | None
+) -> None:
+    """Refuses a batch that overtook another one which is still to come.
+
+    Raises `KafkaError` OUT_OF_ORDER_SEQUENCE_NUMBER.
+    """
+    if verification is None:
+        return
+    sequence = header.base_sequence
+    is_known = entry is not None and bool(entry.batches)
+    if verification.adds_partitions and sequence != 0 and not is_known:
+        raise KafkaError(
+            ErrorCode.out_of_order_sequence_number,
+            f"invalid sequence number for producer {header.producer_id}: {sequence} (incoming), 0 is expected of a "
+            f"producer under transaction version 2 of which nothing is known",
+        )
+    if sequence > verification.lowest_sequence:
+        raise KafkaError(
+            ErrorCode.out_of_order_sequence_number,
+            f"out of order sequence number for producer {header.producer_id}: {sequence} (incoming), "
+            f"{verification.lowest_sequence} (earliest seen sequence)",
+        )
+
+
+def check_marker(
+    entry: ProducerEntry | None,
+    producer_id: int,
+    epoch: ProducerEpoch,
+    marker: EndTransactionMarker,
+    transaction_version: int,
+) -> None:
+    """Refuses a marker that comes too late, of the producer's or of the coordinator's epoch.
+
+    Under transaction version 2 a marker has a higher epoch than the records it ends; one of the same epoch is a
+    repetition, which is harmless when nothing is open, and else belongs to an earlier transaction. The highest epoch
+    there is must be good for an end all the same.
+    Raises `KafkaError`: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+    """
+    current = entry.epoch if entry is not None else NO_PRODUCER_EPOCH
+    is_old = epoch < current
+    if transaction_version >= _EPOCH_PER_TRANSACTION and epoch == current:
+        is_open = entry is not None and entry.current_transaction_first_offset >= 0
+        is_old = is_open and epoch != _HIGHEST_EPOCH
+    if is_old:
+        comparison = "<=" if transaction_version >= _EPOCH_PER_TRANSACTION else "<"
+        raise KafkaError(
+            ErrorCode.invalid_producer_epoch,
+            f"epoch of producer {producer_id} is {epoch}, which is {comparison} the last seen epoch {current} "
+            f"(transaction version {transaction_version})",
+        )
+    if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
+        raise KafkaError(
+            ErrorCode.transaction_coordinator_fenced,
+            f"invalid coordinator epoch for producer {producer_id}: {marker.coordinator_epoch} (zombie), "
+            f"{entry.coordinator_epoch} (current)",
+        )

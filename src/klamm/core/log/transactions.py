@@ -1,0 +1,85 @@
+"""The transactions of one log that are not decided yet, and those whose end may not be replicated yet (KIP-98).
+
+Together they say how far a read_committed consumer may read: the last stable offset.
+
+Source: `storage/internals/log/ProducerStateManager.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from klamm.protocol.types import Offset, ProducerId
+
+__all__ = ["CompletedTransaction", "Transactions"]
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker ended, in one partition: the offsets of its first record and of the marker."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    is_aborted: bool
+
+
+class Transactions:
+    """The transactions of one log that bear on its last stable offset."""
+
+    __slots__ = ("_decided", "_ongoing")
+
+    def __init__(self) -> None:
+        # By first offset, rising. Not a dict: finding the first key of one slows down with every key deleted before it.
+        self._ongoing: OrderedDict[int, ProducerId] = OrderedDict()
+        self._decided: list[tuple[int, int]] = []
+        """First and last offset; a heap, so that those below the high watermark may lie in it until they are on top."""
+
+    def __bool__(self) -> bool:
+        """Whether any may hold back the last stable offset."""
+        return bool(self._ongoing or self._decided)
+
+    def begin(self, producer_id: ProducerId, first_offset: Offset) -> None:
+        """A transaction begins at `first_offset`, which is above those of all that began before."""
+        self._ongoing[first_offset] = producer_id
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """The transaction is decided; it is stable once the high watermark has passed its marker."""
+        del self._ongoing[completed.first_offset]
+        heappush(self._decided, (completed.first_offset, completed.last_offset))
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> Offset:
+        """Up to where everything is decided by the time that this transaction is; it need not be noted yet."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != completed.producer_id:
+                return Offset(first_offset)
+        return Offset(completed.last_offset + 1)
+
+    def first_undecided_offset(self) -> Offset | None:
+        """Where the oldest ongoing transaction begins."""
+        return Offset(next(iter(self._ongoing))) if self._ongoing else None
+
+    def first_unstable_offset(self, high_watermark: Offset) -> Offset | None:
+        """Where the oldest transaction begins that is not decided below the high watermark; None if all are.
+
+        The high watermark never falls from one call to the next.
+        """
+        decided = self._decided
+        while decided and decided[0][1] < high_watermark:
+            heappop(decided)
+        undecided = self.first_undecided_offset()
+        if not decided or (undecided is not None and undecided < decided[0][0]):
+            return undecided
+        return Offset(decided[0][0])
+
+    def load(self, ongoing: Iterable[tuple[Offset, ProducerId]]) -> None:
+        """Starts anew with ongoing transactions, in any order: first offset and producer."""
+        self.clear()
+        self._ongoing.update(sorted(ongoing))
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._ongoing.clear()
+        self._decided.clear()

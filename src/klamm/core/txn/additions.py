@@ -1,0 +1,96 @@
+"""AddPartitionsToTxn: which partitions a transaction touches, so that each gets its marker in the end.
+
+Clients name them before they write (up to transaction version 1), or the broker that is written to does it for them
+(version 2); it may also only ask whether they were named (KIP-890). After Apache Kafka's
+`TransactionCoordinator.handleAddPartitionsToTransaction` and `handleVerifyPartitionsInTransaction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.txn.states import TransactionState
+from klamm.core.txn.store import TransactionStore
+from klamm.core.txn.transaction import Transaction, added
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from klamm.protocol.schema.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
+
+__all__ = ["add_partitions", "partitions_of", "result_for", "topics_of"]
+
+
+def add_partitions(
+    store: TransactionStore,
+    request: AddPartitionsToTxnTransaction,
+    transaction_version: int,
+    ticket: Ticket,
+    now: Millis,
+) -> Result:
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+
+    With `verify_only` nothing is added, and a partition that wasn't gets TRANSACTION_ABORTABLE.
+    """
+    result = Result()
+    partitions = partitions_of(request.topics)
+    transaction = store.find(request.transactional_id)
+    if transaction is None:
+        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+    if request.verify_only:
+        _check_producer(transaction, request)
+        if transaction.is_ending:
+            raise KafkaError(ErrorCode.concurrent_transactions)
+        codes = {
+            each: ErrorCode.none if each in transaction.partitions else ErrorCode.transaction_abortable
+            for each in partitions
+        }
+        result.reply(ticket, result_for(request.transactional_id, codes))
+        return result
+    if transaction.is_ending:
+        # Before the producer is looked at: it may have the id that it gets when this has ended.
+        raise KafkaError(ErrorCode.concurrent_transactions)
+    _check_producer(transaction, request)
+    if transaction.state is not TransactionState.ONGOING or not transaction.partitions.issuperset(partitions):
+        store.write([added(transaction, partitions, transaction_version, now)], result)
+    result.reply(ticket, result_for(request.transactional_id, dict.fromkeys(partitions, ErrorCode.none)))
+    return result
+
+
+def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    """The partitions as every layer names them."""
+    return [TopicPartition(topic.name, PartitionIndex(index)) for topic in topics for index in topic.partitions]
+
+
+def topics_of(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
+    """The partitions as the request names them."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in by_topic.items()]
+
+
+def result_for(transactional_id: str, codes: Mapping[TopicPartition, ErrorCode]) -> AddPartitionsToTxnResult:
+    """The outcome for one transaction."""
+    by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, partition), code in codes.items():
+        by_topic.setdefault(topic, []).append(
+            AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=code)
+        )
+    return AddPartitionsToTxnResult(
+        transactional_id=transactional_id,
+        topic_results=[
+            AddPartitionsToTxnTopicResult(name=name, results_by_partition=results) for name, results in by_topic.items()
+        ],
+    )
+
+
+def _check_producer(transaction: Transaction, request: AddPartitionsToTxnTransaction) -> None:
+    if transaction.producer_id != request.producer_id:
+        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
+    if transaction.producer_epoch != request.producer_epoch:
+        raise KafkaError(ErrorCode.producer_fenced)

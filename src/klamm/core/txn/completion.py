@@ -1,0 +1,205 @@
+"""From an outcome that is settled to markers in all partitions, and then to a record that says so.
+
+Theory of operation. A transaction that is to end has a Prepare record. Once that is committed, its outcome can't change
+any more, and a marker is asked for in each of its partitions, as a background task. The partitions that were written
+are crossed off; the others are asked again after a while, for as long as it takes: whoever reads committed records only
+waits for them. When none is left, a Complete record follows, and the transactional id is free again. After a restart
+the Prepare records of the log begin this anew; a marker that is written twice does no harm.
+
+The function of such a task only says which marker is wanted; who runs it has the marker written, and the outcome is
+that of `MarkerWriter.write_markers`. Which partitions have their markers is known only here: the log says either all
+or none. After Apache Kafka's `TransactionMarkerChannelManager` and `TransactionMarkerRequestCompletionHandler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
+from klamm.core.coordinator.contract import BackgroundTask, Result, TimerKey
+from klamm.core.txn.events import TransactionRemark
+from klamm.core.txn.markers import TransactionMarker
+from klamm.core.txn.store import TransactionStore
+from klamm.core.txn.transaction import Transaction, completed
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import Millis, TopicPartition
+
+__all__ = ["Completions"]
+
+_MARKERS: Final = "markers"
+_FIRST_BACKOFF_MS: Final = 100
+_MAX_BACKOFF_MS: Final = 5000
+
+_NOT_NEEDED: Final = frozenset(
+    {
+        # The producer's records can't be there either.
+        ErrorCode.unsupported_for_message_format,
+        ErrorCode.unsupported_version,
+        # A later epoch of the producer is there already, so the end of this one must be.
+        ErrorCode.invalid_producer_epoch,
+    }
+)
+
+
+class _Ending:
+    """One transaction whose markers are being written."""
+
+    __slots__ = ("backoff_ms", "is_waiting_for_outcome", "remaining")
+
+    def __init__(self, remaining: Iterable[TopicPartition]) -> None:
+        self.remaining = set(remaining)
+        self.backoff_ms = _FIRST_BACKOFF_MS
+        self.is_waiting_for_outcome = False
+
+
+class Completions:
+    """The transactions of one shard that are ending. `coordinator_epoch` is the leader epoch of its partition."""
+
+    def __init__(self, store: TransactionStore, coordinator_epoch: int) -> None:
+        self._store = store
+        self._coordinator_epoch = coordinator_epoch
+        self._endings: dict[str, _Ending] = {}
+        self.topics: ClusterTopics = NO_TOPICS
+
+    def follow(self, result: Result, transactional_ids: Iterable[str]) -> None:
+        """Have the markers written once the result is committed, with the Prepare records in it."""
+        ids = list(transactional_ids)
+
+        def on_commit(now: Millis) -> Result:
+            following = Result(atomic=False)
+            self._go_on(ids, following, now)
+            return following
+
+        def on_failure(code: ErrorCode, now: Millis) -> Result:
+            # Either nothing was written, or it was and may be committed yet.
+            later = Result()
+            for transactional_id in ids:
+                transaction = self._store.find(transactional_id)
+                if transaction is not None and transaction.is_ending:
+                    self._retry_later(transactional_id, later)
+            return later
+
+        result.on_commit = on_commit
+        result.on_failure = on_failure
+
+    def partitions_of(self, transaction: Transaction) -> Collection[TopicPartition]:
+        """Those that are part of the transaction and have no marker yet."""
+        ending = self._endings.get(transaction.transactional_id) if transaction.is_ending else None
+        return transaction.partitions if ending is None else ending.remaining
+
+    def is_timer(self, key: TimerKey) -> bool:
+        """Whether a timer is one of these."""
+        return key[0] == _MARKERS
+
+    def on_timer(self, key: TimerKey) -> Result:
+        """Ask again, once everything that was written by now is committed."""
+        result = Result()
+        self.follow(result, [str(key[1])])
+        return result
+
+    def on_outcome(self, key: TimerKey, outcome: object, now: Millis) -> Result:
+        """The outcome of a marker, by partition."""
+        result = Result(atomic=False)
+        transactional_id = str(key[1])
+        ending = self._endings.get(transactional_id)
+        transaction = self._store.find(transactional_id)
+        if ending is None or transaction is None or not transaction.is_ending:
+            return result
+        ending.is_waiting_for_outcome = False
+        outcomes: Mapping[TopicPartition, ErrorCode] = outcome if isinstance(outcome, Mapping) else {}
+        for partition, code in outcomes.items():
+            if code is ErrorCode.none or self._is_given_up(transaction, partition, code, result):
+                ending.remaining.discard(partition)
+        if ErrorCode.transaction_coordinator_fenced in outcomes.values():
+            # Another coordinator has taken the id over: it ends the transaction, and this one is about to be told.
+            result.events.append(_remark(transaction, "another coordinator writes the markers"))
+        elif ending.remaining:
+            self._retry_later(transactional_id, result)
+        else:
+            self._go_on([transactional_id], result, now)
+        return result
+
+    def _go_on(self, transactional_ids: Iterable[str], result: Result, now: Millis) -> None:
+        """What is next for each: a marker, or the end."""
+        to_complete: list[Transaction] = []
+        for transactional_id in transactional_ids:
+            transaction = self._store.find(transactional_id)
+            if transaction is None or not transaction.is_ending:
+                self._endings.pop(transactional_id, None)
+                continue
+            ending = self._endings.get(transactional_id)
+            if ending is None:
+                ending = self._endings[transactional_id] = _Ending(transaction.partitions)
+            if not ending.remaining:
+                to_complete.append(completed(transaction, now))
+            elif not ending.is_waiting_for_outcome:
+                ending.is_waiting_for_outcome = True
+                run = partial(_wanted, self._marker(transaction, ending))
+                result.tasks.append(BackgroundTask((_MARKERS, transactional_id), run))
+        if result.tasks:
+            # A task must not depend on whether the log takes a record that has nothing to do with it.
+            for transaction in to_complete:
+                result.arm((_MARKERS, transaction.transactional_id), 0)
+        elif to_complete:
+            self._store.write(to_complete, result)
+            self._finish(result, [transaction.transactional_id for transaction in to_complete])
+
+    def _finish(self, result: Result, transactional_ids: list[str]) -> None:
+        note_last_epochs = result.on_append
+
+        def on_append() -> None:
+            assert note_last_epochs is not None
+            note_last_epochs()
+            for transactional_id in transactional_ids:
+                del self._endings[transactional_id]
+
+        result.on_append = on_append
+
+        def on_failure(code: ErrorCode, now: Millis) -> Result:
+            later = Result()
+            for transactional_id in transactional_ids:
+                if transactional_id in self._endings:
+                    self._retry_later(transactional_id, later)
+            return later
+
+        result.on_failure = on_failure
+
+    def _marker(self, transaction: Transaction, ending: _Ending) -> TransactionMarker:
+        return TransactionMarker(
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            coordinator_epoch=self._coordinator_epoch,
+            is_commit=transaction.is_commit,
+            partitions=tuple(sorted(ending.remaining)),
+            transaction_version=transaction.client_transaction_version,
+        )
+
+    def _is_given_up(
+        self, transaction: Transaction, partition: TopicPartition, code: ErrorCode, result: Result
+    ) -> bool:
+        if code is ErrorCode.unknown_topic_or_partition:
+            topic = self.topics.by_name(partition.topic)
+            if topic is not None and partition.partition < topic.partition_count:
+                return False  # It is about to have a leader.
+        elif code not in _NOT_NEEDED:
+            return False
+        result.events.append(_remark(transaction, f"{partition} gets no marker: {code.name}"))
+        return True
+
+    def _retry_later(self, transactional_id: str, result: Result) -> None:
+        ending = self._endings.get(transactional_id)
+        delay_ms = _FIRST_BACKOFF_MS
+        if ending is not None:
+            delay_ms = ending.backoff_ms
+            ending.backoff_ms = min(2 * delay_ms, _MAX_BACKOFF_MS)
+        result.arm((_MARKERS, transactional_id), delay_ms)
+
+
+def _wanted(marker: TransactionMarker) -> TransactionMarker:
+    return marker
+
+
+def _remark(transaction: Transaction, text: str) -> TransactionRemark:
+    return TransactionRemark(transaction.transactional_id, text, is_warning=True)

@@ -1,0 +1,163 @@
+"""The transaction coordinator on one partition of `__transaction_state`: hands each request to who decides it.
+
+After Apache Kafka's `TransactionCoordinator`. Where Kafka keeps a pending state until a record is replicated, and lets
+whoever comes meanwhile ask again, the next decision here builds on the record as soon as it is appended, and its answer
+waits until both are committed. So CONCURRENT_TRANSACTIONS is left for what takes its time: markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from klamm.core.coordinator.cluster_topics import ClusterTopics
+from klamm.core.coordinator.contract import (
+    ClientContext,
+    CoordinatorRecord,
+    DeletedTopic,
+    Result,
+    Ticket,
+    TimerKey,
+)
+from klamm.core.txn.additions import add_partitions
+from klamm.core.txn.completion import Completions
+from klamm.core.txn.config import TransactionConfig
+from klamm.core.txn.descriptions import describe_transactions, list_transactions
+from klamm.core.txn.endings import end_transaction
+from klamm.core.txn.initializations import initialize_producer
+from klamm.core.txn.lapses import ABORT, Lapses
+from klamm.core.txn.store import TransactionStore
+from klamm.core.txn.transaction import EPOCH_BUMP_VERSION
+from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
+from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
+from klamm.protocol.schema.end_txn_request import EndTxnRequest
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
+
+__all__ = ["TransactionShard"]
+
+_ENDINGS_PER_LOAD_STEP: Final = 100
+_ADDED_BY_BROKER_FROM: Final = 4
+_END_BUMPS_EPOCH_FROM: Final = 5
+_ORIGINAL_VERSION: Final = 0
+
+
+class TransactionShard:
+    """The transactional ids of one partition.
+
+    `new_producer_id` gives a producer id that nobody had before, or raises KafkaError. `leader_epoch` is that of the
+    partition: markers carry it, so that an earlier coordinator's are refused.
+    """
+
+    def __init__(
+        self, config: TransactionConfig, new_producer_id: Callable[[], ProducerId], leader_epoch: LeaderEpoch
+    ) -> None:
+        self.store = TransactionStore()
+        self._new_producer_id = new_producer_id
+        self._completions = Completions(self.store, leader_epoch)
+        self._lapses = Lapses(self.store, self._completions, config, new_producer_id)
+
+    # The log
+
+    def replay(
+        self, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: CoordinatorRecord
+    ) -> None:
+        """Apply one record to the durable state."""
+        self.store.replay(record)
+
+    def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
+        """There is no short way."""
+        return False
+
+    def replay_end_transaction_marker(
+        self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
+    ) -> None:
+        """Nobody writes to this topic within a transaction."""
+
+    # Nothing lingers
+
+    def put_aside(self, result: Result, limit_bytes: int) -> bool:
+        """Never."""
+        return False
+
+    def take_lingering(self) -> list[CoordinatorRecord]:
+        """None."""
+        return []
+
+    # Life
+
+    def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
+        """End what was ending when the log was left."""
+        self._completions.topics = topics
+        ending = [each.transactional_id for each in self.store.transactions.values() if each.is_ending]
+        for start in range(0, len(ending), _ENDINGS_PER_LOAD_STEP):
+            result = Result()
+            self._completions.follow(result, ending[start : start + _ENDINGS_PER_LOAD_STEP])
+            yield result
+        result = Result()
+        self._lapses.start(result)
+        yield result
+
+    def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
+        """Topics that are gone get no markers any more: whoever asks for them again looks here."""
+        self._completions.topics = topics
+        return Result()
+
+    def on_unloaded(self) -> Result:
+        """No request is ever parked."""
+        return Result()
+
+    def handle_timer(self, key: TimerKey, now: Millis) -> Result:
+        """Markers are to be tried again, or it is time to look for what has lapsed."""
+        if self._completions.is_timer(key):
+            return self._completions.on_timer(key)
+        return self._lapses.abort_timed_out(now) if key == ABORT else self._lapses.expire_ids(now)
+
+    def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
+        """Markers have been written, or not."""
+        return self._completions.on_outcome(key, outcome, now)
+
+    # Requests
+
+    def handle_init_producer_id(
+        self, request: InitProducerIdRequest, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """See `initializations.py`."""
+        return initialize_producer(
+            self.store, self._completions, self._new_producer_id, request=request, ticket=ticket, now=now
+        )
+
+    def handle_add_partitions(
+        self, request: AddPartitionsToTxnTransaction, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """See `additions.py`. Brokers ask in version 4 and later, for clients of transaction version 2."""
+        by_broker = context.api_version >= _ADDED_BY_BROKER_FROM
+        version = EPOCH_BUMP_VERSION if by_broker else _ORIGINAL_VERSION
+        return add_partitions(self.store, request, version, ticket, now)
+
+    def handle_end_txn(self, request: EndTxnRequest, context: ClientContext, ticket: Ticket, now: Millis) -> Result:
+        """See `endings.py`. Clients of transaction version 2 ask in version 5 and later."""
+        bumps_epoch = context.api_version >= _END_BUMPS_EPOCH_FROM
+        version = EPOCH_BUMP_VERSION if bumps_epoch else _ORIGINAL_VERSION
+        return end_transaction(
+            self.store,
+            self._completions,
+            self._new_producer_id,
+            request=request,
+            transaction_version=version,
+            ticket=ticket,
+            now=now,
+        )
+
+    def handle_describe_transactions(
+        self, request: DescribeTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """See `descriptions.py`."""
+        return describe_transactions(self.store, self._completions, request, ticket)
+
+    def handle_list_transactions(
+        self, request: ListTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis
+    ) -> Result:
+        """See `descriptions.py`."""
+        return list_transactions(self.store, request, ticket, now)

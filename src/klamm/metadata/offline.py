@@ -1,0 +1,65 @@
+"""The metadata of a broker that does not run: read or made as a whole, for commands that work on a data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from klamm.metadata.entries import apply
+from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
+from klamm.metadata.sqlite_store import SqliteStore
+from klamm.metadata.store import Change, Commit, MetadataStoreError
+
+__all__ = ["create_store", "read_commit", "read_image"]
+
+_UNFINISHED_SUFFIX: Final = ".unfinished"
+
+
+def read_commit(path: Path) -> Commit:
+    """Every entry of the store. Raises MetadataStoreError where there is none, or a broker has it open."""
+    if not path.exists():
+        raise MetadataStoreError(f"there is no metadata store {path}")
+    return asyncio.run(_read(path))
+
+
+def read_image(path: Path) -> MetadataImage:
+    """What the store says. Raises MetadataStoreError as `read_commit`, and for entries that can't be understood."""
+    commit = read_commit(path)
+    try:
+        return apply(EMPTY_IMAGE, commit.revision, commit.entries)
+    except (ValueError, KeyError, AssertionError) as error:
+        raise MetadataStoreError(f"the metadata store {path} can't be understood: {error}") from error
+
+
+def create_store(path: Path, changes: Sequence[Change]) -> None:
+    """Makes the store with these entries: the file is there with all of them, or it is not there.
+
+    Raises MetadataStoreError, OSError; FileExistsError where there is one.
+    """
+    if path.exists():
+        raise FileExistsError(f"there is a metadata store {path} already")
+    unfinished = path.with_name(path.name + _UNFINISHED_SUFFIX)
+    unfinished.unlink(missing_ok=True)
+    asyncio.run(_create(unfinished, changes))
+    os.replace(unfinished, path)
+
+
+async def _read(path: Path) -> Commit:
+    store = await SqliteStore.open(path)
+    commits: list[Commit] = []
+    try:
+        await store.watch(commits.append)
+    finally:
+        await store.close()
+    return commits[0]
+
+
+async def _create(path: Path, changes: Sequence[Change]) -> None:
+    store = await SqliteStore.open(path)
+    try:
+        await store.transact({}, changes)
+    finally:
+        await store.close()

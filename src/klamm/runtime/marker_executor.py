@@ -1,0 +1,43 @@
+"""Runs the background tasks of transaction shards: each says which marker is wanted, and this has it written.
+
+It is written where the partition's leader is, be that here or elsewhere, and the outcome goes back to the shard that
+asked, if it still leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from klamm.core.txn.markers import MarkerWriter, TransactionMarker
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import TopicPartition
+from klamm.runtime.ports import Spawn
+
+__all__ = ["MarkerExecutor"]
+
+_log = logging.getLogger(__name__)
+
+
+class MarkerExecutor:
+    """The executor of a runtime whose shards are transaction shards."""
+
+    def __init__(self, writer: MarkerWriter, spawn: Spawn) -> None:
+        self._writer = writer
+        self._spawn = spawn
+
+    def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
+        """Have the marker written that `run` returns, and report the outcome for each of its partitions."""
+        marker = run()
+        assert isinstance(marker, TransactionMarker)
+        self._spawn(self._write(marker, done))
+
+    async def _write(self, marker: TransactionMarker, done: Callable[[object], None]) -> None:
+        outcome: Mapping[TopicPartition, ErrorCode]
+        try:
+            outcome = await self._writer.write_markers(marker)
+        except Exception:
+            # The shard asks again, for as long as it takes.
+            _log.exception("markers of producer %d could not be written", marker.producer_id)
+            outcome = dict.fromkeys(marker.partitions, ErrorCode.unknown_server_error)
+        done(outcome)

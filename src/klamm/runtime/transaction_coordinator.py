@@ -1,0 +1,337 @@
+"""The transaction coordinator as the handlers see it: one method per API, from decoded request to response.
+
+Checks what needs no transactional id to be known (an empty one, a timeout out of range), finds the partition that is
+responsible, lets the runtime decide there, and puts errors into the shape of each API. After Apache Kafka's
+`TransactionCoordinator` and the parts of `KafkaApis` and `AddPartitionsToTxnManager` around it.
+
+A method returns the response at once where it is known, and else an awaitable of it; none but `list_transactions`
+raises KafkaError.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Final, cast
+
+from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.contract import ClientContext, DeletedTopic
+from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.txn.additions import partitions_of, result_for, topics_of
+from klamm.core.txn.config import TransactionConfig
+from klamm.core.txn.descriptions import compile_pattern, unknown_states
+from klamm.core.txn.events import TransactionRemark
+from klamm.core.txn.markers import MarkerWriter
+from klamm.core.txn.shard import TransactionShard
+from klamm.metadata.image import MetadataImage
+from klamm.protocol.compression import Compression
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
+from klamm.protocol.schema.add_partitions_to_txn_response import AddPartitionsToTxnResult
+from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
+from klamm.protocol.schema.describe_transactions_response import DescribeTransactionsResponse
+from klamm.protocol.schema.describe_transactions_response import TransactionState as DescribedTransaction
+from klamm.protocol.schema.end_txn_request import EndTxnRequest
+from klamm.protocol.schema.end_txn_response import EndTxnResponse
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
+from klamm.protocol.schema.list_transactions_response import ListTransactionsResponse
+from klamm.protocol.types import (
+    LeaderEpoch,
+    PartitionIndex,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+)
+from klamm.runtime.answers import Answer, gather, then
+from klamm.runtime.coordinator_runtime import CoordinatorRuntime
+from klamm.runtime.image_topics import ImageTopics
+from klamm.runtime.marker_executor import MarkerExecutor
+from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers, WallClock
+from klamm.runtime.producer_id_stock import ProducerIdStock
+from klamm.runtime.transaction_record_serde import TransactionRecordSerde
+
+__all__ = ["TransactionCoordinator"]
+
+_log = logging.getLogger(__name__)
+
+# Before these versions clients don't know PRODUCER_FENCED; they take INVALID_PRODUCER_EPOCH for the same.
+_INIT_KNOWS_FENCED_FROM: Final = 4
+_END_KNOWS_FENCED_FROM: Final = 2
+_ADD_KNOWS_FENCED_FROM: Final = 2
+_BROKERS_VERSION: Final = 5
+
+
+class TransactionCoordinator:
+    """All transactional ids whose partition of `__transaction_state` this broker leads.
+
+    `partition_count` says how many partitions that topic has, or will have; `start` asks it once. `next_producer_id`
+    gives a producer id that nobody had before.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: TransactionConfig,
+        log: CoordinatorLog,
+        timers: Timers,
+        wall_clock: WallClock,
+        promises: Promises,
+        spawn: Spawn,
+        markers: MarkerWriter,
+        next_producer_id: Callable[[], Awaitable[ProducerId]],
+        partition_count: Callable[[], int],
+        write_timeout_ms: int = 5000,
+    ) -> None:
+        self._config = config
+        self._timers = timers
+        self._promises = promises
+        self._count_partitions = partition_count
+        self._partition_count = 0
+        self._producer_ids = ProducerIdStock(next_producer_id, spawn)
+        self._topics: ImageTopics | None = None
+        self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            lambda leader_epoch: TransactionShard(config, self._producer_ids.take, leader_epoch),
+            serde=TransactionRecordSerde(),
+            log=log,
+            timers=timers,
+            wall_clock=wall_clock,
+            promises=promises,
+            executor=MarkerExecutor(markers, spawn),
+            publish=_log_remarks,
+            write_timeout_ms=write_timeout_ms,
+            compression=Compression.NONE,
+        )
+        # The hash walks over every character, and the same ids ask again and again.
+        self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
+
+    # Life
+
+    def start(self) -> None:
+        """Begin to answer; before it, and after `stop`, every request gets COORDINATOR_NOT_AVAILABLE."""
+        self._partition_count = self._count_partitions()
+        self._partition_of.cache_clear()
+
+    def stop(self) -> None:
+        """Give up all partitions."""
+        self._partition_count = 0
+        self._runtime.stop()
+
+    def partition_for(self, transactional_id: str) -> PartitionIndex:
+        """The partition of `__transaction_state` that is responsible for the transactional id."""
+        return self._partition_of(transactional_id)
+
+    def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
+        """This broker leads the partition now: load it, and end what was ending."""
+        self._runtime.load(partition, leader_epoch)
+
+    def on_resignation(self, partition: PartitionIndex) -> None:
+        """This broker leads the partition no more."""
+        self._runtime.unload(partition)
+
+    def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Let the shards know what the cluster looks like now: partitions that are gone get no markers."""
+        if old.topics is new.topics:
+            return
+        gone = old.topics_by_id.keys() - new.topics_by_id.keys()
+        deleted = [DeletedTopic(old.topics_by_id[topic_id].name, topic_id) for topic_id in sorted(gone)]
+        self._topics = ImageTopics(new, self._topics)
+        self._runtime.on_metadata_update(self._topics, deleted)
+
+    # Requests of producers
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, context: ClientContext
+    ) -> Answer[InitProducerIdResponse]:
+        """InitProducerId with a transactional id."""
+        refuse = partial(_refuse_init, context.api_version)
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        if not request.transactional_id:
+            return refuse(request, ErrorCode.invalid_request)
+        if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
+            return refuse(request, ErrorCode.invalid_transaction_timeout)
+        if self._producer_ids.is_empty:
+            return self._init_producer_id_later(request, context)
+        partition = self._partition_of(request.transactional_id)
+        return self._runtime.submit(partition, TransactionShard.handle_init_producer_id, request, context, refuse)
+
+    async def _init_producer_id_later(
+        self, request: InitProducerIdRequest, context: ClientContext
+    ) -> InitProducerIdResponse:
+        await self._producer_ids.refill()
+        answer = self.init_producer_id(request, context)
+        return answer if isinstance(answer, InitProducerIdResponse) else await answer
+
+    def add_partitions_to_txn(
+        self, request: AddPartitionsToTxnTransaction, context: ClientContext
+    ) -> Answer[AddPartitionsToTxnResult]:
+        """AddPartitionsToTxn, or AddOffsetsToTxn with the group's partition, of one transaction; partitions that exist.
+
+        The version of AddPartitionsToTxn in `context` says who asks: clients up to 3, brokers from 4 on.
+        """
+        refuse = partial(_refuse_addition, context.api_version)
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        if not request.transactional_id:
+            return refuse(request, ErrorCode.invalid_request)
+        partition = self._partition_of(request.transactional_id)
+        return self._runtime.submit(partition, TransactionShard.handle_add_partitions, request, context, refuse)
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        partitions: Sequence[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """What a broker asks before it writes for a transaction (KIP-890); `ErrorCode.none` says that it may.
+
+        With `verify_only` the partitions must have been added by the producer, else they get TRANSACTION_ABORTABLE;
+        without it they are added, as for clients of transaction version 2. A fenced producer is told
+        INVALID_PRODUCER_EPOCH, which is what a producer expects of the partitions it writes to. Of the other codes
+        CONCURRENT_TRANSACTIONS and those of coordinators are retriable; the former only comes after a while in which
+        the transaction before might have ended. Raises nothing.
+        """
+        request = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            verify_only=verify_only,
+            topics=topics_of(partitions),
+        )
+        until_ms = self._timers.now_ms() + self._config.add_retry_max_ms
+        while True:
+            answer = self.add_partitions_to_txn(request, ClientContext("", "", _BROKERS_VERSION))
+            result = answer if isinstance(answer, AddPartitionsToTxnResult) else await answer
+            codes = {
+                TopicPartition(topic.name, PartitionIndex(each.partition_index)): _as_producers_know_it(
+                    ErrorCode(each.partition_error_code)
+                )
+                for topic in result.topic_results
+                for each in topic.results_by_partition
+            }
+            if ErrorCode.concurrent_transactions not in codes.values() or self._timers.now_ms() >= until_ms:
+                return codes
+            await self._pause(self._config.add_retry_ms)
+
+    async def _pause(self, duration_ms: float) -> None:
+        pause: Promise[bool] = self._promises.create_future()
+        self._timers.call_at(self._timers.now_ms() + duration_ms, partial(pause.set_result, True))
+        await pause
+
+    def end_txn(self, request: EndTxnRequest, context: ClientContext) -> Answer[EndTxnResponse]:
+        """EndTxn. The answer comes when the outcome is safe; the markers follow."""
+        refuse = partial(_refuse_end, context.api_version)
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        if not request.transactional_id:
+            return refuse(request, ErrorCode.invalid_request)
+        partition = self._partition_of(request.transactional_id)
+        return self._runtime.submit(partition, TransactionShard.handle_end_txn, request, context, refuse)
+
+    # Requests of those who look
+
+    def describe_transactions(
+        self, request: DescribeTransactionsRequest, context: ClientContext
+    ) -> Answer[DescribeTransactionsResponse]:
+        """DescribeTransactions; the ids may lie on several partitions."""
+        if not self._partition_count:
+            return _refuse_description(request, ErrorCode.coordinator_not_available)
+        by_partition: dict[PartitionIndex, list[str]] = {}
+        for transactional_id in request.transactional_ids:
+            by_partition.setdefault(self._partition_of(transactional_id), []).append(transactional_id)
+        parts = [
+            self._runtime.submit(
+                partition,
+                TransactionShard.handle_describe_transactions,
+                DescribeTransactionsRequest(transactional_ids=ids),
+                context,
+                _refuse_description,
+            )
+            for partition, ids in by_partition.items()
+        ]
+        return then(gather(parts), partial(_in_order, request))
+
+    def list_transactions(
+        self, request: ListTransactionsRequest, context: ClientContext
+    ) -> Answer[ListTransactionsResponse]:
+        """ListTransactions over all partitions led here; as long as one is loading, COORDINATOR_LOAD_IN_PROGRESS.
+
+        Raises INVALID_REGULAR_EXPRESSION.
+        """
+
+        def refuse(request: ListTransactionsRequest, code: ErrorCode) -> ListTransactionsResponse:
+            # A partition that went away meanwhile is somebody else's to list.
+            return ListTransactionsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
+
+        if not self._partition_count:
+            return refuse(request, ErrorCode.coordinator_not_available)
+        compile_pattern(request.transactional_id_pattern)
+        parts = [
+            self._runtime.submit(partition, TransactionShard.handle_list_transactions, request, context, refuse)
+            for partition in self._runtime.partitions()
+        ]
+        return then(gather(parts), partial(_merge_lists, request))
+
+    def _compute_partition(self, transactional_id: str) -> PartitionIndex:
+        return PartitionIndex(partition_for(transactional_id, self._partition_count or self._count_partitions()))
+
+
+def _as_producers_know_it(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.invalid_producer_epoch if code is ErrorCode.producer_fenced else code
+
+
+def _for_version(code: ErrorCode, version: int, knows_fenced_from: int) -> ErrorCode:
+    return _as_producers_know_it(code) if version < knows_fenced_from else coordinator_error(code)
+
+
+def _refuse_init(version: int, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
+    code = _for_version(coordinator_error(code), version, _INIT_KNOWS_FENCED_FROM)
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def _refuse_end(version: int, request: EndTxnRequest, code: ErrorCode) -> EndTxnResponse:
+    code = _for_version(coordinator_error(code), version, _END_KNOWS_FENCED_FROM)
+    return EndTxnResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def _refuse_addition(version: int, request: AddPartitionsToTxnTransaction, code: ErrorCode) -> AddPartitionsToTxnResult:
+    code = _for_version(coordinator_error(code), version, _ADD_KNOWS_FENCED_FROM)
+    return result_for(request.transactional_id, dict.fromkeys(partitions_of(request.topics), code))
+
+
+def _refuse_description(request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
+    code = coordinator_error(code)
+    states = [DescribedTransaction(transactional_id=each, error_code=code) for each in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _in_order(
+    request: DescribeTransactionsRequest, parts: Sequence[DescribeTransactionsResponse]
+) -> DescribeTransactionsResponse:
+    by_id = {state.transactional_id: state for part in parts for state in part.transaction_states}
+    return DescribeTransactionsResponse(transaction_states=[by_id[each] for each in request.transactional_ids])
+
+
+def _merge_lists(
+    request: ListTransactionsRequest, parts: Sequence[ListTransactionsResponse]
+) -> ListTransactionsResponse:
+    for part in parts:
+        if part.error_code:
+            return ListTransactionsResponse(error_code=part.error_code)
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown_states(request),
+        transaction_states=[state for part in parts for state in part.transaction_states],
+    )
+
+
+def _log_remarks(partition: PartitionIndex, events: Sequence[object]) -> None:
+    for event in events:
+        remark = cast("TransactionRemark", event)
+        level = logging.WARNING if remark.is_warning else logging.INFO
+        _log.log(level, "transactional id %s: %s", remark.transactional_id, remark.text)

@@ -1,0 +1,54 @@
+"""Records of `__transaction_state` as the transaction coordinator's shard takes them.
+
+After Apache Kafka's `TransactionLog.read`: a type of record, or a version of its value, that isn't known is skipped.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.protocol.codec import decode
+from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.schema.transaction_log_key import TransactionLogKey
+from klamm.protocol.schema.transaction_log_value import TransactionLogValue
+
+__all__ = ["TransactionRecordSerde"]
+
+_PREFIX: Final = Struct(">h")
+
+
+class TransactionRecordSerde:
+    """The one kind of record that there is."""
+
+    def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+        """Key and value; a tombstone has no value."""
+        value = record.value
+        encoded = None if value is None else encode_record_value(value, record.value_version)
+        return encode_record_key(record.key), encoded
+
+    def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+        """The record, or None for one that isn't understood.
+
+        Raises MalformedMessage for what is no record at all.
+        """
+        if _prefix(key) != TransactionLogKey.API_KEY:
+            return None
+        decoded_key, _ = decode(TransactionLogKey, 0, key, _PREFIX.size)
+        if value is None:
+            return CoordinatorRecord(decoded_key, None, -1)
+        version = _prefix(value)
+        lowest, highest = TransactionLogValue.VERSIONS
+        if not lowest <= version <= highest:
+            return None
+        decoded_value, _ = decode(TransactionLogValue, version, value, _PREFIX.size)
+        return CoordinatorRecord(decoded_key, decoded_value, version)
+
+
+def _prefix(data: bytes) -> int:
+    if len(data) < _PREFIX.size:
+        raise MalformedMessage("a coordinator record too short to say its type or version")
+    prefix: int = _PREFIX.unpack_from(data)[0]
+    return prefix

@@ -1,0 +1,69 @@
+"""Where the cleaning of each log stopped: the file `cleaner-offset-checkpoint` of a data directory.
+
+It also tells which logs may have gaps between their offsets, whatever their `cleanup.policy` is today.
+
+Source: `LogCleanerManager.updateCheckpoints` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from klamm.protocol.types import Offset, TopicPartition
+from klamm.storage.atomic_file import write_atomically
+from klamm.storage.checkpoints import MalformedCheckpoint, encode_offsets, read_offsets
+
+__all__ = ["CLEANER_OFFSET_FILE", "CleanerCheckpoint"]
+
+logger = logging.getLogger(__name__)
+
+CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
+
+
+class CleanerCheckpoint:
+    """The first dirty offset of each log that was ever cleaned. May be used from several threads."""
+
+    __slots__ = ("_lock", "_offsets", "_path")
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / CLEANER_OFFSET_FILE
+        self._lock = Lock()
+        self._offsets: dict[TopicPartition, Offset] = {}
+
+    def read(self) -> None:
+        """Takes in what an earlier run wrote; without it everything counts as dirty. Raises OSError."""
+        try:
+            self._offsets = read_offsets(self._path)
+        except MalformedCheckpoint as error:
+            logger.warning("%s; it is taken for empty", error)
+
+    def get(self, topic_partition: TopicPartition) -> Offset | None:
+        """Where the last cleaning stopped, None if there was none."""
+        return self._offsets.get(topic_partition)
+
+    def set(self, topic_partition: TopicPartition, offset: Offset, known: Container[TopicPartition]) -> None:
+        """Notes where a cleaning stopped, and forgets logs that are not `known`. Raises OSError."""
+        with self._lock:
+            offsets = {each: noted for each, noted in self._offsets.items() if each in known}
+            offsets[topic_partition] = offset
+            self._write(offsets)
+
+    def lower(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """The log was cut at `offset`: what comes after it will be dirty. Raises OSError."""
+        with self._lock:
+            if self._offsets.get(topic_partition, offset) > offset:
+                self._write({**self._offsets, topic_partition: offset})
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The log is no more, and its name may come to be another's. Raises OSError."""
+        with self._lock:
+            if topic_partition in self._offsets:
+                self._write({each: noted for each, noted in self._offsets.items() if each != topic_partition})
+
+    def _write(self, offsets: dict[TopicPartition, Offset]) -> None:
+        write_atomically(self._path, encode_offsets(offsets))
+        self._offsets = offsets

@@ -1,0 +1,130 @@
+"""Putting a cleaned segment in the place of those it was made of, so that a crash leaves the old ones or the new one.
+
+1. The cleaner writes files with the suffix `.cleaned` and syncs them. After a crash they are removed.
+2. It renames them to `.swap`, the log first, and syncs the folder. As long as one `.cleaned` file of a segment is left
+   the swap has not begun, and a start removes both kinds. From here on a start finishes what is left to do.
+3. The old segments get `.deleted` names, as all that is to be removed.
+4. The suffix `.swap` goes.
+
+A start knows from the cleaned log itself which segments it replaces: those that begin at its offsets, up to the end of
+its last batch, which cleaning therefore always keeps (see `core/log/compaction_batches.py`).
+
+Source: `LocalLog.replaceSegments`, `LogLoader.load` and `removeTempFilesAndCollectSwapFiles` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from errno import EIO
+from pathlib import Path
+
+from klamm.protocol.types import Offset
+from klamm.storage.atomic_file import sync_directory
+from klamm.storage.batch_scan import BadBatch, scan_bounds
+from klamm.storage.log_files import CLEANED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX, parse_offset
+
+__all__ = ["SwapFiles", "finish_swaps", "offer_swap"]
+
+logger = logging.getLogger(__name__)
+
+
+class SwapFiles:
+    """The files of a cleaned segment, complete and on the disk, with the suffix `.swap`."""
+
+    __slots__ = ("base_offset", "paths", "size_bytes")
+
+    def __init__(self, base_offset: Offset, size_bytes: int, paths: Sequence[Path]) -> None:
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.paths = paths
+
+    def take_place(self) -> None:
+        """Step 4, after the old segments' files have gone. Raises OSError."""
+        for path in self.paths:
+            path.rename(path.with_suffix(""))
+
+    def remove(self) -> None:
+        """Calls the swap off. The log goes last, so that a crash in between does not leave indexes without it."""
+        for path in reversed(self.paths):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def offer_swap(base_offset: Offset, size_bytes: int, cleaned: Sequence[Path]) -> SwapFiles:
+    """Step 2, for the `.cleaned` files of a segment, the log first, all of them synced. Raises OSError."""
+    directory = cleaned[0].parent
+    sync_directory(directory)
+    paths = []
+    for path in cleaned:
+        target = path.with_suffix(SWAP_SUFFIX)
+        try:
+            path.rename(target)
+        except FileNotFoundError:
+            if path is cleaned[0]:
+                raise
+            continue  # no transaction was aborted, so there is no index of them
+        paths.append(target)
+    sync_directory(directory)
+    return SwapFiles(base_offset, size_bytes, paths)
+
+
+def finish_swaps(directory: Path) -> None:
+    """Brings a folder to rest in which a cleaner was interrupted: swaps that had begun are finished, others undone.
+
+    Raises OSError, also for a log that is to be swapped in and is damaged: what it replaces is not known then.
+    """
+    names = os.listdir(directory)
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    if not cleaned and not swaps:
+        return
+    unfinished = {parse_offset(name) for name in cleaned}
+    for name in cleaned:
+        (directory / name).unlink(missing_ok=True)
+    begun = sorted(
+        {offset for name in swaps if (offset := parse_offset(name)) is not None and offset not in unfinished}
+    )
+    for offset in begun:
+        _finish(directory, offset, [name for name in swaps if parse_offset(name) == offset])
+    for name in swaps:
+        if parse_offset(name) not in begun:
+            (directory / name).unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def _finish(directory: Path, base_offset: Offset, swaps: list[str]) -> None:
+    log = directory / next((name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)), "")
+    if log != directory:
+        try:
+            end_offset = _end_of(log, base_offset)
+        except BadBatch as error:
+            raise OSError(EIO, f"{log} is damaged at position {error.position}: {error}") from error
+        logger.info("%s takes the place of the segments up to offset %d, as a cleaner had begun", log, end_offset)
+        _remove_replaced(directory, base_offset, end_offset)
+    for name in sorted(swaps):
+        path = directory / name
+        path.rename(path.with_suffix(""))
+
+
+def _remove_replaced(directory: Path, base_offset: Offset, end_offset: Offset) -> None:
+    for name in os.listdir(directory):
+        offset = parse_offset(name)
+        if offset is None or name.endswith(SWAP_SUFFIX) or not base_offset <= offset < max(end_offset, base_offset + 1):
+            continue
+        # The producers as they were where the segment begins are still what they were.
+        if not (name.endswith(SNAPSHOT_SUFFIX) and offset == base_offset):
+            (directory / name).unlink()
+
+
+def _end_of(log: Path, base_offset: Offset) -> Offset:
+    end_offset = base_offset
+    descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for batch in scan_bounds(descriptor, 0, os.fstat(descriptor).st_size):
+            end_offset = Offset(batch.last_offset + 1)
+    finally:
+        os.close(descriptor)
+    return end_offset

@@ -1,0 +1,49 @@
+"""What lay on the disk when a log was opened is checked when it is first read.
+
+A start looks only at what a crash may have harmed, so a bit that fell over in a segment from last week shows when
+somebody reads it. It is found then, before it is served: at memory's speed, once for each byte. What this process has
+written itself, or checked in recovery, is not looked at again.
+"""
+
+from __future__ import annotations
+
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.record_batch import batch_crc_is_valid, read_batch_header
+from klamm.storage.batch_scan import BadBatch
+from klamm.storage.segment import Segment
+
+__all__ = ["check_first_read"]
+
+
+def check_first_read(segment: Segment, position: int, batches: bytes | memoryview) -> None:
+    """Checks the whole batches that were read at `position`, unless they have been before.
+
+    One stretch of the segment is remembered as sound: reading on makes it longer, reading elsewhere begins another.
+    Raises BadBatch.
+    """
+    end = min(position + len(batches), segment.unchecked_end)
+    start, stop = segment.checked
+    if start <= position and end <= stop:
+        return
+    at = 0
+    last_offset = -1
+    while position + at < end:
+        try:
+            header = read_batch_header(batches, at)
+        except KafkaError as error:
+            raise BadBatch(position + at, str(error)) from error
+        if not batch_crc_is_valid(batches, at, header):
+            raise BadBatch(position + at, f"the CRC of the batch at offset {header.base_offset} does not match")
+        if header.base_offset <= last_offset:
+            raise BadBatch(position + at, f"a batch at offset {header.base_offset} after one up to {last_offset}")
+        last_offset = header.last_offset
+        at += header.size_bytes
+    checked_end = position + at
+    if start <= position <= stop:
+        segment.checked = start, max(stop, checked_end)
+    elif position < start <= checked_end:
+        segment.checked = position, max(stop, checked_end)
+    else:
+        segment.checked = position, checked_end
+    if segment.checked[0] == 0 and segment.checked[1] >= segment.unchecked_end:
+        segment.unchecked_end = 0

@@ -1,0 +1,116 @@
+"""Whether the entries of a segment's indexes fit its batches, looked at while these go by.
+
+What is asked is that a search by them finds what is there. `kafka-dump-log` asks for more, namely what Kafka 4.3
+writes: that an offset entry names the last offset of the batch at its position, a time entry the last offset of a
+batch. Earlier versions wrote one entry for several batches that came at once, and their indexes are still good.
+
+Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex` and `LogSegment.append` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from klamm.storage.inspection.findings import Finding, Mend, MendKind, Severity
+from klamm.storage.inspection.index_entries import (
+    OffsetEntry,
+    TimeEntry,
+    read_offset_entries,
+    read_time_entries,
+    trailing_bytes,
+)
+from klamm.storage.inspection.segment_walk import GoodBatch
+
+__all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
+
+
+class _IndexCheck:
+    """What both checks share. An index that does not exist is built anew at the next start, and nothing is wrong."""
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._problem: str | None = None
+        if path.exists() and (rest := trailing_bytes(path)):
+            self._problem = f"{rest} bytes at the end are too few for an entry"
+
+    def _fail(self, text: str) -> None:
+        if self._problem is None:
+            self._problem = text
+
+    def _end(self) -> None:
+        """All batches have gone by."""
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong, once all batches have gone by: the first of it, since the whole index is built anew."""
+        self._end()
+        if self._problem is not None:
+            mend = Mend(MendKind.remove, self.path)
+            yield Finding(Severity.derived, self.path, self._problem, offset=self.base_offset, mend=mend)
+
+
+class OffsetIndexCheck(_IndexCheck):
+    """Each entry must point to a batch, and a search that begins there must not miss the offset."""
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        super().__init__(path, base_offset)
+        self._entries = read_offset_entries(path, base_offset) if path.exists() else iter(())
+        self._next: OffsetEntry | None = next(self._entries, None)
+        self._last: OffsetEntry | None = None
+        self._end_offset = base_offset
+
+    def batch(self, batch: GoodBatch) -> None:
+        """A batch, in the order of the file."""
+        self._end_offset = batch.header.next_offset
+        entry = self._next
+        if entry is None or entry.position > batch.position:
+            return
+        if entry.position < batch.position:
+            self._fail(f"the entry for offset {entry.offset} points to position {entry.position}, where no batch is")
+        elif entry.offset < batch.header.base_offset or (self._last and entry.offset <= self._last.offset):
+            self._fail(
+                f"the entry for position {entry.position} names offset {entry.offset}, but the batch there begins with "
+                f"{batch.header.base_offset}"
+            )
+        self._last = entry
+        self._next = next(self._entries, None) if self._problem is None else None
+
+    def _end(self) -> None:
+        if self._next is not None:
+            self._fail(f"the entry for offset {self._next.offset} points beyond the log, to {self._next.position}")
+        elif self._last is not None and self._last.offset >= self._end_offset:
+            self._fail(f"an entry names offset {self._last.offset}, but the log ends before {self._end_offset}")
+
+
+class TimeIndexCheck(_IndexCheck):
+    """Each entry must have the largest timestamp up to its offset, and both must rise."""
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        super().__init__(path, base_offset)
+        self._entries = read_time_entries(path, base_offset) if path.exists() else iter(())
+        self._next: TimeEntry | None = next(self._entries, None)
+        self._largest = -1
+
+    def batch(self, batch: GoodBatch) -> None:
+        """A batch, in the order of the file."""
+        before = self._largest
+        self._largest = max(before, batch.header.max_timestamp)
+        while (entry := self._next) is not None and entry.offset <= batch.header.last_offset:
+            if not before <= entry.timestamp <= self._largest:
+                self._fail(
+                    f"the entry for offset {entry.offset} has timestamp {entry.timestamp}, the largest up to there is "
+                    f"{self._largest}"
+                )
+            following = next(self._entries, None) if self._problem is None else None
+            if following is not None and (following.timestamp <= entry.timestamp or following.offset <= entry.offset):
+                self._fail(f"the entry after the one for timestamp {entry.timestamp} does not rise")
+                following = None
+            self._next = following
+
+    def _end(self) -> None:
+        # Kafka closes an empty segment with an entry without a timestamp.
+        if self._next is not None and self._next.timestamp >= 0:
+            self._fail(
+                f"the entry for timestamp {self._next.timestamp} names offset {self._next.offset}, not in the log"
+            )

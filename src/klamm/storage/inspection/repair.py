@@ -1,0 +1,142 @@
+"""Mending what was found: nothing is thrown away that cannot be built anew, and no record that can still be read.
+
+What is taken out of a log is kept beside it, in files that end in `.quarantined`. A damaged segment is replaced in one
+step by a copy of its good batches: whoever opens the folder after a crash finds the old segment or the new one. The
+offsets that are gone leave a gap, as compaction leaves them; consumers go on behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from klamm.protocol.types import Offset, TopicPartition
+from klamm.storage.atomic_file import sync_directory, sync_file, write_atomically
+from klamm.storage.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    RECOVERY_POINT_FILE,
+    MalformedCheckpoint,
+    encode_offsets,
+    read_offsets,
+)
+from klamm.storage.inspection.findings import Mend, MendKind, PartitionReport
+from klamm.storage.log_files import INDEX_SUFFIX, QUARANTINE_SUFFIX, TIME_INDEX_SUFFIX
+
+__all__ = ["lower_recovery_points", "mend_partition", "will_be_looked_through"]
+
+_COPY_BYTES: Final = 1024 * 1024
+
+
+def mend_partition(report: PartitionReport) -> list[str]:
+    """Does what the findings ask for; what was done, in words. The data directory must be locked. Raises OSError."""
+    done = []
+    for mend in dict.fromkeys(finding.mend for finding in report.findings if finding.mend is not None):
+        if mend.kind is MendKind.cut:
+            done.append(_cut(mend))
+        elif mend.kind is MendKind.salvage:
+            done.append(_salvage(mend))
+        elif mend.kind is MendKind.set_aside:
+            done.append(f"{mend.path} was put aside as {_set_aside(mend.path).name}")
+        elif mend.kind is MendKind.accept:
+            done.append(f"{mend.path} is taken to end where it ends")
+        else:
+            mend.path.unlink(missing_ok=True)
+            done.append(f"{mend.path} was removed, to be built anew")
+    if done:
+        sync_directory(report.folder)
+    return done
+
+
+def _free_name(path: Path) -> Path:
+    target = path.with_name(path.name + QUARANTINE_SUFFIX)
+    number = 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{path.name}.{number}{QUARANTINE_SUFFIX}")
+    return target
+
+
+def _set_aside(path: Path) -> Path:
+    target = _free_name(path)
+    path.rename(target)
+    return target
+
+
+def _remove_indexes(segment: Path) -> None:
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        segment.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _cut(mend: Mend) -> str:
+    """Copies what lies behind the last good batch, and cuts it off."""
+    size = mend.path.stat().st_size
+    ((_, position),) = mend.keep
+    target = _free_name(mend.path.with_name(f"{mend.path.name}.{position}"))
+    _copy(mend.path, target, ((position, size),))
+    sync_directory(mend.path.parent)
+    os.truncate(mend.path, position)
+    sync_file(mend.path)
+    _remove_indexes(mend.path)
+    return f"{mend.path} was cut at position {position}; {size - position} bytes are in {target.name}"
+
+
+def _salvage(mend: Mend) -> str:
+    path = mend.path
+    target = _free_name(path)
+    # A name that a start removes, should this end half-way.
+    temporary = path.with_name(path.name + ".tmp")
+    _copy(path, temporary, mend.keep)
+    try:
+        os.link(path, target)
+    except OSError:  # a file system without links
+        shutil.copy2(path, target)
+        sync_file(target)
+    sync_directory(path.parent)
+    os.replace(temporary, path)
+    _remove_indexes(path)
+    kept = sum(end - start for start, end in mend.keep)
+    return f"{path} was put aside as {target.name}; {kept} bytes of good batches are in its place"
+
+
+def _copy(source: Path, target: Path, ranges: Iterable[tuple[int, int]]) -> None:
+    with source.open("rb") as reader, target.open("wb") as writer:
+        for start, end in ranges:
+            reader.seek(start)
+            left = end - start
+            while left:
+                chunk = reader.read(min(left, _COPY_BYTES))
+                if not chunk:
+                    raise OSError(f"{source} ended while it was copied")
+                writer.write(chunk)
+                left -= len(chunk)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
+def will_be_looked_through(report: PartitionReport) -> int | None:
+    """From which offset the next start must look through a mended log; None if nothing was mended."""
+    mends = [finding.mend for finding in report.findings if finding.mend is not None]
+    if not mends:
+        return None
+    return min([report.log_end_offset, *(mend.recover_from for mend in mends if mend.recover_from is not None)])
+
+
+def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -> None:
+    """Lowers the recovery points of partitions to these offsets, and takes the mark of a clean stop away.
+
+    So the next start looks through what was mended, and does not miss what is gone. Raises OSError.
+    """
+    path = directory / RECOVERY_POINT_FILE
+    try:
+        points = read_offsets(path)
+    except MalformedCheckpoint:
+        points = {}  # everything is looked through then
+    for topic_partition, offset in offsets.items():
+        if topic_partition in points:
+            points[topic_partition] = Offset(min(points[topic_partition], offset))
+    (directory / CLEAN_SHUTDOWN_FILE).unlink(missing_ok=True)
+    write_atomically(path, encode_offsets(points))
+    sync_directory(directory)

@@ -1,0 +1,185 @@
+"""Looking through a partition's folder: every batch of every segment, and whether the other files fit the log.
+
+Nothing is changed. What `kafka-dump-log --index-sanity-check` and `--verify-index-only` look at is looked at here too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
+from klamm.storage.failed_sync import FAILED_SYNC_FILE
+from klamm.storage.index_file import CorruptIndex
+from klamm.storage.inspection.findings import Finding, Mend, MendKind, PartitionReport, Severity
+from klamm.storage.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
+from klamm.storage.inspection.segment_walk import BadRange, GoodBatch, walk
+from klamm.storage.log_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    QUARANTINE_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+    parse_offset,
+)
+from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
+from klamm.storage.transaction_index import TransactionIndex
+
+__all__ = ["KnownOfPartition", "verify_partition"]
+
+
+class KnownOfPartition(NamedTuple):
+    """What is known of a partition without its folder."""
+
+    recovery_point: int = 0
+    """Everything below was on the disk."""
+    is_compacted: bool | None = None
+    """Whether a cleaner may have left gaps; None where nobody knows."""
+    is_closed: bool = False
+    """Whether the last stop was a clean one: then there is no torn tail."""
+    is_live: bool = False
+    """Whether a broker may be writing to it now."""
+
+
+def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
+    """What is in the folder, and what is wrong with it. Raises OSError."""
+    report = PartitionReport(folder)
+    names = sorted(path.name for path in folder.iterdir())
+    bases = [offset for name in names if name.endswith(LOG_SUFFIX) and (offset := parse_offset(name)) is not None]
+    was_repaired = any(name.endswith(QUARANTINE_SUFFIX) for name in names)
+    if not bases and known.recovery_point > 0:
+        text = f"there is no segment, but records up to offset {known.recovery_point} were on the disk"
+        report.add([Finding(Severity.damage, folder, text)])
+    expected = bases[0] if bases else 0
+    for number, base_offset in enumerate(bases):
+        limit = bases[number + 1] if number + 1 < len(bases) else None
+        if base_offset > expected and not was_repaired:
+            report.add(_gap_between(folder, expected, base_offset, known))
+        expected = _verify_segment(report, base_offset, limit, known)
+    report.log_end_offset = expected
+    if bases and known.recovery_point > expected and not any(finding.mend for finding in report.findings):
+        path = folder / file_name(bases[-1], LOG_SUFFIX)
+        text = f"it ends at offset {expected}, but records up to offset {known.recovery_point} were on the disk"
+        report.add([Finding(Severity.damage, path, text, offset=expected, mend=Mend(MendKind.accept, path))])
+    report.add(_other_files(folder, names))
+    return report
+
+
+def _gap_between(folder: Path, expected: int, base_offset: int, known: KnownOfPartition) -> Iterator[Finding]:
+    text = f"there is no segment with the offsets {expected} to {base_offset - 1}"
+    path = folder / file_name(base_offset, LOG_SUFFIX)
+    if known.is_compacted is False:
+        yield Finding(Severity.damage, path, text, offset=expected)
+    elif known.is_compacted is None:
+        yield Finding(Severity.note, path, text + ", which is right in a compacted topic only", offset=expected)
+
+
+# -- segments ----------------------------------------------------------------------------------------------------------
+
+
+def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None, known: KnownOfPartition) -> int:
+    """Looks through a segment and its indexes; the offset behind its last good batch."""
+    path = report.folder / file_name(base_offset, LOG_SUFFIX)
+    checks: tuple[OffsetIndexCheck | TimeIndexCheck, ...] = (
+        OffsetIndexCheck(path.with_suffix(INDEX_SUFFIX), base_offset),
+        TimeIndexCheck(path.with_suffix(TIME_INDEX_SUFFIX), base_offset),
+    )
+    keep: list[tuple[int, int]] = []
+    bad: list[tuple[BadRange, int]] = []
+    next_offset = base_offset
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        for found in walk(descriptor, size, first_offset=base_offset, offset_limit=limit):
+            if isinstance(found, BadRange):
+                bad.append((found, next_offset))
+                continue
+            _extend(keep, found)
+            for check in checks:
+                check.batch(found)
+            report.batches += 1
+            next_offset = found.header.next_offset
+    finally:
+        os.close(descriptor)
+    report.segments += 1
+    report.size_bytes += size
+    segment = _Segment(path, base_offset, size, tuple(keep), tuple(bad), is_last=limit is None)
+    report.add(_judge(segment, known))
+    if not bad:
+        # Of a damaged segment the indexes are built anew anyway.
+        report.add(finding for check in checks for finding in check.findings())
+        report.add(_transaction_index(path.with_suffix(TRANSACTION_INDEX_SUFFIX), base_offset))
+    return next_offset
+
+
+def _extend(keep: list[tuple[int, int]], batch: GoodBatch) -> None:
+    if keep and keep[-1][1] == batch.position:
+        keep[-1] = (keep[-1][0], batch.end)
+    else:
+        keep.append((batch.position, batch.end))
+
+
+class _Segment(NamedTuple):
+    """A segment that was looked through; bad parts with the offset that was due there."""
+
+    path: Path
+    base_offset: int
+    size_bytes: int
+    keep: tuple[tuple[int, int], ...]
+    bad: tuple[tuple[BadRange, int], ...]
+    is_last: bool
+
+
+def _judge(segment: _Segment, known: KnownOfPartition) -> Iterator[Finding]:
+    path = segment.path
+    for found, offset in segment.bad:
+        is_tail = segment.is_last and found.end == segment.size_bytes
+        where = f"position {found.position} to {found.end}, offset {offset} or after it"
+        if is_tail and known.is_live:
+            yield Finding(Severity.note, path, f"being written: {where}", found.position, offset)
+            continue
+        if is_tail and len(segment.bad) == 1:
+            mend = Mend(MendKind.cut, path, ((0, found.position),))
+        else:
+            mend = Mend(MendKind.salvage, path, segment.keep, segment.base_offset)
+        is_torn = is_tail and not known.is_closed and offset >= known.recovery_point
+        severity = Severity.torn_tail if is_torn else Severity.damage
+        yield Finding(severity, path, f"{where}: {found.reason}", found.position, offset, mend)
+
+
+# -- the other files ---------------------------------------------------------------------------------------------------
+
+
+def _transaction_index(path: Path, base_offset: int) -> Iterator[Finding]:
+    if not path.exists():
+        return
+    try:
+        # Its entries are checked as they are read.
+        list(TransactionIndex(path, base_offset))
+    except CorruptIndex as error:
+        mend = Mend(MendKind.set_aside, path, recover_from=base_offset)
+        yield Finding(Severity.derived, path, str(error), offset=base_offset, mend=mend)
+
+
+def _other_files(folder: Path, names: list[str]) -> Iterator[Finding]:
+    for name in names:
+        path = folder / name
+        if name.endswith(SNAPSHOT_SUFFIX) and parse_offset(name) is not None:
+            try:
+                read_snapshot(path)
+            except CorruptSnapshot as error:
+                mend = Mend(MendKind.set_aside, path)
+                yield Finding(Severity.derived, path, f"no producer snapshot: {error}", mend=mend)
+        elif name == LEADER_EPOCH_FILE:
+            try:
+                read_leader_epochs(path)
+            except MalformedCheckpoint as error:
+                yield Finding(Severity.derived, path, f"{error}; the broker reads the epochs from the log instead")
+        elif name == FAILED_SYNC_FILE:
+            yield Finding(Severity.note, path, "a sync of this log has failed: the next start reads it from the disk")
+        elif name.endswith(QUARANTINE_SUFFIX):
+            yield Finding(Severity.note, path, "put aside by an earlier repair; may be removed")

@@ -1,0 +1,208 @@
+"""Load for a broker that fails again and again, and what must be true of it at the end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.interop.broker_process import BrokerProcess
+
+from klamm.storage.batch_scan import check_batches
+
+__all__ = ["ROUNDS", "TOPIC", "Keeper", "Writer", "check_logs", "create", "endure", "read_all"]
+
+ROUNDS = int(os.environ.get("KLAMM_FAULT_ROUNDS", "10"))
+"""How often a broker is struck; `make faults` asks for more."""
+
+TOPIC = "records"
+
+
+class Writer:
+    """An idempotent producer that counts up, and remembers what was acknowledged, by partition in order."""
+
+    def __init__(self, bootstrap_servers: str, value_bytes: int = 20) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "log_level": 0,
+                "message.timeout.ms": 60_000,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        self._padding = "x" * value_bytes
+        self.sent = 0
+        self.acknowledged: dict[int, list[str]] = {}
+        self.errors: list[int] = []
+
+    def send(self, count: int) -> None:
+        """Sends the next records; waits for room, not for acknowledgements."""
+        for _ in range(count):
+            number = str(self.sent)
+            self.sent += 1
+            while True:
+                try:
+                    self._producer.produce(
+                        TOPIC, value=f"{number}:{self._padding}", key=number, on_delivery=self._delivered
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.05)
+            self._producer.poll(0)
+
+    def flush(self, timeout_s: float) -> int:
+        """Waits; returns how many are not answered yet."""
+        return self._producer.flush(timeout_s)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error.code())
+        else:
+            value = message.value()
+            assert value is not None
+            number = value.decode().split(":")[0] if isinstance(value, bytes) else value
+            self.acknowledged.setdefault(message.partition() or 0, []).append(number)
+
+
+def read_all(bootstrap_servers: str, partitions: int) -> dict[int, list[str]]:
+    """Every record's number, by partition, in the order of the log."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "reader", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(partitions)])
+    found: dict[int, list[str]] = {index: [] for index in range(partitions)}
+    ended: set[int] = set()
+    deadline = time.monotonic() + 60
+    while len(ended) < partitions:
+        assert time.monotonic() < deadline, "the log was not read to its end"
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        partition = message.partition() or 0
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            ended.add(partition)
+            continue
+        value = message.value()
+        assert isinstance(value, bytes)
+        found[partition].append(value.decode().split(":")[0])
+    consumer.close()
+    return found
+
+
+def create(bootstrap_servers: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(10)
+
+
+class Keeper:
+    """A group that commits ever higher offsets: what is committed may be what was acknowledged last, or newer."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._settings = {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "keeper",
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 200,
+            "enable.auto.commit": False,
+        }
+        self._consumer = Consumer(self._settings)
+        self.tried = 0
+        self.acknowledged = 0
+
+    def commit(self) -> None:
+        """Commits the next offset; a failure is one of the things that happen here."""
+        self.tried += 1
+        try:
+            (committed,) = self._consumer.commit(offsets=[TopicPartition(TOPIC, 0, self.tried)], asynchronous=False)
+        except KafkaException:
+            return
+        if committed.error is None:
+            self.acknowledged = self.tried
+
+    def check(self) -> None:
+        """I17: the offset fetched is the last one whose commit was acknowledged, or one whose answer was lost."""
+        consumer = Consumer(self._settings)
+        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=60)
+        consumer.close()
+        assert found.error is None
+        assert self.acknowledged <= max(found.offset, 0) <= self.tried
+
+    def close(self) -> None:
+        """Ends it."""
+        self._consumer.close()
+
+
+def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable[[], None]) -> None:
+    """Writes and commits while the broker is struck and started again, so many times, and checks what is there then.
+
+    I4, I9, I10: every acknowledged record is there once, as it was sent, in the order in which it was. I17: so are the
+    offsets of a group. I1, I8: the files hold whole batches without gaps. `strike` ends the process.
+    """
+    create(process.bootstrap_servers, 2)
+    writer, keeper = Writer(process.bootstrap_servers), Keeper(process.bootstrap_servers)
+    has_ended = threading.Event()
+
+    def write() -> None:
+        while not has_ended.wait(0.01):
+            writer.send(200)
+
+    def commit() -> None:
+        while not has_ended.wait(0.01):
+            keeper.commit()
+
+    threads = [threading.Thread(target=write), threading.Thread(target=commit)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(rounds):
+            acknowledged = sum(map(len, writer.acknowledged.values()))
+            deadline = time.monotonic() + 60
+            while sum(map(len, writer.acknowledged.values())) <= acknowledged:
+                assert time.monotonic() < deadline, f"nothing was acknowledged in round {number}"
+                time.sleep(0.005)
+            time.sleep(random.random() * 0.3)
+            strike()
+            process.start()
+    finally:
+        has_ended.set()
+        for thread in threads:
+            thread.join()
+    assert writer.flush(60) == 0
+    assert not writer.errors
+    found = read_all(process.bootstrap_servers, 2)
+    assert found == {index: writer.acknowledged.get(index, []) for index in range(2)}
+    assert sum(map(len, found.values())) == writer.sent
+    for numbers in found.values():
+        assert numbers == sorted(numbers, key=int)
+    assert keeper.acknowledged > 0
+    keeper.check()
+    keeper.close()
+    process.stop()
+    assert check_logs(process.data_directory) > 0
+
+
+def check_logs(data_directory: Path) -> int:
+    """Reads every log file of a broker that has stopped; the number of batches.
+
+    I1: offsets go on without gaps, leader epochs never fall, CRCs are valid. (Nothing was compacted here.)
+    """
+    count = 0
+    for folder in sorted(path for path in data_directory.iterdir() if path.is_dir()):
+        expected, epoch = None, -1
+        for path in sorted(folder.glob("*.log")):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                for _, header in check_batches(descriptor, path.stat().st_size):
+                    assert expected is None or header.base_offset == expected, path
+                    assert header.partition_leader_epoch >= epoch, path
+                    expected, epoch = header.next_offset, header.partition_leader_epoch
+                    count += 1
+            finally:
+                os.close(descriptor)
+    return count

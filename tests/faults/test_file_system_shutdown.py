@@ -1,0 +1,106 @@
+"""The power goes below the file system: ext4 in a loop device is shut down while a broker writes to it.
+
+What the device has is what the file system's journal and the broker's syncs have brought there; nothing is simulated.
+It needs the right to mount, and is skipped where there is none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from tests.faults.load import endure
+from tests.interop.broker_process import BrokerProcess
+
+ROUNDS: Final = 3
+
+SHUTDOWN: Final = 0x8004587D
+"""EXT4_IOC_SHUTDOWN, which is XFS_IOC_GOINGDOWN."""
+
+WITHOUT_FLUSHING_THE_JOURNAL: Final = 2
+"""EXT4_GOING_FLAGS_NOLOGFLUSH: as if the power went."""
+
+
+class LoopDisk:
+    """A file with ext4 in it, mounted at `folder`."""
+
+    def __init__(self, image: Path, folder: Path) -> None:
+        self.folder = folder
+        self._image = image
+        self._is_mounted = False
+
+    def mount(self) -> None:
+        """Mounts it, which plays the journal back. Raises CalledProcessError."""
+        subprocess.run(["mount", "-o", "loop", self._image, self.folder], check=True, capture_output=True)
+        self._is_mounted = True
+
+    def shut_down(self) -> None:
+        """Nothing reaches the device from now on. Raises OSError where the kernel doesn't know of it."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING_THE_JOURNAL))
+        finally:
+            os.close(descriptor)
+
+    def unmount(self) -> None:
+        """Unmounts it once nobody uses it any more."""
+        deadline = time.monotonic() + 60
+        while self._is_mounted:
+            ran = subprocess.run(["umount", self.folder], capture_output=True, text=True, check=False)
+            self._is_mounted = ran.returncode != 0
+            if self._is_mounted:
+                assert time.monotonic() < deadline, ran.stderr
+                time.sleep(0.05)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[LoopDisk]:
+    """A mounted disk of 256 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a loop device needs root")
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("there is no mkfs.ext4")
+    image, folder = tmp_path / "image", tmp_path / "mounted"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True, capture_output=True)
+    disk = LoopDisk(image, folder)
+    try:
+        disk.mount()
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"loop devices can't be mounted here: {error.stderr.decode().strip()}")
+    yield disk
+    disk.unmount()
+
+
+def test_a_file_system_that_is_shut_down_under_the_writer(disk: LoopDisk) -> None:
+    """I1, I4, I8, I9, I10, I17 with klamm.fsync=ack: what was acknowledged is on the device, topics and groups too."""
+    config = {"offsets.topic.num.partitions": "1", "klamm.fsync": "ack", "log.segment.bytes": "1048576"}
+    (disk.folder.parent / "broker").mkdir()
+    process = BrokerProcess(disk.folder.parent / "broker", config, data_directory=disk.folder / "data")
+
+    def strike() -> None:
+        try:
+            disk.shut_down()
+        except OSError as error:
+            pytest.skip(f"this kernel's ext4 can't be shut down: {error}")
+        finally:
+            process.kill()
+        disk.unmount()
+        disk.mount()
+
+    try:
+        endure(process, ROUNDS, Random(5), strike)
+    finally:
+        if process.is_running:
+            process.kill()

@@ -1,0 +1,198 @@
+"""A disk for a process under test that fails when it is told to, and that can lose its power.
+
+`faulty_disk.c`, loaded with LD_PRELOAD, makes writes and syncs below one folder fail, tears writes, makes syncs slow,
+and keeps a journal of what is synced. `power_off` then makes of the folder what a power failure might have left, as
+POSIX allows it: of a file what was synced, and of the rest nothing, some, or zeros; of names made, replaced or removed
+since their folder was synced, in the order in which they were, some and not the later ones. What the library does not
+see is left as it is: SQLite's files, and whatever happened before `start_journal`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Final
+
+__all__ = ["FaultyDisk", "why_not"]
+
+_SOURCE: Final = Path(__file__).with_suffix(".c")
+_FIELDS: Final = (
+    "write_error",
+    "writes_before",
+    "writes_failing",
+    "torn_bytes",
+    "sync_error",
+    "syncs_before",
+    "syncs_failing",
+    "sync_ms",
+    "writes",
+    "syncs",
+)
+_MATCHING_BYTES: Final = 256
+_CONTROL_BYTES: Final = 4 * len(_FIELDS) + _MATCHING_BYTES
+ALWAYS: Final = -1
+
+
+@cache
+def why_not() -> str | None:
+    """Why there can be no such disk here; None if there can."""
+    if not os.path.isdir("/proc/self/fd"):
+        return "the library that makes a disk fail needs Linux's /proc"
+    if shutil.which("gcc") is None:
+        return "the library that makes a disk fail has to be compiled, and there is no gcc"
+    return None
+
+
+@dataclass
+class _Journal:
+    """What is known of the disk's state, from the journal's lines."""
+
+    synced_bytes: dict[int, int] = field(default_factory=dict)
+    """By inode: so much of the file's content is on the disk."""
+    unsynced_names: list[list[str]] = field(default_factory=list)
+    """The changes of names whose folder was not synced since, oldest first."""
+
+
+class FaultyDisk:
+    """The disk of the processes that are started with `environment`, for everything below `root`."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        """Compiles the library into `folder`, which must be on the same file system as `root`."""
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._library = folder / "faulty_disk.so"
+        self._journal = folder / "journal"
+        self._keep = folder / "kept"
+        control = folder / "control"
+        command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(self._library)]
+        subprocess.run([*command, str(_SOURCE), "-ldl", "-lpthread"], check=True, capture_output=True)
+        control.write_bytes(bytes(_CONTROL_BYTES))
+        with control.open("r+b") as file:
+            self._control = mmap.mmap(file.fileno(), _CONTROL_BYTES)
+        self.environment = {
+            "LD_PRELOAD": str(self._library),
+            "FAULTY_DISK_ROOT": str(root.resolve()),
+            "FAULTY_DISK_CONTROL": str(control),
+            "FAULTY_DISK_JOURNAL": str(self._journal),
+            "FAULTY_DISK_KEEP": str(self._keep),
+        }
+        self._before: dict[int, int] = {}
+        self.start_journal()
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    def fail_writes(
+        self, error: int, *, after: int = 0, times: int = ALWAYS, torn_bytes: int = 0, matching: str = ""
+    ) -> None:
+        """Writes fail from now on: after so many, so many times; of the first that does `torn_bytes` get through."""
+        self._set(writes_before=after, writes_failing=times, torn_bytes=torn_bytes, matching=matching)
+        self._set(write_error=error)
+
+    def fail_syncs(self, error: int, *, after: int = 0, times: int = ALWAYS, matching: str = "") -> None:
+        """fsync and fdatasync fail from now on."""
+        self._set(syncs_before=after, syncs_failing=times, matching=matching)
+        self._set(sync_error=error)
+
+    def slow_syncs(self, milliseconds: int) -> None:
+        """Each fsync and fdatasync takes at least so long."""
+        self._set(sync_ms=milliseconds)
+
+    def heal(self) -> None:
+        """Nothing fails any more."""
+        self._set(write_error=0, sync_error=0, sync_ms=0, matching="")
+
+    @property
+    def syncs(self) -> int:
+        """How many syncs there have been."""
+        return self._get("syncs")
+
+    def _set(self, matching: str | None = None, **values: int) -> None:
+        for name, value in values.items():
+            struct.pack_into("<i", self._control, 4 * _FIELDS.index(name), value)
+        if matching is not None:
+            start = 4 * len(_FIELDS)
+            self._control[start : start + _MATCHING_BYTES] = matching.encode().ljust(_MATCHING_BYTES, b"\0")
+
+    def _get(self, name: str) -> int:
+        return int(struct.unpack_from("<i", self._control, 4 * _FIELDS.index(name))[0])
+
+    # -- power ---------------------------------------------------------------------------------------------------------
+
+    def start_journal(self) -> None:
+        """Takes everything that is there now for synced. No process may use the disk meanwhile."""
+        self._journal.write_bytes(b"")
+        shutil.rmtree(self._keep, ignore_errors=True)
+        self._keep.mkdir()
+        self._before = {
+            status.st_ino: status.st_size for path in self._files() if (status := path.stat(follow_symlinks=False))
+        }
+
+    def power_off(self, random: Random) -> None:
+        """Makes of the folder what is left when the power goes, once the processes have been killed."""
+        journal = self._read_journal()
+        names = journal.unsynced_names
+        for change in reversed(names[random.randint(0, len(names)) :]):
+            self._undo(change)
+        for path in list(self._files()):
+            status = path.stat(follow_symlinks=False)
+            synced = min(journal.synced_bytes.get(status.st_ino, self._before.get(status.st_ino, 0)), status.st_size)
+            if synced < status.st_size:
+                _lose_unsynced(path, synced, status.st_size, random)
+        self.start_journal()
+
+    def _files(self) -> list[Path]:
+        return [path for path in self.root.rglob("*") if path.is_file() and ".sqlite" not in path.name]
+
+    def _read_journal(self) -> _Journal:
+        journal = _Journal(dict(self._before))
+        for line in self._journal.read_text(encoding="utf-8").splitlines():
+            kind, *fields = line.split("\t")
+            if kind == "content":
+                inode = int(fields[0])
+                journal.synced_bytes[inode] = max(journal.synced_bytes.get(inode, 0), int(fields[1]))
+            elif kind == "cut":
+                inode = int(fields[0])
+                journal.synced_bytes[inode] = min(journal.synced_bytes.get(inode, 0), int(fields[1]))
+            elif kind == "folder":
+                journal.unsynced_names = [
+                    change for change in journal.unsynced_names if os.path.dirname(change[1]) != fields[0]
+                ]
+            else:
+                journal.unsynced_names.append([kind, *fields])
+        return journal
+
+    def _undo(self, change: list[str]) -> None:
+        kind, path, *others = change
+        if kind == "made":
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
+        elif kind == "renamed":
+            if os.path.lexists(others[0]):
+                os.rename(others[0], path)
+            self._bring_back(others[0], others[1])
+        elif kind == "removed":
+            self._bring_back(path, others[0])
+
+    def _bring_back(self, path: str, number: str) -> None:
+        kept = self._keep / number
+        if kept.exists() and os.path.isdir(os.path.dirname(path)) and not os.path.lexists(path):
+            os.link(kept, path)
+
+
+def _lose_unsynced(path: Path, synced: int, size: int, random: Random) -> None:
+    """Takes away what was written behind what was synced: all, or from somewhere on, or only the content of it."""
+    kept = random.choice((synced, random.randint(synced, size)))
+    with path.open("r+b") as file:
+        file.truncate(kept)
+        if random.random() < 0.3:
+            file.truncate(size)  # the length was written, the content was not

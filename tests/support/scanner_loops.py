@@ -1,0 +1,38 @@
+"""Both forms of the record scanner's loops, for tests that hold them against each other."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import pytest
+
+from klamm.protocol import _record_scanner_py
+
+__all__ = ["LOOPS", "compiled_loops", "each_loops"]
+
+
+def _load_compiled() -> ModuleType | None:
+    try:
+        from klamm.protocol import _record_scanner
+    except ImportError:
+        return None
+    return _record_scanner
+
+
+_COMPILED = _load_compiled()
+LOOPS: list[ModuleType] = [_record_scanner_py, *([_COMPILED] if _COMPILED is not None else [])]
+"""The forms that are there: Python's first."""
+
+
+def compiled_loops() -> ModuleType:
+    """The compiled form; skips where it is not, or fails where KLAMM_REQUIRE_TOOLCHAINS says that it has to be."""
+    if _COMPILED is not None:
+        return _COMPILED
+    message = "klamm was installed without a C compiler: the record scanner's compiled module is missing"
+    if "compiler" in os.environ.get("KLAMM_REQUIRE_TOOLCHAINS", "").split():
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+each_loops = pytest.mark.parametrize("loops", LOOPS, ids=[module.__name__.rpartition(".")[2] for module in LOOPS])

@@ -1,0 +1,358 @@
+"""Transactions on the wire: Produce, Fetch, ListOffsets, TxnOffsetCommit, WriteTxnMarkers, DescribeProducers."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+from tests.support.wire import Wire
+
+from klamm.protocol.api import ApiKey
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from klamm.protocol.produce import ProducePartitionResponse, ProduceRequest, ProduceTopic
+from klamm.protocol.records import decode_records, encode_batch
+from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from klamm.protocol.schema.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from klamm.protocol.schema.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest, TopicRequest
+from klamm.protocol.schema.describe_producers_response import DescribeProducersResponse
+from klamm.protocol.schema.end_txn_request import EndTxnRequest
+from klamm.protocol.schema.end_txn_response import EndTxnResponse
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
+from klamm.protocol.schema.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
+from klamm.protocol.schema.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResponse
+from klamm.protocol.schema.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from klamm.protocol.schema.write_txn_markers_response import WriteTxnMarkersResponse
+from klamm.protocol.types import Millis, TopicId
+from klamm.testing import Broker
+
+NewTopic = Callable[..., tuple[str, TopicId]]
+
+GROUP, TRANSACTION = 0, 1
+LATEST = -1
+PATIENCE_MS = 30_000
+VERSION_1, VERSION_2 = 11, 12
+"""Versions of Produce whose producers are of transaction version 1 and 2."""
+
+
+class Transaction:
+    """A transactional producer that does each thing when told."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.transactional_id = f"t-{uuid.uuid4().hex[:12]}"
+        self._sequences: dict[tuple[str, int], int] = {}
+        for key, key_type in ((self.transactional_id, TRANSACTION), (self.transactional_id, GROUP)):
+            find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+            (found,) = wire.call(FindCoordinatorResponse, 4, find).coordinators
+            assert found.error_code == ErrorCode.none
+        self.init()
+
+    def init(self) -> None:
+        request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
+        response = self.wire.call(InitProducerIdResponse, 4, request)
+        assert response.error_code == ErrorCode.none
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+        self._sequences.clear()
+
+    def add(self, topic: str, *partitions: int) -> int:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+        )
+        (answer,) = self.wire.call(AddPartitionsToTxnResponse, 3, request).results_by_topic_v3_and_below
+        return answer.results_by_partition[0].partition_error_code
+
+    def batch(self, topic: str, *values: bytes, index: int = 0, producer_id: int | None = None) -> bytes:
+        now = Millis(time.time_ns() // 1_000_000)
+        return encode_batch(
+            [(now, None, value, ()) for value in values],
+            producer_id=self.producer_id if producer_id is None else producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self._sequences.get((topic, index), 0),
+            is_transactional=True,
+        )
+
+    def produce(self, version: int, topic: str, *values: bytes, index: int = 0) -> ProducePartitionResponse:
+        records = memoryview(self.batch(topic, *values, index=index))
+        request = ProduceRequest(self.transactional_id, -1, 10_000, [ProduceTopic(topic, None, [(index, records)])])
+        (answer,) = self.wire.produce(version, request).topics[0].partitions
+        if answer.error_code == ErrorCode.none:
+            self._sequences[topic, index] = self._sequences.get((topic, index), 0) + len(values)
+        return answer
+
+    def end(self, version: int, *, committed: bool) -> int:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=committed,
+        )
+        response = self.wire.call(EndTxnResponse, version, request)
+        if version >= 5 and response.error_code == ErrorCode.none:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+            self._sequences.clear()
+        return response.error_code
+
+    def commit_offsets(self, version: int, *topics: tuple[str, int], offset: int = 5) -> list[int]:
+        """The codes, partition by partition."""
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset)],
+                )
+                for topic, index in topics
+            ],
+        )
+        response = self.wire.call(TxnOffsetCommitResponse, version, request)
+        return [each.error_code for topic in response.topics for each in topic.partitions]
+
+
+@pytest.fixture
+def transaction(wire: Wire) -> Transaction:
+    """A producer on the same connection."""
+    return Transaction(wire)
+
+
+def fetch_request(
+    version: int, name: str, topic_id: TopicId, *, is_read_committed: bool = True, max_wait_ms: int = PATIENCE_MS
+) -> FetchRequest:
+    is_by_id = version >= 13
+    topic = FetchTopic(
+        None if is_by_id else name,
+        topic_id if is_by_id else None,
+        [FetchPartition(0, -1, 0, -1, -1, 1_000_000)],
+    )
+    return FetchRequest(-1, max_wait_ms, 1, 50_000_000, int(is_read_committed), 0, -1, [topic], [])
+
+
+def values(response: FetchResponse) -> list[bytes | None]:
+    records = response.topics[0].partitions[0].records
+    assert isinstance(records, bytes | memoryview)
+    return [record.value for record in decode_records(memoryview(records))]
+
+
+# -- Produce -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(10, ErrorCode.invalid_txn_state), (11, ErrorCode.transaction_abortable)]
+)
+def test_partitions_must_be_added_first(
+    transaction: Transaction, new_topic: NewTopic, version: int, code: ErrorCode
+) -> None:
+    """KIP-890: producers of transaction version 1 tell the coordinator, and the broker asks it."""
+    name, _ = new_topic(2)
+    assert transaction.produce(version, name, b"a").error_code == code
+    assert transaction.add(name, 0) == ErrorCode.none
+    assert transaction.produce(version, name, b"a").error_code == ErrorCode.none
+    assert transaction.produce(version, name, b"b").error_code == ErrorCode.none
+    assert transaction.produce(version, name, b"c", index=1).error_code == code
+
+
+def test_produce_12_adds_partitions_itself(transaction: Transaction, new_topic: NewTopic) -> None:
+    """KIP-890: transaction version 2, with an epoch for each transaction."""
+    name, topic_id = new_topic(2)
+    for committed in (True, False, True):
+        epoch = transaction.epoch
+        for index in (0, 1):
+            assert transaction.produce(VERSION_2, name, b"%d" % epoch, index=index).error_code == ErrorCode.none
+        assert transaction.end(5, committed=committed) == ErrorCode.none
+        assert transaction.epoch == epoch + 1
+    # The next transaction may begin while the markers of the last are under way.
+    assert transaction.produce(VERSION_2, name, b"open").error_code == ErrorCode.none
+    response = transaction.wire.fetch(17, fetch_request(17, name, topic_id))
+    assert values(response)[0] is not None
+
+
+def test_what_no_transaction_takes_is_refused(transaction: Transaction, new_topic: NewTopic) -> None:
+    """Batches of two producers in one request, and of an epoch that is over."""
+    name, _ = new_topic(2)
+    records: list[tuple[int, memoryview | None]] = [
+        (index, memoryview(transaction.batch(name, b"a", producer_id=7 + index))) for index in (0, 1)
+    ]
+    request = ProduceRequest(transaction.transactional_id, -1, 10_000, [ProduceTopic(name, None, records)])
+    (answer,) = transaction.wire.produce(VERSION_1, request).topics
+    assert {each.error_code for each in answer.partitions} == {ErrorCode.invalid_producer_id_mapping}
+    old_epoch = transaction.epoch
+    transaction.init()
+    transaction.epoch = old_epoch
+    assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.invalid_producer_epoch
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version_of_fetch_tells_what_was_aborted(
+    transaction: Transaction, new_topic: NewTopic, version: int
+) -> None:
+    """Producer and first offset; and the last stable offset. Who reads uncommitted records is told nothing."""
+    name, topic_id = new_topic()
+    for committed in (False, True):
+        assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.none
+        assert transaction.end(5, committed=committed) == ErrorCode.none
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while True:  # Until the second marker is there, what comes before it is all there is to read.
+        response = transaction.wire.fetch(version, fetch_request(version, name, topic_id))
+        partition = response.topics[0].partitions[0]
+        if partition.last_stable_offset == 4:
+            break
+        assert time.monotonic() < deadline
+    assert partition.high_watermark == 4
+    assert [tuple(each) for each in partition.aborted_transactions or ()] == [(transaction.producer_id, 0)]
+    request = fetch_request(version, name, topic_id, is_read_committed=False)
+    partition = transaction.wire.fetch(version, request).topics[0].partitions[0]
+    assert not partition.aborted_transactions
+
+
+def test_a_reader_of_committed_records_waits_for_the_marker(
+    served: Broker, transaction: Transaction, new_topic: NewTopic
+) -> None:
+    """Records of an open transaction don't wake it, its end does; and it does not see what comes behind."""
+    name, topic_id = new_topic()
+    other = Transaction(transaction.wire)
+    with Wire(served.bootstrap_servers) as reader:
+        reader.send(ApiKey.FETCH, 17, encode_fetch_request(17, fetch_request(17, name, topic_id)))
+        assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.none
+        assert other.produce(VERSION_2, name, b"b").error_code == ErrorCode.none
+        assert transaction.produce(VERSION_2, name, b"c").error_code == ErrorCode.none
+        assert transaction.end(5, committed=True) == ErrorCode.none
+        response = decode_fetch_response(17, reader.receive(ApiKey.FETCH, 17))
+    assert values(response) == [b"a"]
+    assert response.topics[0].partitions[0].last_stable_offset == 1
+
+
+def test_list_offsets_ends_where_all_is_decided(transaction: Transaction, new_topic: NewTopic) -> None:
+    """For who reads committed records, by the end as by time."""
+    name, _ = new_topic()
+    assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.none
+    for isolation_level, timestamp, expected in ((0, LATEST, 1), (1, LATEST, 0), (0, 0, 0), (1, 0, -1)):
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation_level,
+            topics=[
+                ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+            ],
+        )
+        response = transaction.wire.call(ListOffsetsResponse, 7, request)
+        assert response.topics[0].partitions[0].offset == expected
+
+
+# -- offsets -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_version_of_txn_offset_commit(transaction: Transaction, new_topic: NewTopic, version: int) -> None:
+    """Offsets are unstable until the transaction ends; partitions that don't exist are refused alone."""
+    name, _ = new_topic()
+    refused = ErrorCode.transaction_abortable if version == 4 else ErrorCode.invalid_txn_state
+    if version < 5:
+        assert transaction.commit_offsets(version, (name, 0)) == [refused]
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            group_id=transaction.transactional_id,
+        )
+        assert transaction.wire.call(AddOffsetsToTxnResponse, 3, request).error_code == ErrorCode.none
+    codes = transaction.commit_offsets(version, (name, 0), (name, 1), ("no-such-topic", 0))
+    assert sorted(codes) == [ErrorCode.none, ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_or_partition]
+    assert _fetch_offset(transaction, name) == (ErrorCode.unstable_offset_commit, -1)
+    assert transaction.end(5 if version == 5 else 3, committed=True) == ErrorCode.none
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while (answer := _fetch_offset(transaction, name))[0] != ErrorCode.none:
+        assert time.monotonic() < deadline
+    assert answer == (ErrorCode.none, 5)
+
+
+def _fetch_offset(transaction: Transaction, topic: str) -> tuple[int, int]:
+    group = OffsetFetchRequestGroup(
+        group_id=transaction.transactional_id, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    )
+    response = transaction.wire.call(OffsetFetchResponse, 8, OffsetFetchRequest(groups=[group], require_stable=True))
+    partition = response.groups[0].topics[0].partitions[0]
+    return partition.error_code, partition.committed_offset
+
+
+# -- markers and producers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_administrator_ends_a_transaction_that_hangs(
+    transaction: Transaction, new_topic: NewTopic, version: int
+) -> None:
+    """KIP-664: DescribeProducers shows it, WriteTxnMarkers aborts it; older coordinators are fenced from then on."""
+    name, topic_id = new_topic()
+    transaction.add(name, 0)
+    transaction.produce(VERSION_1, name, b"a", b"b")
+    request = DescribeProducersRequest(
+        topics=[
+            TopicRequest(name=name, partition_indexes=[0, 1]),
+            TopicRequest(name="no-such-topic", partition_indexes=[0]),
+            TopicRequest(name="not a topic", partition_indexes=[0]),
+        ]
+    )
+    topics = transaction.wire.call(DescribeProducersResponse, 0, request).topics
+    partition, none_there = topics[0].partitions
+    (producer,) = partition.active_producers
+    assert (producer.producer_id, producer.producer_epoch) == (transaction.producer_id, transaction.epoch)
+    assert (producer.last_sequence, producer.coordinator_epoch, producer.current_txn_start_offset) == (1, -1, 0)
+    assert none_there.error_code == topics[1].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+    assert topics[2].partitions[0].error_code == ErrorCode.invalid_topic_exception
+
+    def abort(coordinator_epoch: int) -> dict[tuple[str, int], int]:
+        marker = WritableTxnMarker(
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_result=False,
+            topics=[
+                WritableTxnMarkerTopic(name=name, partition_indexes=[0, 1]),
+                WritableTxnMarkerTopic(name="no-such-topic", partition_indexes=[0]),
+            ],
+        )
+        response = transaction.wire.call(WriteTxnMarkersResponse, version, WriteTxnMarkersRequest(markers=[marker]))
+        (result,) = response.markers
+        assert result.producer_id == transaction.producer_id
+        return {
+            (topic.name, each.partition_index): each.error_code for topic in result.topics for each in topic.partitions
+        }
+
+    unknown = ErrorCode.unknown_topic_or_partition
+    assert abort(9) == {(name, 0): ErrorCode.none, (name, 1): unknown, ("no-such-topic", 0): unknown}
+    assert abort(8)[name, 0] == ErrorCode.transaction_coordinator_fenced
+    response = transaction.wire.fetch(12, fetch_request(12, name, topic_id))
+    aborted = response.topics[0].partitions[0].aborted_transactions
+    assert [tuple(each) for each in aborted or ()] == [(transaction.producer_id, 0)]

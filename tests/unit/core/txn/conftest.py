@@ -1,0 +1,14 @@
+"""Every test here may leave markers unwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.runtime.transaction_world import close_unfinished
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_under_way() -> Iterator[None]:
+    yield
+    close_unfinished()

@@ -1,0 +1,141 @@
+"""Partitions of a transaction: added by clients, by brokers, or only looked for."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.transaction_world import E0, E1, ID, TransactionWorld
+
+from klamm.core.txn.config import TransactionConfig
+from klamm.core.txn.states import TransactionState
+from klamm.protocol.errors import ErrorCode
+
+
+def test_transaction_begins_with_its_first_partition() -> None:
+    """More may follow; its start stays."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.timers.advance(5)
+    start = world.timers.wall_clock()
+    assert world.add(producer, (E0,)) == {E0: ErrorCode.none}
+    world.timers.advance(5)
+    assert world.add(producer, (E1,)) == {E1: ErrorCode.none}
+    transaction = world.restart().transaction()
+    assert transaction.state is TransactionState.ONGOING
+    assert transaction.partitions == {E0, E1}
+    assert transaction.start_timestamp == start
+    assert transaction.last_update_timestamp == start + 5
+
+
+def test_partitions_that_are_there_cost_nothing() -> None:
+    """A retry, or another batch for the same partition."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, (E0, E1))
+    before = world.log.appends
+    assert world.add_code(producer, (E1,)) is ErrorCode.none
+    assert world.log.appends == before
+
+
+def test_next_transaction_begins_empty() -> None:
+    """What the one before touched is not part of it."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, (E0,), version=5)
+    following = world.ended(producer)
+    world.settle()
+    world.add_code(following, (E1,), version=5)
+    assert world.transaction().partitions == {E1}
+
+
+def test_only_the_current_producer_adds() -> None:
+    """By id and epoch; an unknown transactional id has none."""
+    world = TransactionWorld()
+    producer_id, epoch = world.inited()
+    assert world.add_code((producer_id + 1, epoch)) is ErrorCode.invalid_producer_id_mapping
+    assert world.add_code((producer_id, epoch + 1)) is ErrorCode.producer_fenced
+    assert world.add_code((producer_id, epoch), (E0,), "other") is ErrorCode.invalid_producer_id_mapping
+    assert world.add_code((producer_id, epoch), (E0,), "") is ErrorCode.invalid_request
+
+
+def test_nothing_is_added_while_markers_are_written() -> None:
+    """Whoever asks, since it may be the next epoch."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer)
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    following = world.ended(producer)
+    for asked in (producer, following, (5, 5)):
+        assert world.add_code(asked, (E1,)) is ErrorCode.concurrent_transactions
+
+
+@pytest.mark.parametrize(("version", "transaction_version"), [(3, 0), (4, 2), (5, 2)])
+def test_version_says_for_which_clients(version: int, transaction_version: int) -> None:
+    """Brokers add for those of transaction version 2."""
+    world = TransactionWorld()
+    world.add_code(world.inited(), version=version)
+    assert world.transaction().client_transaction_version == transaction_version
+
+
+@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.invalid_producer_epoch), (2, ErrorCode.producer_fenced)])
+def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
+    """PRODUCER_FENCED came with version 2."""
+    world = TransactionWorld()
+    first = world.inited()
+    world.inited()
+    assert world.add_code(first, version=version) is code
+
+
+# What brokers ask before they write
+
+
+def test_verification_tells_what_was_added() -> None:
+    """A partition that was not gets the transaction aborted, and nothing is added."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, (E0,))
+    found = world.add_by_broker(producer, (E0, E1), verify_only=True)
+    assert found == {E0: ErrorCode.none, E1: ErrorCode.transaction_abortable}
+    assert world.transaction().partitions == {E0}
+
+
+def test_verification_knows_the_producer() -> None:
+    """A fenced one is told in the words of the partitions it writes to."""
+    world = TransactionWorld()
+    producer_id, epoch = world.inited()
+    assert world.add_by_broker((producer_id, epoch + 1), verify_only=True) == {E0: ErrorCode.invalid_producer_epoch}
+    assert world.add_by_broker((7, 0), verify_only=True) == {E0: ErrorCode.invalid_producer_id_mapping}
+
+
+def test_broker_adds_for_the_producer() -> None:
+    """KIP-890: with the first batch for a partition."""
+    world = TransactionWorld()
+    producer = world.inited()
+    assert world.add_by_broker(producer, (E0, E1)) == {E0: ErrorCode.none, E1: ErrorCode.none}
+    assert world.transaction().client_transaction_version == 2
+    assert world.add_by_broker((producer[0], 9)) == {E0: ErrorCode.invalid_producer_epoch}
+
+
+def test_broker_waits_for_the_markers_of_the_transaction_before() -> None:
+    """The producer does not have to ask again for what takes a moment."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_by_broker(producer)
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    following = world.ended(producer)
+    world.settle()
+    world.timers.call_at(world.timers.now_ms() + 50, world.marker_logs.refusals.clear)
+    world.timers.advance(50)
+    assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.none}
+
+
+def test_broker_does_not_wait_for_long() -> None:
+    """`add.partitions.to.txn.retry.backoff.max.ms`; then the producer asks again."""
+    world = TransactionWorld(config=TransactionConfig(add_retry_max_ms=40))
+    producer = world.inited()
+    world.add_by_broker(producer)
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    following = world.ended(producer)
+    before_ms = world.timers.now_ms()
+    assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.concurrent_transactions}
+    assert 40 <= world.timers.now_ms() - before_ms <= 61
+    assert world.transaction(ID).partitions == {E0}

@@ -1,0 +1,238 @@
+"""From a settled outcome to markers in all partitions, whatever comes in between."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.fake_ports import Pledge
+from tests.unit.runtime.transaction_world import E0, E1, ID, P0, TransactionWorld
+
+from klamm.core.txn.states import TransactionState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
+
+RETRIED = [
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.unknown_server_error,
+]
+
+
+def ending(world: TransactionWorld, *, commit: bool = True) -> tuple[int, int]:
+    """A transaction on two partitions, whose outcome is settled; its next producer."""
+    producer = world.inited()
+    world.add_code(producer, (E0, E1), version=5)
+    return world.ended(producer, commit=commit)
+
+
+def test_description_tells_what_has_no_marker_yet() -> None:
+    """So that nobody takes a partition for forgotten that the coordinator has on its list, or the other way round."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E1] = ErrorCode.not_leader_or_follower
+    ending(world)
+    world.settle()
+    request = DescribeTransactionsRequest(transactional_ids=[ID])
+    (described,) = world.now(world.coordinator.describe_transactions(request, world.client(0))).transaction_states
+    assert described.transaction_state == "PrepareCommit"
+    assert [(topic.topic, topic.partitions) for topic in described.topics] == [(E1.topic, [E1.partition])]
+
+
+@pytest.mark.parametrize("code", RETRIED)
+def test_partition_that_fails_is_asked_again(code: ErrorCode) -> None:
+    """Alone: the other has its marker. The transaction has not ended before both have."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E1] = code
+    ending(world)
+    world.settle()
+    assert world.state() is TransactionState.PREPARE_COMMIT
+    assert world.transaction().partitions == {E0, E1}
+    world.timers.advance(2000)
+    world.marker_logs.refusals.clear()
+    world.timers.advance(5000)
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+    first, *later = world.marker_logs.markers
+    assert first.partitions == (E0, E1)
+    assert {marker.partitions for marker in later} == {(E1,)}
+    assert [partition for partition, _ in world.marker_logs.written] == [E0, E1]
+
+
+def test_waits_grow_up_to_a_bound() -> None:
+    """A partition that is gone for an hour is asked some hundred times, not some thousands."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    ending(world)
+    world.timers.advance(3_600_000)
+    assert 700 < len(world.marker_logs.markers) < 800
+
+
+def test_topic_that_is_gone_gets_no_marker() -> None:
+    """Whoever deleted it has deleted the transaction's records."""
+    world = TransactionWorld()
+    world.marker_logs.refusals = dict.fromkeys((E0, E1), ErrorCode.unknown_topic_or_partition)
+    ending(world)
+    world.settle()
+    assert world.state() is TransactionState.PREPARE_COMMIT
+    world.show_topics({"audit": 1})
+    world.timers.advance(1000)
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize("code", [ErrorCode.invalid_producer_epoch, ErrorCode.unsupported_for_message_format])
+def test_partition_that_needs_no_marker_is_left_out(code: ErrorCode) -> None:
+    """A later epoch of the producer is there, or its records can't be."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E0] = code
+    ending(world)
+    world.settle()
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+
+
+def test_fenced_coordinator_leaves_it_to_the_other() -> None:
+    """It neither asks again nor says that the transaction has ended."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E0] = ErrorCode.transaction_coordinator_fenced
+    ending(world)
+    world.timers.advance(60_000)
+    assert world.state() is TransactionState.PREPARE_COMMIT
+    assert len(world.marker_logs.markers) == 1
+
+
+def test_writer_that_breaks_is_asked_again() -> None:
+    """It should not, and the transaction must end all the same."""
+    world = TransactionWorld()
+    world.marker_logs.fails = True
+    ending(world)
+    world.settle()
+    world.marker_logs.fails = False
+    world.timers.advance(1000)
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+
+
+def test_marker_comes_after_the_outcome_is_committed() -> None:
+    """Else a crash could give it another outcome. The producer hears of it then as well."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, version=5)
+    world.log.holds_high_watermark = True
+    answer = world.end(producer)
+    world.settle()
+    assert isinstance(answer, Pledge)
+    assert not answer.done()
+    assert not world.marker_logs.markers
+    world.log.commit(P0)
+    world.settle()
+    assert world.now(answer).error_code == ErrorCode.none
+    assert len(world.marker_logs.markers) == 1
+
+
+def test_outcome_that_is_committed_late_is_followed_late() -> None:
+    """The producer was told to ask again; the record is in the log, and settles it once it is committed."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, version=5)
+    world.log.holds_high_watermark = True
+    answer = world.end(producer)
+    world.timers.advance(5000)
+    assert world.now(answer).error_code == ErrorCode.coordinator_not_available
+    world.timers.advance(20_000)
+    assert not world.marker_logs.markers
+    world.log.holds_high_watermark = False
+    world.log.commit(P0)
+    world.timers.advance(10_000)
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+    assert world.end_code(producer) is ErrorCode.none
+
+
+def test_outcome_that_can_not_be_written_is_none() -> None:
+    """The transaction stays open, and can be ended otherwise."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, version=5)
+    world.log.append_error = ErrorCode.not_enough_replicas
+    assert world.end_code(producer) is ErrorCode.coordinator_not_available
+    world.timers.advance(1000)
+    assert world.state() is TransactionState.ONGOING
+    assert not world.marker_logs.markers
+    world.log.append_error = None
+    assert world.end_code(producer, commit=False) is ErrorCode.none
+    world.settle()
+    assert world.state() is TransactionState.COMPLETE_ABORT
+
+
+def test_end_that_can_not_be_written_down_is_tried_again() -> None:
+    """All markers are written; nobody is asked for them again."""
+    world = TransactionWorld()
+    world.marker_logs.held = Pledge()
+    ending(world)
+    world.settle()
+    world.log.append_error = ErrorCode.not_enough_replicas
+    world.marker_logs.held.set_result(True)
+    world.timers.advance(1000)
+    assert world.state() is TransactionState.PREPARE_COMMIT
+    world.log.append_error = None
+    world.timers.advance(5000)
+    assert world.state() is TransactionState.COMPLETE_COMMIT
+    assert len(world.marker_logs.markers) == 1
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_restart_ends_what_was_ending(commit: bool) -> None:
+    """All markers are asked for again, under the epoch of the coordinator that came after."""
+    world = TransactionWorld()
+    world.marker_logs.refusals[E1] = ErrorCode.not_leader_or_follower
+    ending(world, commit=commit)
+    world.settle()
+    world.marker_logs.refusals.clear()
+    again = world.restart()
+    again.settle()
+    assert again.state() is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+    marker = again.marker_logs.markers[-1]
+    assert marker.partitions == (E0, E1)
+    assert marker.is_commit is commit
+    assert marker.coordinator_epoch == world.marker_logs.markers[0].coordinator_epoch + 1
+
+
+def test_restart_leaves_open_transactions_open() -> None:
+    """The producer goes on as if nothing had been."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, version=5)
+    again = world.restart()
+    again.settle()
+    assert not again.marker_logs.markers
+    assert again.end_code(producer) is ErrorCode.none
+
+
+def test_outcome_for_a_coordinator_that_is_gone_is_dropped() -> None:
+    """What it led is led by another one, which asks for markers of its own."""
+    world = TransactionWorld()
+    held = world.marker_logs.held = Pledge()
+    ending(world)
+    world.settle()
+    world.marker_logs.held = None
+    again = world.restart()
+    again.settle()
+    appends = again.log.appends
+    held.set_result(True)
+    again.settle()
+    assert again.log.appends == appends
+    assert again.state() is TransactionState.COMPLETE_COMMIT
+
+
+def test_many_endings_at_once_all_come_to_an_end() -> None:
+    """With and without partitions, after a restart in the middle."""
+    world = TransactionWorld()
+    world.marker_logs.fails = True
+    ids = [f"{ID}-{index}" for index in range(250)]
+    for index, transactional_id in enumerate(ids):
+        producer = world.inited(transactional_id)
+        if index % 3:
+            world.add_code(producer, (E0,), transactional_id, version=5)
+        world.end_code(producer, transactional_id, commit=False)
+    world.marker_logs.fails = False
+    again = world.restart()
+    again.settle()
+    assert {again.transaction(each).state for each in ids} == {TransactionState.COMPLETE_ABORT}

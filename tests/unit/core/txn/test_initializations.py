@@ -1,0 +1,170 @@
+"""InitProducerId of transactional ids: who gets which epoch, and who is fenced by it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.transaction_world import E0, ID, TransactionWorld
+
+from klamm.core.txn.states import TransactionState
+from klamm.protocol.errors import ErrorCode
+
+EXHAUSTED = 32_766
+
+
+def with_epoch(world: TransactionWorld, epoch: int) -> tuple[int, int]:
+    """The id's producer, after as many bumps; the log says so, as after years."""
+    producer_id, _ = world.inited()
+    record = world.shard.store.transactions[ID]
+    world.shard.store.transactions[ID] = type(record)(
+        **{name: getattr(record, name) for name in record.__dataclass_fields__} | {"producer_epoch": epoch}
+    )
+    return producer_id, epoch
+
+
+def test_new_id_gets_a_new_producer_id_and_epoch_0() -> None:
+    """And is there after a restart."""
+    world = TransactionWorld()
+    producer = world.inited()
+    assert producer == (1000, 0)
+    transaction = world.restart().transaction()
+    assert (transaction.producer_id, transaction.producer_epoch) == producer
+    assert transaction.state is TransactionState.EMPTY
+    assert transaction.timeout_ms == 60_000
+
+
+def test_each_producer_gets_the_next_epoch() -> None:
+    """So the one before it is fenced."""
+    world = TransactionWorld()
+    first, second = world.inited(), world.inited()
+    assert second == (first[0], first[1] + 1)
+    assert world.add_code(first) is ErrorCode.producer_fenced
+    assert world.add_code(second) is ErrorCode.none
+
+
+def test_ids_do_not_share_producer_ids() -> None:
+    """Each transactional id has one of its own."""
+    world = TransactionWorld()
+    assert world.inited("a")[0] != world.inited("b")[0]
+
+
+def test_open_transaction_is_aborted_first() -> None:
+    """The newcomer is told to come back; what it gets then is above the epoch that fenced the old one."""
+    world = TransactionWorld()
+    first = world.inited()
+    world.add_code(first)
+    assert world.init_code() is ErrorCode.concurrent_transactions
+    world.settle()
+    (marker,) = world.marker_logs.markers
+    assert not marker.is_commit
+    assert marker.partitions == (E0,)
+    assert marker.producer_epoch == first[1] + 1
+    assert world.inited() == (first[0], first[1] + 2)
+    assert world.end_code(first) is ErrorCode.producer_fenced
+
+
+def test_nobody_is_initialized_while_markers_are_written() -> None:
+    """The outcome must be in all partitions before the next transaction may begin."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer)
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.ended(producer)
+    world.settle()
+    assert world.init_code() is ErrorCode.concurrent_transactions
+
+
+def test_producer_goes_on_with_its_own_epoch() -> None:
+    """KIP-360: who says which epoch it has gets the next one, and the same one if it asks again."""
+    world = TransactionWorld()
+    first = world.inited()
+    second = world.inited(producer=first)
+    assert second == (first[0], 1)
+    assert world.inited(producer=first) == second
+    assert world.inited(producer=second) == (first[0], 2)
+    assert world.init_code(producer=first) is ErrorCode.producer_fenced
+
+
+def test_producer_that_was_replaced_can_not_go_on() -> None:
+    """Another one has initialized the id since, even if only once."""
+    world = TransactionWorld()
+    first = world.inited()
+    world.inited()
+    assert world.init_code(producer=first) is ErrorCode.producer_fenced
+    assert world.init_code(producer=(first[0] + 77, 0)) is ErrorCode.producer_fenced
+
+
+def test_retry_of_a_bump_is_not_known_after_a_restart() -> None:
+    """The log has no place for the epoch before, as in Kafka."""
+    world = TransactionWorld()
+    first = world.inited()
+    world.inited(producer=first)
+    assert world.restart().init_code(producer=first) is ErrorCode.producer_fenced
+
+
+def test_used_up_epochs_bring_a_new_producer_id() -> None:
+    """The very last epoch is kept for fencing."""
+    world = TransactionWorld()
+    used_up = with_epoch(world, EXHAUSTED)
+    fresh = world.inited()
+    assert fresh[0] != used_up[0]
+    assert fresh[1] == 0
+
+
+def test_producer_with_a_used_up_epoch_goes_on_with_a_new_id() -> None:
+    """And with the same one if it asks again."""
+    world = TransactionWorld()
+    used_up = with_epoch(world, EXHAUSTED)
+    fresh = world.inited(producer=used_up)
+    assert fresh[0] != used_up[0]
+    assert world.inited(producer=used_up) == fresh
+
+
+def test_other_epoch_of_a_used_up_id_is_an_error() -> None:
+    """Kafka says so too."""
+    world = TransactionWorld()
+    producer_id, _ = with_epoch(world, EXHAUSTED)
+    assert world.init_code(producer=(producer_id, 7)) is ErrorCode.unknown_server_error
+
+
+def test_fencing_the_last_epoch_brings_a_new_producer_id() -> None:
+    """The abort rotates it, and the newcomer gets an epoch of the new one."""
+    world = TransactionWorld()
+    used_up = with_epoch(world, EXHAUSTED)
+    world.add_code(used_up)
+    assert world.init_code() is ErrorCode.concurrent_transactions
+    world.settle()
+    assert world.marker_logs.markers[0].producer_id == used_up[0]
+    assert world.marker_logs.markers[0].producer_epoch == EXHAUSTED + 1
+    assert world.transaction().producer_epoch == 0
+    fresh = world.inited()
+    assert fresh[0] != used_up[0]
+    assert fresh[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "code"),
+    [
+        (0, ErrorCode.invalid_transaction_timeout),
+        (-1, ErrorCode.invalid_transaction_timeout),
+        (900_001, ErrorCode.invalid_transaction_timeout),
+        (900_000, ErrorCode.none),
+        (1, ErrorCode.none),
+    ],
+)
+def test_timeout_has_bounds(timeout_ms: int, code: ErrorCode) -> None:
+    """`transaction.max.timeout.ms` is the upper one."""
+    assert TransactionWorld().init_code(timeout_ms=timeout_ms) is code
+
+
+def test_empty_id_is_refused() -> None:
+    """It is not the same as none."""
+    assert TransactionWorld().init_code("") is ErrorCode.invalid_request
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)])
+def test_old_clients_know_fencing_by_another_name(version: int, code: ErrorCode) -> None:
+    """PRODUCER_FENCED came with version 4."""
+    world = TransactionWorld()
+    first = world.inited()
+    world.inited()
+    assert world.init_code(producer=first, version=version) is code

@@ -1,0 +1,388 @@
+"""The record scanner sees in a batch what `records` opens it to, in both of its forms, and closes it as Kafka does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.scanner_loops import LOOPS, compiled_loops, each_loops
+from tests.unit.protocol.test_records import JAVA_BATCHES, JAVA_RECORDS, each_codec, unstamped_records, with_payload
+
+from klamm.protocol import record_scanner
+from klamm.protocol.compression import DEFAULT_MAX_BYTES, Compression, compress
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import HEADER_SIZE_BYTES, BatchHeader, batch_crc_is_valid, read_batch_header
+from klamm.protocol.record_scanner import RecordSpans, rewrite_batch, scan_records
+from klamm.protocol.records import Record, UnstampedRecord, decode_batch, encode_batch
+from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
+from klamm.protocol.varint import read_varint
+
+_LATER = Millis(1_800_000_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _restore_loops() -> Iterator[None]:
+    """Whatever form a test took, the next one finds the module as it was imported."""
+    module = vars(record_scanner)
+    imported = module["_loops"]
+    yield
+    module["_loops"] = imported
+
+
+def use(loops: ModuleType) -> None:
+    """Has the scanner run on this form."""
+    vars(record_scanner)["_loops"] = loops
+
+
+def seen(spans: RecordSpans, header: BatchHeader) -> list[Record]:
+    """The records that the spans point at."""
+    records = []
+    for index in range(spans.count):
+        timestamp = header.base_timestamp + spans.timestamp_deltas[index]
+        assert spans.record_starts[index] < spans.key_starts[index] <= spans.value_starts[index]
+        assert spans.headers_ends[index] == spans.record_ends[index]
+        records.append(
+            Record(
+                Offset(header.base_offset + spans.offset_deltas[index]),
+                header.max_timestamp if header.timestamp_type else Millis(timestamp),
+                _field(spans, spans.key_starts[index], spans.key_ends[index]),
+                _field(spans, spans.value_starts[index], spans.value_ends[index]),
+                _headers(bytes(spans.body[spans.headers_starts[index] : spans.headers_ends[index]])),
+            )
+        )
+    return records
+
+
+def _field(spans: RecordSpans, start: int, end: int) -> bytes | None:
+    return None if end == -1 else bytes(spans.body[start:end])
+
+
+def _headers(data: bytes) -> tuple[tuple[str, bytes | None], ...]:
+    count, position = read_varint(data, 0)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, position = read_varint(data, position)
+        key = data[position : position + length].decode("utf-8", "replace")
+        length, position = read_varint(data, position + length)
+        headers.append((key, data[position : position + length] if length >= 0 else None))
+        position += max(length, 0)
+    return tuple(headers)
+
+
+def outcome(read: Any) -> Any:
+    """What a reading gives: records, or the code of the error; nothing else may come out."""
+    try:
+        return read()
+    except KafkaError as error:
+        return error.code
+
+
+@each_loops
+@each_codec
+def test_sees_what_java_wrote(loops: ModuleType, codec: Compression) -> None:
+    """Kafka's own batches, with null keys and values and with headers, under every codec."""
+    use(loops)
+    batch = JAVA_BATCHES[codec]
+    assert seen(scan_records(batch), read_batch_header(batch)) == decode_batch(batch)
+
+
+@each_loops
+@settings(max_examples=60, deadline=None)
+@given(records=unstamped_records, codec=st.sampled_from(Compression), prefix=st.binary(max_size=9))
+def test_sees_what_was_closed(
+    loops: ModuleType, records: list[UnstampedRecord], codec: Compression, prefix: bytes
+) -> None:
+    """Any records, under every codec, anywhere in a buffer, of which nothing but the batch is looked at."""
+    use(loops)
+    batch = encode_batch(records, base_offset=77, compression=codec)
+    spans = scan_records(memoryview(prefix + batch + prefix), len(prefix))
+    assert seen(spans, read_batch_header(batch)) == decode_batch(batch)
+    assert spans.record_ends[spans.count - 1] == len(spans.body)
+
+
+@each_loops
+def test_an_uncompressed_body_is_not_copied(loops: ModuleType) -> None:
+    """The spans look into the caller's bytes."""
+    use(loops)
+    batch = JAVA_BATCHES[Compression.NONE]
+    assert scan_records(batch).body.obj is batch
+
+
+@each_loops
+@settings(max_examples=300, deadline=None)
+@given(
+    records=unstamped_records,
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=5),
+    count_change=st.sampled_from([0, 0, 0, 0, -1, 1, 2**31 - 100, -200]),
+)
+def test_agrees_on_altered_batches(
+    loops: ModuleType, records: list[UnstampedRecord], flips: list[tuple[int, int]], count_change: int
+) -> None:
+    """Where bytes were changed the scanner finds the records that `decode_batch` finds, or raises the same error."""
+    use(loops)
+    original = encode_batch(records)
+    payload = bytearray(original[HEADER_SIZE_BYTES:])
+    for position, byte in flips:
+        payload[position % len(payload)] = byte
+    batch = with_payload(original, bytes(payload), records_count=len(records) + count_change)
+    header = read_batch_header(batch)
+    assert outcome(lambda: seen(scan_records(batch), header)) == outcome(lambda: decode_batch(batch))
+
+
+@each_loops
+@settings(max_examples=300, deadline=None)
+@given(payload=st.binary(max_size=60), count=st.integers(-1, 8))
+def test_agrees_on_bytes_that_are_no_records(loops: ModuleType, payload: bytes, count: int) -> None:
+    """Any bytes at all as records."""
+    use(loops)
+    batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
+    header = read_batch_header(batch)
+    assert outcome(lambda: seen(scan_records(batch), header)) == outcome(lambda: decode_batch(batch))
+
+
+@each_loops
+@pytest.mark.parametrize(
+    ("payload", "count"),
+    [
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x00", 2**31 - 1, id="count beyond the bytes"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x00" * 2, 1, id="more bytes than records"),
+        pytest.param(b"\x0e\x00\x00\x00\x01\x01\x00", 1, id="record beyond the batch"),
+        pytest.param(b"\x01\x00\x00\x00\x01\x01\x00", 1, id="negative record length"),
+        pytest.param(b"\x0e\x00\x00\x00\x01\x01\x00\x00", 1, id="record longer than its fields"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x00" + b"\x0c\x00\x00\x00\x04\x01\x00", 2, id="key beyond the body"),
+        pytest.param(b"\x0c\x00\x00\x00\x01\x7e\x00" + bytes(70), 1, id="value into the next record"),
+        pytest.param(b"\x18\x00\x00\x00\x01\x01\x02\xfe\xff\xff\xff\x0f\x00", 1, id="huge header key"),
+        pytest.param(b"\x18\x00\x00\x00\x01\x01\xfe\xff\xff\xff\x0f\x00\x00", 1, id="very many headers"),
+        pytest.param(b"\x14\x00\x00\xff\xff\xff\xff\xff\xff\x01\x00", 1, id="endless varint"),
+    ],
+)
+def test_records_that_lie_are_invalid(loops: ModuleType, payload: bytes, count: int) -> None:
+    """Lengths and counts that don't fit each other are refused as INVALID_RECORD."""
+    use(loops)
+    batch = with_payload(encode_batch([(0, None, None, ())]), payload, records_count=count)
+    with pytest.raises(KafkaError) as refused:
+        scan_records(batch)
+    assert refused.value.code is ErrorCode.invalid_record
+
+
+@each_loops
+def test_what_it_takes_is_bounded(loops: ModuleType) -> None:
+    """A small batch that opens to very much, or to very many records, is refused before memory is taken for it."""
+    use(loops)
+    record = b"\x0c\x00\x00\x00\x01\x01\x00"
+    few = encode_batch([(0, None, None, ())], compression=Compression.ZSTD)
+    opens_to_much = with_payload(few, compress(Compression.ZSTD, record * 100_000), records_count=100_000)
+    assert scan_records(opens_to_much).count == 100_000
+    for max_bytes in (600_000, 800_000):  # less than the body, and less than its arrays
+        with pytest.raises(KafkaError) as refused:
+            scan_records(opens_to_much, max_bytes=max_bytes)
+        assert refused.value.code is ErrorCode.corrupt_message
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_older_magic_is_refused_by_name(magic: int) -> None:
+    """Batches of the older formats are not taken for damaged ones."""
+    batch = bytearray(JAVA_BATCHES[Compression.NONE])
+    batch[16] = magic
+    with pytest.raises(KafkaError) as refused:
+        scan_records(batch)
+    assert refused.value.code is ErrorCode.unsupported_for_message_format
+
+
+@pytest.mark.parametrize("cut", [0, 20, HEADER_SIZE_BYTES, HEADER_SIZE_BYTES + 10])
+def test_part_of_a_batch_is_refused(cut: int) -> None:
+    """A batch that ends too early is CORRUPT_MESSAGE."""
+    with pytest.raises(KafkaError) as refused:
+        scan_records(JAVA_BATCHES[Compression.NONE][:cut])
+    assert refused.value.code is ErrorCode.corrupt_message
+
+
+# --- rewriting ------------------------------------------------------------------------------------------------------
+
+
+def rewritten(batch: bytes, keep: Sequence[int], **options: Any) -> bytes:
+    """The batch with the records that are marked."""
+    return bytes(rewrite_batch(read_batch_header(batch), batch, scan_records(batch), bytes(keep), **options))
+
+
+@each_loops
+@settings(max_examples=80, deadline=None)
+@given(records=unstamped_records, codec=st.sampled_from(Compression), data=st.data())
+def test_rewriting_keeps_what_is_marked(
+    loops: ModuleType, records: list[UnstampedRecord], codec: Compression, data: st.DataObject
+) -> None:
+    """The marked records as they were, offsets included; the header keeps what producers and the log rely on."""
+    use(loops)
+    keep = data.draw(st.lists(st.sampled_from([0, 1, 255]), min_size=len(records), max_size=len(records)))
+    append_time = data.draw(st.none() | st.integers(0, 2**40))
+    horizon = data.draw(st.none() | st.just(_LATER))
+    batch = encode_batch(
+        records,
+        base_offset=1000,
+        compression=codec,
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=2**31 - 3,
+        partition_leader_epoch=4,
+        is_transactional=True,
+        log_append_time_ms=append_time,
+    )
+    before = read_batch_header(batch)
+    expected = [record for record, mark in zip(decode_batch(batch), keep, strict=True) if mark]
+    result = rewritten(batch, keep, new_delete_horizon_ms=horizon)
+    if not expected:
+        assert result == b""
+        return
+    after = read_batch_header(result)
+    assert batch_crc_is_valid(result, 0, after)
+    assert decode_batch(result) == expected
+    assert after.size_bytes == len(result)
+    assert after.max_timestamp == (append_time if append_time is not None else max(r.timestamp_ms for r in expected))
+    assert after.has_delete_horizon == (horizon is not None and any(record.value is None for record in expected))
+    assert (
+        after._replace(
+            batch_length=before.batch_length,
+            crc=before.crc,
+            attributes=before.attributes,
+            base_timestamp=before.base_timestamp,
+            max_timestamp=before.max_timestamp,
+            records_count=before.records_count,
+        )
+        == before
+    )
+    # Both forms write the same bytes.
+    for other in LOOPS:
+        use(other)
+        assert rewritten(batch, keep, new_delete_horizon_ms=horizon) == result
+
+
+@each_loops
+def test_a_batch_that_keeps_all_is_not_touched(loops: ModuleType) -> None:
+    """The caller's bytes come back, compressed as the producer did it."""
+    use(loops)
+    batch = JAVA_BATCHES[Compression.GZIP]
+    result = rewrite_batch(read_batch_header(batch), batch, scan_records(batch), b"\x01\x01\x01")
+    assert isinstance(result, memoryview)
+    assert result.obj is batch
+
+
+@each_loops
+def test_an_empty_batch_tells_the_producers_sequence(loops: ModuleType) -> None:
+    """Without its records, when asked for: no codec and no base timestamp, everything else as it was."""
+    use(loops)
+    batch = JAVA_BATCHES[Compression.ZSTD]
+    before = read_batch_header(batch)
+    assert rewritten(batch, [0, 0, 0]) == b""
+    result = rewritten(batch, [0, 0, 0], retain_empty=True)
+    after = read_batch_header(result)
+    assert len(result) == HEADER_SIZE_BYTES
+    assert batch_crc_is_valid(result, 0, after)
+    assert (after.base_offset, after.last_offset, after.last_sequence) == (
+        before.base_offset,
+        before.last_offset,
+        before.last_sequence,
+    )
+    assert (after.compression, after.base_timestamp, after.max_timestamp, after.records_count) == (
+        Compression.NONE,
+        NO_TIMESTAMP,
+        before.max_timestamp,
+        0,
+    )
+    # An empty batch is cleaned again in a later round.
+    assert scan_records(result).count == 0
+    assert rewritten(result, [], retain_empty=True) == result
+
+
+@each_loops
+def test_a_delete_horizon_is_set_once(loops: ModuleType) -> None:
+    """On the first cleaning that keeps a tombstone; later ones leave it, and timestamps stay what they were."""
+    use(loops)
+    batch = JAVA_BATCHES[Compression.LZ4]
+    records = decode_batch(batch)
+    first = rewritten(batch, [1, 0, 1], new_delete_horizon_ms=_LATER)
+    assert read_batch_header(first).base_timestamp == _LATER
+    assert decode_batch(first) == [records[0], records[2]]
+    again = rewritten(first, [1, 1], new_delete_horizon_ms=Millis(_LATER + 5))
+    assert again == first
+    later = rewritten(first, [0, 1], new_delete_horizon_ms=Millis(_LATER + 5))
+    assert read_batch_header(later).base_timestamp == _LATER
+    assert decode_batch(later) == [records[2]]
+
+
+@each_loops
+def test_a_marker_gets_its_horizon_when_its_transaction_is_gone(loops: ModuleType) -> None:
+    """Markers have values, so whoever cleans says when their time begins to run."""
+    use(loops)
+    batch = encode_batch([(5, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())], is_control=True)
+    assert rewritten(batch, [1], new_delete_horizon_ms=_LATER) == batch
+    marked = rewritten(batch, [1], new_delete_horizon_ms=_LATER, marks_empty_transaction=True)
+    assert read_batch_header(marked).has_delete_horizon
+    assert decode_batch(marked) == decode_batch(batch)
+
+
+@each_loops
+def test_timestamps_beyond_64_bits_wrap(loops: ModuleType) -> None:
+    """As they do in Kafka: a hostile batch is rewritten, not a reason to stop cleaning."""
+    use(loops)
+    record = b"\x1e\x00\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x01\x01\x00"
+    batch = with_payload(encode_batch([(2**62, b"k", None, ())]), record * 2, base_timestamp=2**62, records_count=2)
+    result = rewritten(batch, [0, 1])
+    assert read_batch_header(result).records_count == 1
+    for other in LOOPS:
+        use(other)
+        assert rewritten(batch, [0, 1]) == result
+
+
+def test_marks_fit_the_records() -> None:
+    """Another number of marks than records is a mistake of the caller."""
+    batch = JAVA_BATCHES[Compression.NONE]
+    with pytest.raises(ValueError, match="2 marks for 3 records"):
+        rewritten(batch, [1, 1])
+
+
+def test_compiled_loops_check_the_arrays_that_they_get() -> None:
+    """Spans that don't belong together are refused: no byte outside the arrays is read or written."""
+    loops = compiled_loops()
+    spans = scan_records(JAVA_BATCHES[Compression.NONE])
+    with pytest.raises(ValueError, match="shorter"):
+        loops.count_kept(spans, b"\x01")
+    spans.body = spans.body[:10]
+    with pytest.raises(ValueError, match="another body"):
+        loops.copy_kept(spans, b"\x01\x01\x01", 0, None, None)
+    table = loops.OffsetTable(4096, bytes(16))
+    spans.key_ends = memoryview(bytes(3 * 4)).cast("i")
+    with pytest.raises(ValueError, match="another body"):
+        table.put_records(spans, 0, start_offset=0, max_entries=10)
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+
+def _is_compiled(**environment: str) -> str:
+    command = [sys.executable, "-c", "from klamm.protocol import record_scanner as s; print(s.IS_COMPILED)"]
+    ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=True)
+    return ran.stdout.strip()
+
+
+def test_python_can_be_asked_for() -> None:
+    """`KLAMM_PURE_PYTHON=1` takes the loops in Python, whatever is installed."""
+    assert _is_compiled(KLAMM_PURE_PYTHON="1") == "False"
+
+
+def test_compiled_loops_are_taken_where_they_are() -> None:
+    """Without being asked for."""
+    compiled_loops()
+    assert _is_compiled(KLAMM_PURE_PYTHON="") == "True"
+
+
+def test_default_bound_is_that_of_records() -> None:
+    """The scanner opens what `decode_batch` opens."""
+    batch = encode_batch(JAVA_RECORDS)
+    assert scan_records(batch, max_bytes=DEFAULT_MAX_BYTES).count == len(JAVA_RECORDS)

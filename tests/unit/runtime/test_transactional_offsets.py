@@ -1,0 +1,227 @@
+"""Offsets that a transaction commits: through the coordinator into the log, and unstable until its marker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
+
+from klamm.core.group.config import GroupConfig
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.record_batch import read_batch_header
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from klamm.protocol.schema.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker
+from klamm.runtime.answers import Answer
+
+PRODUCER = 1000
+
+
+def commit(
+    world: CoordinatorWorld,
+    offset: int,
+    *,
+    producer: int = PRODUCER,
+    member: str = "",
+    generation: int = -1,
+    metadata: str | None = "",
+    group: str = GROUP,
+) -> Answer[Any]:
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=metadata, committed_leader_epoch=4
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id=group,
+        producer_id=producer,
+        producer_epoch=0,
+        member_id=member,
+        generation_id=generation,
+        topics=[TxnOffsetCommitRequestTopic(name="events", partitions=[partition])],
+    )
+    return world.coordinator.txn_offset_commit(request, world.client(3), 1)
+
+
+def commit_code(world: CoordinatorWorld, offset: int, **how: Any) -> ErrorCode:
+    return ErrorCode(world.now(commit(world, offset, **how)).topics[0].partitions[0].error_code)
+
+
+def mark(world: CoordinatorWorld, *, committed: bool, producer: int = PRODUCER, epoch: int = 0) -> Answer[Any]:
+    marker = WritableTxnMarker(
+        producer_id=producer,
+        producer_epoch=epoch,
+        transaction_result=committed,
+        coordinator_epoch=7,
+        transaction_version=1,
+    )
+    return world.coordinator.end_transaction(P0, marker)
+
+
+def fetch_stable(world: CoordinatorWorld) -> tuple[int, int]:
+    """Code and offset, as a consumer of committed records asks."""
+    group = OffsetFetchRequestGroup(
+        group_id=GROUP, topics=[OffsetFetchRequestTopics(name="events", partition_indexes=[0])]
+    )
+    answer = world.now(world.coordinator.offset_fetch(group, True, world.client(8)))
+    partition = answer.topics[0].partitions[0]
+    return partition.error_code, partition.committed_offset
+
+
+@pytest.mark.parametrize(("committed", "expected"), [(True, 9), (False, 3)])
+def test_offsets_count_when_their_transaction_is_committed(committed: bool, expected: int) -> None:
+    """I12: not before, and not if it is aborted; who requires stable offsets is sent away meanwhile (KIP-447)."""
+    world = CoordinatorWorld()
+    assert world.commit_code(3) is ErrorCode.none
+    assert commit_code(world, 9) is ErrorCode.none
+    assert world.fetched() == 3
+    assert fetch_stable(world) == (ErrorCode.unstable_offset_commit, -1)
+    assert world.now(mark(world, committed=committed)).error_code == ErrorCode.none
+    assert fetch_stable(world) == (ErrorCode.none, expected)
+    assert world.restart().fetched() == expected
+
+
+def test_the_log_says_whose_the_offsets_are() -> None:
+    """One transactional batch of the producer, and a control batch for the marker; both as Kafka writes them."""
+    world = CoordinatorWorld()
+    commit_code(world, 9)
+    world.now(mark(world, committed=True))
+    headers = [read_batch_header(batch) for _, _, batch in world.log.partition(P0).batches]
+    assert [(each.producer_id, each.producer_epoch, each.is_transactional, each.is_control) for each in headers] == [
+        (PRODUCER, 0, True, False),
+        (PRODUCER, 0, True, True),
+    ]
+    assert headers[0].base_sequence == 0
+
+
+def test_open_transactions_are_read_back() -> None:
+    """A coordinator that takes over knows what is unstable, and ends it when the marker comes."""
+    world = CoordinatorWorld()
+    commit_code(world, 9)
+    world = world.restart()
+    assert fetch_stable(world)[0] == ErrorCode.unstable_offset_commit
+    world.now(mark(world, committed=True))
+    assert fetch_stable(world) == (ErrorCode.none, 9)
+
+
+def test_commits_that_say_nothing_new_are_written_in_a_transaction() -> None:
+    """What is committed elsewhere may change before the marker; only the log's order counts then."""
+    world = CoordinatorWorld(linger_ms=50)
+    world.commit(9)
+    world.timers.advance(100)
+    commit_code(world, 9)
+    world.commit(12)
+    appends = world.log.appends
+    commit_code(world, 9)
+    assert world.log.appends == appends + 2, (
+        "what lingered went first, and the transaction's own batch followed at once"
+    )
+    world.now(mark(world, committed=True))
+    assert world.fetched() == 9
+
+
+def test_a_zombie_is_fenced_by_its_generation() -> None:
+    """KIP-447: the group has moved on, and another member does its work."""
+    world = CoordinatorWorld()
+    member, _ = world.stable_group()
+    assert commit_code(world, 1, member=member, generation=0) is ErrorCode.illegal_generation
+    assert commit_code(world, 1, member="ghost", generation=1) is ErrorCode.unknown_member_id
+    assert commit_code(world, 1, member=member, generation=1) is ErrorCode.none
+    assert commit_code(world, 2) is ErrorCode.none, "older producers say nothing of their member"
+
+
+def test_a_rebalance_holds_up_no_transaction() -> None:
+    """Unlike other commits, those of a member that has joined and has no assignment yet are taken."""
+    world = CoordinatorWorld()
+    member = world.now(world.join()).member_id
+    world.join(member)
+    world.timers.advance(1)
+    assert commit_code(world, 1, member=member, generation=1) is ErrorCode.none
+
+
+def test_a_group_that_is_not_known_is_a_simple_one() -> None:
+    """As with other commits; but who names a generation is lost."""
+    world = CoordinatorWorld()
+    assert commit_code(world, 1, generation=3, member="m") is ErrorCode.illegal_generation
+    assert commit_code(world, 1) is ErrorCode.none
+    assert GROUP in world.shard().store.groups
+
+
+def test_metadata_has_its_limit() -> None:
+    """The partition is refused alone, and nothing is written for it."""
+    world = CoordinatorWorld(config=GroupConfig(offset_metadata_max_bytes=3))
+    assert commit_code(world, 1, metadata="four") is ErrorCode.offset_metadata_too_large
+    assert world.log.appends == 0
+    assert commit_code(world, 1, metadata=None) is ErrorCode.none
+
+
+def test_what_the_log_refuses_changes_nothing() -> None:
+    """The transaction is not known to the partition, or its marker is out of date; the codes are the log's."""
+    world = CoordinatorWorld()
+    world.log.append_error = ErrorCode.invalid_txn_state
+    assert commit_code(world, 1) is ErrorCode.invalid_txn_state
+    world.log.append_error = None
+    commit_code(world, 1)
+    world.log.append_error = ErrorCode.invalid_producer_epoch
+    assert world.now(mark(world, committed=True)).error_code == ErrorCode.invalid_producer_epoch
+    assert fetch_stable(world)[0] == ErrorCode.unstable_offset_commit
+
+
+def test_a_marker_waits_until_it_is_committed() -> None:
+    """The transaction coordinator forgets the partition when it hears of it."""
+    world = CoordinatorWorld()
+    commit_code(world, 1)
+    world.log.holds_high_watermark = True
+    answer = mark(world, committed=True)
+    assert world.is_waiting(answer)
+    world.log.commit(P0)
+    assert world.now(answer).error_code == ErrorCode.none
+
+
+def test_a_partition_that_is_not_loaded_takes_no_marker() -> None:
+    """With the code of partitions, which makes the transaction coordinator ask again."""
+    world = CoordinatorWorld()
+    world.coordinator.on_resignation(P0)
+    assert world.now(mark(world, committed=True)).error_code == ErrorCode.not_leader_or_follower
+    assert commit_code(world, 1) is ErrorCode.not_coordinator
+    world.coordinator.stop()
+    assert commit_code(world, 1) is ErrorCode.coordinator_not_available
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), st.integers(0, 50), st.just(0)),
+        st.tuples(st.just("in transaction"), st.integers(0, 50), st.integers(1, 3)),
+        st.tuples(st.sampled_from(["end", "abort"]), st.just(0), st.integers(1, 3)),
+    ),
+    max_size=20,
+)
+
+
+@given(_STEPS)
+def test_memory_is_what_the_log_says(steps: list[tuple[str, int, int]]) -> None:
+    """I17: whatever order commits, transactions and markers come in; the last record that counts is what is fetched."""
+    world = CoordinatorWorld()
+    expected: tuple[int, int] | None = None
+    open_offsets: dict[int, tuple[int, int]] = {}
+    for place, (kind, offset, producer) in enumerate(steps):
+        if kind == "commit":
+            world.now(world.commit(offset))
+            expected = (place, offset)
+        elif kind == "in transaction":
+            assert commit_code(world, offset, producer=producer) is ErrorCode.none
+            open_offsets[producer] = (place, offset)
+        else:
+            world.now(mark(world, committed=kind == "end", producer=producer))
+            pending = open_offsets.pop(producer, None)
+            if kind == "end" and pending is not None and (expected is None or pending[0] > expected[0]):
+                expected = pending
+    assert world.fetched() == (-1 if expected is None else expected[1])
+    store = world.shard().store
+    assert world.restart().shard().store == store

@@ -1,0 +1,56 @@
+"""The bound on what cleaners read and write."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+
+import pytest
+
+from klamm.storage.cleaner.throttle import Throttle
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_without_a_bound_nobody_waits() -> None:
+    """Kafka's default is the largest double."""
+    assert Throttle().reserve(10**12) == 0
+    assert Throttle(1.7976931348623157e308).reserve(10**12) == 0
+
+
+def test_what_is_used_is_paid_with_time() -> None:
+    """Several users pay one after the other; an idle account is not saved up."""
+    clock = Clock()
+    throttle = Throttle(1000, clock)
+    assert throttle.reserve(500) == pytest.approx(0.5)
+    assert throttle.reserve(500) == pytest.approx(1.0)
+    clock.now_s += 0.75
+    assert throttle.reserve(500) == pytest.approx(0.75)
+    clock.now_s += 100
+    assert throttle.reserve(500) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("rate", [0.0, -5.0, float("nan")])
+def test_a_rate_that_makes_no_sense_is_the_slowest(rate: float) -> None:
+    """It must not divide by zero, nor let everything through."""
+    assert Throttle(rate).reserve(3) == pytest.approx(3.0)
+
+
+def test_who_waits_is_woken_by_the_end_and_by_a_new_rate() -> None:
+    """A cleaner that is throttled to nothing can still be stopped, and be let go on."""
+    stopped = Event()
+    stopped.set()
+    Throttle(1.0).use(10**9, stopped)
+    throttle = Throttle(1.0)
+    waiting = Thread(target=throttle.use, args=(10**9, Event()))
+    waiting.start()
+    throttle.bytes_per_second = 1e300
+    waiting.join(60)
+    assert not waiting.is_alive()

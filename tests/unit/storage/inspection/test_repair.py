@@ -1,0 +1,170 @@
+"""Repairing a data directory: what can still be read is served afterwards, and nothing was thrown away."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, read_all
+
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import Offset
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE, read_offsets
+from klamm.storage.inspection.repair import lower_recovery_points, mend_partition, will_be_looked_through
+from klamm.storage.inspection.verification import KnownOfPartition, verify_partition
+
+
+def _filled(path: Path, segment_bytes: int = 1500) -> LogFolder:
+    folder = LogFolder(path)
+    folder.create(segment_bytes=segment_bytes, index_interval_bytes=150)
+    for number in range(30):
+        append(folder.log(), batch(2, value=b"%d" % number * 10, timestamp_ms=NOW_MS + number))
+    folder.directory.close()
+    return folder
+
+
+def _damage(path: Path, number: int) -> tuple[int, int]:
+    """Flips a bit in a batch; its offsets, from and up to."""
+    content = bytearray(path.read_bytes())
+    position, header = list(iterate_batches(content))[number]
+    content[position + 70] ^= 1
+    path.write_bytes(content)
+    return header.base_offset, header.next_offset
+
+
+def _repair(folder: LogFolder) -> list[str]:
+    partition = folder.path / str(ORDERS)
+    points = read_offsets(folder.path / RECOVERY_POINT_FILE)
+    is_closed = (folder.path / CLEAN_SHUTDOWN_FILE).exists()
+    report = verify_partition(partition, KnownOfPartition(points.get(ORDERS, 0), False, is_closed))
+    done = mend_partition(report)
+    offset = will_be_looked_through(report)
+    if offset is not None:
+        lower_recovery_points(folder.path, {ORDERS: offset})
+    report = verify_partition(partition, KnownOfPartition(min(points[ORDERS], offset or 0), False, False))
+    assert not [finding for finding in report.findings if finding.severity != "note"], report.findings
+    return done
+
+
+@pytest.mark.parametrize(("segment", "number"), [(0, 0), (0, 1), (1, 2), (-1, 0), (-1, 1), (-1, -1)])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_only_the_damaged_batch_is_lost(tmp_path: Path, segment: int, number: int, is_clean: bool) -> None:
+    """Wherever it lay and however the last stop was: the next start serves all others, at their offsets."""
+    folder = _filled(tmp_path)
+    if not is_clean:
+        (tmp_path / CLEAN_SHUTDOWN_FILE).unlink()
+    path = folder.log_files()[segment]
+    before = path.read_bytes()
+    first, end = _damage(path, number)
+    damaged = path.read_bytes()
+    (said,) = _repair(folder)
+    assert str(path) in said
+    folder.start()
+    assert not folder.log().is_offline
+    assert [record.offset for record in read_all(folder.log())] == [*range(first), *range(end, 60)]
+    append(folder.log(), batch(1))
+    folder.restart()
+    assert not folder.log().is_offline
+    folder.crash()
+    assert not folder.log().is_offline, "a gap that a repair left is no damage"
+    assert [record.offset for record in read_all(folder.log())][:first] == [*range(first)]
+    folder.close()
+    (kept,) = (tmp_path / str(ORDERS)).glob("*.quarantined")
+    assert damaged.endswith(kept.read_bytes())
+    assert len(kept.read_bytes()) in (len(before), len(before) - len(path.read_bytes()), kept.stat().st_size)
+
+
+def test_a_segment_without_a_good_batch_leaves_a_gap(tmp_path: Path) -> None:
+    """What comes before and after is served."""
+    folder = _filled(tmp_path)
+    first, second, third = folder.log_files()[:3]
+    second.write_bytes(bytes(second.stat().st_size))
+    _repair(folder)
+    folder.start()
+    assert not folder.log().is_offline
+    lost = range(int(second.stem), int(third.stem))
+    assert [record.offset for record in read_all(folder.log())] == [
+        offset for offset in range(60) if offset not in lost
+    ]
+    folder.close()
+    assert first.exists()
+
+
+def test_a_torn_tail_is_cut_and_kept_beside(tmp_path: Path) -> None:
+    """The bytes are there for who wants to look at them."""
+    folder = _filled(tmp_path, segment_bytes=100_000)
+    (path,) = folder.log_files()
+    content = path.read_bytes()
+    path.write_bytes(content[:-9])
+    (said,) = _repair(folder)
+    size = path.stat().st_size
+    assert f"cut at position {size}" in said
+    assert (path.parent / f"{path.name}.{size}.quarantined").read_bytes() == content[size:-9]
+    folder.start()
+    assert folder.log().log_end_offset == 58
+    folder.close()
+
+
+def test_a_log_that_lost_its_end_goes_on_where_it_ends(tmp_path: Path) -> None:
+    """Its recovery point is lowered: otherwise the next start would miss the records again."""
+    folder = _filled(tmp_path)
+    last = folder.log_files()[-1]
+    for path in last.parent.glob(f"{last.stem}.*"):
+        path.unlink()
+    _repair(folder)
+    folder.start()
+    assert not folder.log().is_offline
+    assert folder.log().log_end_offset == int(last.stem)
+    folder.close()
+
+
+def test_indexes_are_built_anew(tmp_path: Path) -> None:
+    """By the next start, whatever was in them."""
+    folder = _filled(tmp_path)
+    partition = tmp_path / str(ORDERS)
+    sound = {path.name: path.read_bytes() for path in partition.glob("*index")}
+    for path in partition.glob("*index"):
+        path.write_bytes(b"\x7f" * len(path.read_bytes()))
+    _repair(folder)
+    folder.start()
+    folder.close()
+    assert {path.name: path.read_bytes() for path in partition.glob("*index")} == sound
+
+
+def test_a_second_repair_keeps_what_the_first_put_aside(tmp_path: Path) -> None:
+    """Under a name of its own."""
+    folder = _filled(tmp_path)
+    path = folder.log_files()[0]
+    for _ in range(2):
+        _damage(path, 1)
+        _repair(folder)
+    assert len(list(path.parent.glob("*.quarantined"))) == 2
+
+
+def test_a_sound_directory_is_left_alone(tmp_path: Path) -> None:
+    """Byte by byte."""
+    folder = _filled(tmp_path)
+    copy = tmp_path.with_name(tmp_path.name + "-copy")
+    shutil.copytree(tmp_path, copy)
+    assert _repair(folder) == []
+    assert {path.name: path.read_bytes() for path in (tmp_path / str(ORDERS)).iterdir()} == {
+        path.name: path.read_bytes() for path in (copy / str(ORDERS)).iterdir()
+    }
+    assert (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
+
+
+def test_recovery_points_are_only_ever_lowered(tmp_path: Path) -> None:
+    """And the next start is one after a crash; a checkpoint that can't be read makes it look through everything."""
+    folder = _filled(tmp_path)
+    lower_recovery_points(tmp_path, {ORDERS: 1000})
+    assert read_offsets(tmp_path / RECOVERY_POINT_FILE) == {ORDERS: 60}
+    assert not (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
+    lower_recovery_points(tmp_path, {ORDERS: 4})
+    assert read_offsets(tmp_path / RECOVERY_POINT_FILE) == {ORDERS: 4}
+    (tmp_path / RECOVERY_POINT_FILE).write_text("rubbish")
+    lower_recovery_points(tmp_path, {ORDERS: 4})
+    assert read_offsets(tmp_path / RECOVERY_POINT_FILE) == {}
+    folder.start()
+    assert folder.log().log_end_offset == Offset(60)
+    folder.close()

@@ -1,0 +1,135 @@
+"""Bits that fell over while nobody looked: found when the log is first read, before anybody is served them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all, read_bytes
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import Record, decode_records
+from klamm.protocol.types import Millis, Offset
+from klamm.storage.recovery_progress import RecoveryProgress
+
+BATCHES = 40
+
+
+def _filled(path: Path, *, segment_bytes: int = 1000) -> LogFolder:
+    folder = LogFolder(path / "data")
+    log = folder.create(segment_bytes=segment_bytes, index_interval_bytes=100)
+    for number in range(BATCHES):
+        append(log, batch(value=b"%02d" % number), now_ms=NOW_MS + number)
+    return folder
+
+
+def _flip(path: Path, position: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(hit=st.integers(0, BATCHES - 2), start=st.integers(0, BATCHES - 1), step=st.integers(1, 400))
+def test_a_flipped_bit_is_never_served(
+    tmp_path_factory: pytest.TempPathFactory, hit: int, start: int, step: int
+) -> None:
+    """I8, I9: after a clean stop, wherever a reader begins, what it gets is what was written; the damaged batch takes
+    the log offline, and the reason names file, offset and position."""
+    folder = _filled(tmp_path_factory.mktemp("flip"))
+    sizes = [path.stat().st_size for path in folder.log_files()]
+    before = read_all(folder.log())
+    folder.directory.close()
+    size = sum(sizes) // BATCHES
+    index, position = next(
+        (index, hit * size - sum(sizes[:index])) for index in range(len(sizes)) if hit * size < sum(sizes[: index + 1])
+    )
+    path = folder.log_files()[index]
+    _flip(path, position + size - 1)
+    folder.start()
+    log = folder.log()
+    assert not log.is_offline
+    offset = Offset(start)
+    served: list[Record] = []
+
+    def read_to_the_end_and_then_from_the_beginning() -> None:
+        nonlocal offset
+        for _ in range(2):
+            while offset < log.log_end_offset:
+                data = log.read(offset, step, upper_bound=log.log_end_offset, minimum_one_batch=True)
+                served.extend(record for record in decode_records(memoryview(data)) if record.offset >= offset)
+                offset = Offset(served[-1].offset + 1)
+            offset = Offset(0)
+
+    with pytest.raises(KafkaError) as refused:
+        read_to_the_end_and_then_from_the_beginning()
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert all(record == before[record.offset] for record in served)
+    assert all(record.offset != hit for record in served)
+    assert log.is_offline
+    assert f"{path} is damaged at offset" in (log.offline_reason or "")
+    assert f"position {position}" in (log.offline_reason or "")
+    folder.kill()
+
+
+def test_each_byte_is_checked_once(tmp_path: Path) -> None:
+    """What a log has read to its end it need not look at again, and what it wrote itself not at all."""
+    folder = _filled(tmp_path, segment_bytes=100_000)
+    segments = list(folder.log()._segments)
+    assert [segment.unchecked_end for segment in segments] == [0]
+    folder.restart()
+    (segment,) = folder.log()._segments
+    assert segment.unchecked_end == segment.size_bytes
+    read_bytes(folder.log(), max_bytes=300)
+    assert segment.unchecked_end == 0
+    _flip(folder.log_files()[0], segment.size_bytes - 1)
+    assert len(read_bytes(folder.log())) == segment.size_bytes
+    folder.close()
+
+
+def test_after_a_crash_only_what_may_be_missing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the active segment too: recovery begins where the index on the disk leads, next to the recovery point."""
+    folder = _filled(tmp_path, segment_bytes=100_000)
+    size = folder.log().size_bytes
+    folder.restart()
+    append(folder.log(), batch(value=b"after"))
+    read: list[int] = []
+    monkeypatch.setattr(RecoveryProgress, "read", lambda self, size_bytes: read.append(size_bytes))
+    index = folder.log_files()[0].with_suffix(".index")
+    before = index.read_bytes()
+    folder.crash()
+    log = folder.log()
+    assert log.log_end_offset == BATCHES + 1
+    assert sum(read) < size / 4
+    assert index.read_bytes()[: len(before)] == before
+    assert [record.offset for record in read_all(log)] == list(range(BATCHES + 1))
+    assert log.offset_for_timestamp(Millis(NOW_MS + 1)) is None
+    folder.close()
+
+
+@pytest.mark.parametrize("index_name", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["zeros", "gone", "cut"])
+def test_an_index_that_a_crash_harmed_is_not_relied_on(tmp_path: Path, index_name: str, damage: str) -> None:
+    """It is built anew from the log, whichever part of it is there."""
+    folder = _filled(tmp_path, segment_bytes=100_000)
+    folder.restart()
+    path = folder.log_files()[0].with_suffix(index_name)
+    whole = path.read_bytes()
+    append(folder.log(), batch(value=b"after"))
+    folder.kill()
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(whole[: len(whole) // 24 * 12])
+    else:
+        path.write_bytes(bytes(24) + whole[24:])
+    folder.start()
+    log = folder.log()
+    assert [record.offset for record in read_all(log)] == list(range(BATCHES + 1))
+    for offset in range(BATCHES + 1):
+        assert read_all(log, offset)[0].offset == offset
+    folder.close()

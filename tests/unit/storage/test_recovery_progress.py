@@ -1,0 +1,50 @@
+"""Whoever waits for a recovery sees that it goes on."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from tests.support.log_folder import LogFolder, append
+
+from klamm.protocol.types import PartitionIndex, TopicPartition
+from klamm.storage.recovery_progress import RecoveryProgress
+
+
+def test_a_line_every_few_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    """With the partitions that are ready and the bytes that were read; none when nothing is left to wait for."""
+    now_s = 0.0
+    progress = RecoveryProgress(Path("/data"), 3, lambda: now_s)
+    with caplog.at_level(logging.INFO):
+        progress.read(1_000_000)
+        progress.loaded()
+        assert not caplog.messages
+        now_s = 6.0
+        progress.read(2_000_000)
+        now_s = 10.0
+        progress.loaded()
+        assert caplog.messages == ["recovering /data after a crash: 1 of 3 partitions are ready, 3 MB were read in 6 s"]
+        now_s = 20.0
+        progress.loaded()
+    assert len(caplog.messages) == 1
+
+
+def test_only_what_may_not_be_on_the_disk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash the segments below the recovery points are left alone."""
+    folder = LogFolder(tmp_path)
+    read: list[int] = []
+    monkeypatch.setattr(RecoveryProgress, "read", lambda self, size_bytes: read.append(size_bytes))
+    for index in range(3):
+        log = folder.create(TopicPartition("orders", PartitionIndex(index)), segment_bytes=300)
+        for _ in range(20):
+            append(log)
+        log.flush()
+    folder.directory.wait_for_background()
+    folder.directory.checkpoint().result()
+    sizes = [path.stat().st_size for path in tmp_path.glob("orders-*/*.log")]
+    folder.crash()
+    assert len(sizes) > 12
+    assert len(read) == 3
+    assert sum(read) < sum(sizes) / 3
+    folder.close()

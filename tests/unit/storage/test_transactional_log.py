@@ -1,0 +1,246 @@
+"""Transactions in a log: the last stable offset, what was aborted, and all of that after restarts and crashes.
+
+A read_committed consumer is played over it: it reads up to the last stable offset, leaves out the batches of producers
+whose transaction is in the list of the aborted ones, and sees exactly what was committed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.log_folder import NOW_MS, LogFolder, batch
+
+from klamm.core.log.transaction_verification import UNVERIFIED
+from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.records import iterate_records
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
+from klamm.storage.log import Log
+from klamm.storage.producer_recovery import marker_of
+
+
+class Writer:
+    """Producers that write to one log, and what a consumer of committed records should see of it."""
+
+    def __init__(self) -> None:
+        self.sequences: dict[int, int] = {}
+        self.open: dict[int, list[tuple[int, bytes]]] = {}
+        self.visible: list[tuple[int, bytes]] = []
+        self._written = 0
+
+    def write(self, log: Log, producer_id: int, *, size: int = 1, is_transactional: bool = True) -> None:
+        """A batch of a producer; the first of a transaction opens it."""
+        self._written += 1
+        value = b"%d of producer %d" % (self._written, producer_id)
+        if is_transactional:
+            sequence = self.sequences.get(producer_id, 0)
+            self.sequences[producer_id] = sequence + size
+            records = batch(size, value, producer_id=producer_id, epoch=0, sequence=sequence, is_transactional=True)
+        else:
+            records = batch(size, value)
+        info = log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=UNVERIFIED)
+        target = self.open.setdefault(producer_id, []) if is_transactional else self.visible
+        target += [(offset, value) for offset in range(info.first_offset, info.last_offset + 1)]
+
+    def end(self, log: Log, producer_id: int, *, is_commit: bool) -> None:
+        """The marker of a producer's transaction, if it has one open."""
+        mark(log, producer_id, is_commit=is_commit)
+        records = self.open.pop(producer_id, [])
+        if is_commit:
+            self.visible += records
+
+    def decided(self, log: Log) -> list[tuple[int, bytes]]:
+        """What is visible now: everything below the first record of the oldest open transaction."""
+        end = min((records[0][0] for records in self.open.values()), default=log.log_end_offset)
+        return sorted(record for record in self.visible if record[0] < end)
+
+
+def mark(log: Log, producer_id: int, *, is_commit: bool, epoch: int = 0, coordinator_epoch: int = 0) -> None:
+    """Writes a marker as a coordinator does."""
+    records = encode_end_transaction_marker(
+        EndTransactionMarker(is_commit, coordinator_epoch),
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(epoch),
+        timestamp_ms=NOW_MS,
+    )
+    log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False, transaction_version=1)
+
+
+def commit_all(log: Log) -> None:
+    """The replicas have followed."""
+    log.advance_high_watermark(log.log_end_offset)
+
+
+def consume(log: Log, *, max_bytes: int = 1_000_000, start: int = 0) -> list[tuple[int, bytes]]:
+    """Reads as the Java consumer reads with isolation.level=read_committed (`CompletedFetch.nextFetchedRecord`)."""
+    seen: list[tuple[int, bytes]] = []
+    offset = Offset(start)
+    while offset < log.last_stable_offset:
+        data = log.read(offset, max_bytes, upper_bound=log.last_stable_offset, minimum_one_batch=True)
+        aborted = sorted(log.aborted_transactions(offset, len(data)), key=lambda each: each.first_offset)
+        producers: set[int] = set()
+        for position, header in iterate_batches(data):
+            while aborted and aborted[0].first_offset <= header.last_offset:
+                producers.add(aborted.pop(0).producer_id)
+            offset = header.next_offset
+            if header.is_control:
+                marker = marker_of(data[position:])
+                if marker is not None and not marker.is_commit:
+                    producers.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in producers):
+                seen += [
+                    (record.offset, record.value or b"")
+                    for record in iterate_records(data, position)
+                    if record.offset >= start
+                ]
+    return seen
+
+
+def test_an_open_transaction_holds_back_all_that_comes_after_it(folder: LogFolder) -> None:
+    """Of others, too: what is read committed is read in order."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 0, is_transactional=False)
+    writer.write(log, 1)
+    writer.write(log, 0, is_transactional=False)
+    commit_all(log)
+    assert (log.last_stable_offset, log.high_watermark) == (1, 3)
+    writer.end(log, 1, is_commit=False)
+    assert log.last_stable_offset == 1, "the marker is not committed"
+    commit_all(log)
+    assert log.last_stable_offset == 4
+    assert consume(log) == writer.decided(log)
+
+
+def test_records_that_were_deleted_hold_back_nothing_before_them(folder: LogFolder) -> None:
+    """The last stable offset is never below the log start offset."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1, size=5)
+    commit_all(log)
+    log.delete_records_before(Offset(3))
+    assert log.last_stable_offset == 3
+
+
+def test_a_transaction_that_was_not_verified_is_refused(folder: LogFolder) -> None:
+    """INVALID_TXN_STATE, and nothing is written."""
+    log = folder.create()
+    records = batch(producer_id=1, epoch=0, sequence=0, is_transactional=True)
+    with pytest.raises(KafkaError) as refused:
+        log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+    assert refused.value.code is ErrorCode.invalid_txn_state
+    guard = log.begin_verification(ProducerId(1), ProducerEpoch(0), 0, adds_partitions=False, now_ms=NOW_MS)
+    log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
+    assert log.log_end_offset == 1
+    assert log.has_ongoing_transaction(ProducerId(1), ProducerEpoch(0))
+
+
+def test_a_marker_of_an_old_coordinator_is_not_written(folder: LogFolder) -> None:
+    """The partition remembers the coordinator's epoch, over restarts too."""
+    log = folder.create()
+    mark(log, 1, is_commit=True, epoch=4, coordinator_epoch=9)
+    folder.restart()
+    log = folder.log()
+    for epoch, coordinator_epoch, code in (
+        (4, 8, ErrorCode.transaction_coordinator_fenced),
+        (3, 9, ErrorCode.invalid_producer_epoch),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            mark(log, 1, is_commit=True, epoch=epoch, coordinator_epoch=coordinator_epoch)
+        assert refused.value.code is code
+    assert log.log_end_offset == 1
+
+
+def test_the_index_goes_with_its_segment(folder: LogFolder) -> None:
+    """Its file is renamed and removed with the others."""
+    log, writer = folder.create(retention_ms=1000), Writer()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=False)
+    commit_all(log)
+    log.roll(NOW_MS)
+    assert [path.name for path in log.directory.glob("*.txnindex")] == ["00000000000000000000.txnindex"]
+    log.delete_old_segments(Millis(NOW_MS + 100_000))
+    assert not list(log.directory.glob("*.txnindex"))
+    assert any(path.name.endswith(".txnindex.deleted") for path in log.take_removals(Millis(NOW_MS + 10_000_000)))
+
+
+def test_an_index_that_is_damaged_is_built_anew(folder: LogFolder) -> None:
+    """Without it a consumer would take aborted records for committed ones."""
+    log, writer = folder.create(), Writer()
+    for producer_id in (1, 2):
+        writer.write(log, producer_id)
+    writer.end(log, 1, is_commit=False)
+    commit_all(log)
+    log.roll(NOW_MS)
+    writer.end(log, 2, is_commit=False)
+    writer.write(log, 0, is_transactional=False)
+    commit_all(log)
+    log.roll(NOW_MS)
+    expected = log.aborted_transactions(Offset(0), 1_000_000)
+    assert len(expected) == 2
+    folder.restart()
+    for path in folder.log().directory.glob("*.txnindex"):
+        path.write_bytes(path.read_bytes()[:-1])
+    log = folder.log()
+    commit_all(log)
+    assert log.aborted_transactions(Offset(0), 1_000_000) == expected
+    assert consume(log) == writer.decided(log)
+
+
+def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> None:
+    """What they ended is open again."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=False)
+    writer.write(log, 2)
+    log.truncate_to(Offset(1), NOW_MS)
+    commit_all(log)
+    assert (log.last_stable_offset, log.first_undecided_offset) == (0, 0)
+    assert log.aborted_transactions(Offset(0), 1000) == []
+
+
+_STEP = st.one_of(
+    st.tuples(st.just("write"), st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(st.sampled_from(["commit", "abort"]), st.integers(1, 3), st.just(0)),
+    st.tuples(st.just("plain"), st.just(0), st.integers(1, 2)),
+    st.tuples(st.sampled_from(["roll", "flush", "restart", "crash"]), st.just(0), st.just(0)),
+)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_STEP, min_size=1, max_size=25), st.integers(61, 400))
+def test_whatever_happens_exactly_what_was_committed_is_seen(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], max_bytes: int
+) -> None:
+    """Transactions of three producers mixed, segments that end anywhere, restarts and crashes in between."""
+    folder = LogFolder(Path(tmp_path_factory.mktemp("log")))
+    writer = Writer()
+    log = folder.create(index_interval_bytes=100)
+    for kind, producer_id, size in steps:
+        if kind == "write":
+            writer.write(log, producer_id, size=size)
+        elif kind == "plain":
+            writer.write(log, producer_id, size=size, is_transactional=False)
+        elif kind in ("commit", "abort"):
+            writer.end(log, producer_id, is_commit=kind == "commit")
+        elif kind == "roll":
+            log.roll(NOW_MS)
+        elif kind == "flush":
+            log.flush()
+        elif kind == "restart":
+            folder.restart()
+            log = folder.log()
+        else:
+            folder.crash()
+            log = folder.log()
+        commit_all(log)
+    assert consume(log, max_bytes=max_bytes) == writer.decided(log)
+    aborted = log.aborted_transactions(Offset(0), 10**9)
+    folder.crash()
+    log = folder.log()
+    commit_all(log)
+    assert log.aborted_transactions(Offset(0), 10**9) == aborted
+    assert consume(log) == writer.decided(log)
+    folder.close()
