@@ -118,11 +118,6 @@ class Cluster:
             raise failures[0]
         raise ConnectionFailed(f"none of the brokers can be reached: {'; '.join(map(str, failures))}")
 
-    def brokers(self) -> list[Address]:
-        """The addresses of the brokers that are there now. Raises `GaveUp` when none of them answers."""
-        self.refresh(())
-        return list(self._addresses.values())
-
     def refresh(self, topics: Iterable[str]) -> None:
         """Asks the cluster for these topics, again and again until it answers.
 

@@ -19,8 +19,9 @@ def group_states(cluster: Cluster) -> dict[str, str]:
     `GaveUp` when no broker at all answers.
     """
     states: dict[str, str] = {}
-    for address in cluster.brokers():
+    cluster.refresh(())
+    for broker in cluster.brokers():
         with contextlib.suppress(KlammError):
-            answer = cluster.connection_to_address(address).request(ListGroupsRequest(), ListGroupsResponse)
+            answer = cluster.connection_to(broker).request(ListGroupsRequest(), ListGroupsResponse)
             states |= {group.group_id: group.group_state for group in answer.groups if group.group_state}
     return states

@@ -7,7 +7,7 @@ A member that has not heard of its latest epoch may still commit for partitions 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeAlias
 
