@@ -166,6 +166,12 @@ class GroupShard:
             detail = f"{len(group.members)} members are more than {self.config.max_size}"
             cause = needed(group, Cause.GROUP_TOO_LARGE, None, detail, now)
             prepare_rebalance(group, [cause], self.config, result, now)
+        elif group_id in self.store.taken_back and group.members:
+            # The rebalance that was to share out what the members of the consumer protocol had is lost with the
+            # coordinator that began it. Kafka's next one doesn't begin it again, and those partitions have no owner.
+            detail = "the group has just turned classic, and its members are to join again"
+            cause = needed(group, Cause.PROTOCOL_CHANGED, None, detail, now)
+            prepare_rebalance(group, [cause], self.config, result, now)
 
     def on_unloaded(self) -> Result:
         """Answer every parked request with NOT_COORDINATOR."""

@@ -17,6 +17,7 @@ from klamm.core.group.consumer.replay import CONSUMER_KEYS, replay_consumer_reco
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.metadata import NO_METADATA, GroupMetadata
 from klamm.core.group.records import committed_offset, group_metadata
+from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 from klamm.protocol.schema.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -34,11 +35,22 @@ _NO_OFFSETS: Mapping[str, PartitionOffsets] = {}
 
 _PartitionKey = tuple[str, str, PartitionIndex]
 
+_HINTS = ("taken_back", "_last_ended")
+
 
 class GroupStore:
     """What the log of one coordinator partition says. Two stores that replayed the same log are equal."""
 
-    __slots__ = ("consumer_groups", "groups", "index", "offsets", "open_transactions", "pending_offsets")
+    __slots__ = (
+        "_last_ended",
+        "consumer_groups",
+        "groups",
+        "index",
+        "offsets",
+        "open_transactions",
+        "pending_offsets",
+        "taken_back",
+    )
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadata] = {}
@@ -53,11 +65,17 @@ class GroupStore:
         """Offsets of transactions that have no marker yet."""
         self.open_transactions: dict[str, dict[str, dict[PartitionIndex, set[ProducerId]]]] = {}
         """Which transactions have a pending offset, by group, topic and partition; no level is ever empty."""
+        self.taken_back: set[str] = set()
+        """Classic groups of which the log's last word is that they were consumer groups before.
+
+        A hint, for whoever loads the group: its members were to join again. Compaction may take it away.
+        """
+        self._last_ended: tuple[str, int] = "", 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GroupStore):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__ if name not in _HINTS)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -106,6 +124,7 @@ class GroupStore:
             else:
                 self._hold_offset(producer_id, (key.group, key.topic, partition), committed)
         elif isinstance(key, GroupMetadataKey):
+            self.taken_back.discard(key.group)
             if value is None:
                 self.groups.pop(key.group, None)
                 return
@@ -114,11 +133,15 @@ class GroupStore:
             if replaced is not None:
                 replaced.forget_subscriptions()
             self.groups[key.group] = group_metadata(value)
+            if self._last_ended == (key.group, offset - 1):
+                self.taken_back.add(key.group)
         elif type(key) in CONSUMER_KEYS:
             replay_consumer_record(self.consumer_groups, self.index, key, value)
             if value is not None:
                 # A group that has offsets before it has a record of its own was taken for a simple one.
                 self.groups.pop(key.group_id, None)  # type: ignore[attr-defined]
+            elif isinstance(key, ConsumerGroupMetadataKey):
+                self._last_ended = key.group_id, offset
         else:
             raise TypeError(f"not a record of groups: {type(key).__name__}")
 

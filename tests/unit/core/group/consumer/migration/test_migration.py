@@ -438,9 +438,22 @@ def test_last_member_of_the_consumer_protocol_takes_the_group_back() -> None:
     assert driver.heartbeat(one, 2) is ErrorCode.rebalance_in_progress
     tickets = [driver.join(each, protocols=protocols()) for each in (one, other)]
     assert [driver.joined(ticket).generation_id for ticket in tickets] == [3, 3]
+    driver.sync(one, 3, {one: assignment(0, 1, 2), other: assignment(3, 4, 5)})
     again = driver.reload()
     assert again.shard.store == driver.shard.store
     assert again.state() is GroupState.STABLE
+
+
+def test_group_that_was_taken_back_shares_again_with_the_next_coordinator() -> None:
+    """Nobody else has what the member that left had."""
+    driver, one, other = mixed()
+    driver.go("new")
+    again = driver.reload()
+    assert again.shard.store == driver.shard.store
+    assert again.state() is GroupState.PREPARING_REBALANCE
+    assert again.heartbeat(one, 2) is ErrorCode.rebalance_in_progress
+    tickets = [again.join(each, protocols=protocols()) for each in (one, other)]
+    assert [again.joined(ticket).generation_id for ticket in tickets] == [3, 3]
 
 
 def test_silence_of_the_last_one_has_the_same_effect() -> None:
