@@ -59,8 +59,8 @@ _ALTERNATIVES: Final = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-# What klamm's commands read that is no configuration of a broker.
-_OTHER_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER"})
+# What klamm reads that is no configuration of a broker.
+_OTHER_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER", "KLAMM_PURE_PYTHON"})
 _ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
 # An address that was given out for other listeners leads nowhere.
 _HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}

@@ -1,0 +1,46 @@
+"""Skipped by a group: what lies below its committed offsets was handed to one of its members, and at the end all is.
+
+Polls of one member say nothing of what is left out between two owners of a partition; this does (I18, I26).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.checker.anomaly import Anomaly
+from tests.checker.facts import Facts
+from tests.checker.history import Fetch, Poll
+
+__all__ = ["find", "last_fetches"]
+
+
+def last_fetches(facts: Facts) -> dict[str, tuple[int, Fetch]]:
+    """By group, the offsets that were fetched last, and where."""
+    return {fetch.group: (index, fetch) for index, fetch in facts.fetches}
+
+
+def find(facts: Facts) -> Iterator[Anomaly]:
+    """`group-skip`: below the committed offset and seen by others, but by no member; `group-unread`: not below it, at
+    the end."""
+    polled: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for entries in facts.reading.values():
+        for entry in entries:
+            event = entry.event
+            if isinstance(event, Poll) and event.group is not None:
+                for partition, offsets, _ in event.batches:
+                    polled[event.group, partition].update(offsets)
+    for group, (index, fetch) in last_fetches(facts).items():
+        for partition, fetched in fetch.offsets:
+            committed = fetched or 0
+            visible = facts.visible["read_committed"].get(partition, [])
+            seen = polled[group, partition]
+            skipped = [offset for offset in visible if offset < committed and offset not in seen]
+            unread = [offset for offset in visible if offset >= committed]
+            text = f"{group} has committed {committed} of {partition}"
+            if skipped:
+                shown = f"{len(skipped)} records from {skipped[0]} to {skipped[-1]}"
+                yield Anomaly("group-skip", f"{text}, and no member has polled {shown}", (index,))
+            if unread:
+                shown = f"{len(unread)} records from {unread[0]} to {unread[-1]}"
+                yield Anomaly("group-unread", f"{text}, and has not come to {shown}", (index,))

@@ -1,0 +1,30 @@
+"""Torn transactions: one part was seen, another never (I12). Commits of unknown outcome too: all of it, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.checker.anomaly import Anomaly
+from tests.checker.facts import Facts
+
+__all__ = ["find"]
+
+
+def find(facts: Facts) -> Iterator[Anomaly]:
+    """`torn-transaction`: of its records some were read as committed, and others by nobody up to the end."""
+    for transaction in facts.transactions.values():
+        values = [record.value for record in transaction.records]
+        missing = [value for value in values if not facts.is_seen(value, "read_committed")]
+        if not missing or len(missing) == len(values):
+            continue
+        seen = next(value for value in values if value not in missing)
+        indexes = {record.index for record in transaction.records if record.value in (seen, missing[0])}
+        indexes.add(facts.sights["read_committed"][seen][0].index)
+        indexes |= {index for index in (transaction.commit_index, transaction.end_index) if index is not None}
+        yield Anomaly(
+            "torn-transaction",
+            f"transaction {transaction.number} of {transaction.process}: {len(missing)} of {len(values)} records were"
+            f" never read, {missing[0]} among them, but {seen} was",
+            tuple(sorted(indexes)),
+            frozenset({seen, *missing}),
+        )

@@ -1,0 +1,196 @@
+"""What a history says, sorted by what it is about: each record that was sent, each transaction, what was seen where."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.checker.history import (
+    Assign,
+    Commit,
+    Committed,
+    End,
+    Ended,
+    Entry,
+    Fetch,
+    Isolation,
+    Outcome,
+    Poll,
+    Revoke,
+    Send,
+    Sent,
+)
+
+__all__ = ["Facts", "GroupCommit", "Record", "Sight", "Transaction"]
+
+
+@dataclass(slots=True)
+class Record:
+    """A record that somebody was asked to send."""
+
+    value: int
+    partition: str
+    process: str
+    index: int
+    """Of the event that asked for it."""
+    transaction: Transaction | None
+    source: int | None
+    outcome: Outcome = "unknown"
+    offset: int | None = None
+    """As the producer was told."""
+    done_index: int | None = None
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A producer's transaction."""
+
+    process: str
+    number: int
+    records: list[Record] = field(default_factory=list)
+    commit_index: int | None = None
+    """Where its producer was asked to commit it; None when it never was, and it must never be seen then."""
+    end_index: int | None = None
+    outcome: Outcome = "unknown"
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether its producer was told so."""
+        return self.commit_index is not None and self.outcome == "ok"
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether it is certain that it was not committed."""
+        return self.commit_index is None or self.outcome == "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Where a value was seen."""
+
+    partition: str
+    offset: int
+    index: int
+
+
+@dataclass(slots=True)
+class GroupCommit:
+    """Offsets that a group's member, or a transaction, committed, if it did."""
+
+    group: str
+    offsets: dict[str, int]
+    index: int
+    transaction: Transaction | None
+    outcome: Outcome = "unknown"
+    done_index: int | None = None
+
+    @property
+    def acknowledged_index(self) -> int | None:
+        """Where it was known to be there; None if it wasn't."""
+        if self.transaction is not None:
+            return self.transaction.end_index if self.transaction.is_committed else None
+        return self.done_index if self.outcome == "ok" else None
+
+
+class Facts:
+    """The history once more, with indexes. A history that contradicts itself raises ValueError."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = list(entries)
+        self.records: dict[int, Record] = {}
+        self.transactions: dict[tuple[str, int], Transaction] = {}
+        self.sights: dict[Isolation, dict[int, list[Sight]]] = {"read_committed": {}, "read_uncommitted": {}}
+        """By isolation level and value, each (partition, offset) once, where it was seen first."""
+        self.commits: list[GroupCommit] = []
+        self.fetches: list[tuple[int, Fetch]] = []
+        self.reading: dict[str, list[Entry]] = defaultdict(list)
+        """By consumer: Assign, Revoke and Poll."""
+        self._sends: dict[tuple[str, int], list[Record]] = {}
+        self._commits: dict[tuple[str, int], GroupCommit] = {}
+        for entry in self.entries:
+            self._add(entry)
+        self.visible = self._visible()
+        """By isolation level and partition, the offsets at which somebody saw a record, rising."""
+
+    def offset(self, record: Record) -> int | None:
+        """Where the record is, as its producer was told or else as somebody saw it."""
+        if record.offset is not None:
+            return record.offset
+        for sights in self.sights.values():
+            for sight in sights.get(record.value, ()):
+                return sight.offset
+        return None
+
+    def is_seen(self, value: int, isolation: Isolation) -> bool:
+        """Whether somebody who reads this way saw the value."""
+        return value in self.sights[isolation]
+
+    def _transaction(self, process: str, number: int | None) -> Transaction | None:
+        if number is None:
+            return None
+        return self.transactions.setdefault((process, number), Transaction(process, number))
+
+    def _add(self, entry: Entry) -> None:
+        event = entry.event
+        if isinstance(event, Send):
+            self._add_send(entry.index, event)
+        elif isinstance(event, Sent):
+            sent = self._sends[event.process, event.operation]
+            for record, outcome, offset in zip(sent, event.outcomes, event.offsets, strict=True):
+                record.outcome, record.offset, record.done_index = outcome, offset, entry.index
+        elif isinstance(event, End | Ended):
+            transaction = self._transaction(event.process, event.transaction)
+            assert transaction is not None
+            if isinstance(event, Ended):
+                transaction.outcome, transaction.end_index = event.outcome, entry.index
+            elif event.commits:
+                transaction.commit_index = entry.index
+        elif isinstance(event, Commit):
+            commit = GroupCommit(
+                event.group, dict(event.offsets), entry.index, self._transaction(event.process, event.transaction)
+            )
+            self.commits.append(commit)
+            self._commits[event.process, event.operation] = commit
+        elif isinstance(event, Committed):
+            commit = self._commits[event.process, event.operation]
+            commit.outcome, commit.done_index = event.outcome, entry.index
+        elif isinstance(event, Fetch):
+            self.fetches.append((entry.index, event))
+        elif isinstance(event, Assign | Revoke | Poll):
+            self.reading[event.process].append(entry)
+            if isinstance(event, Poll):
+                self._add_poll(entry.index, event)
+
+    def _add_send(self, index: int, event: Send) -> None:
+        transaction = self._transaction(event.process, event.transaction)
+        sources: tuple[int | None, ...] = event.sources or (None,) * len(event.records)
+        sent = [
+            Record(value, partition, event.process, index, transaction, source)
+            for (partition, value), source in zip(event.records, sources, strict=True)
+        ]
+        for record in sent:
+            if record.value in self.records:
+                raise ValueError(f"value {record.value} was sent twice: the history tells nothing of its records")
+            self.records[record.value] = record
+        if transaction is not None:
+            transaction.records += sent
+        self._sends[event.process, event.operation] = sent
+
+    def _add_poll(self, index: int, event: Poll) -> None:
+        seen = self.sights[event.isolation]
+        for partition, offsets, values in event.batches:
+            for offset, value in zip(offsets, values, strict=True):
+                sights = seen.setdefault(value, [])
+                if not any(each.offset == offset and each.partition == partition for each in sights):
+                    sights.append(Sight(partition, offset, index))
+
+    def _visible(self) -> dict[Isolation, dict[str, list[int]]]:
+        visible: dict[Isolation, dict[str, list[int]]] = {}
+        for isolation, sights in self.sights.items():
+            offsets: dict[str, set[int]] = defaultdict(set)
+            for each in sights.values():
+                for sight in each:
+                    offsets[sight.partition].add(sight.offset)
+            visible[isolation] = {partition: sorted(found) for partition, found in offsets.items()}
+        return visible

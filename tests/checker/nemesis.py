@@ -1,0 +1,62 @@
+"""Who does things to the broker: kill -9 and a restart, also twice in a row, and pauses, short ones and long ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from random import Random
+
+from tests.checker.history import Fault, Recorder
+from tests.interop.broker_process import BrokerProcess
+
+__all__ = ["Nemesis"]
+
+
+class Nemesis:
+    """Faults by name, each of which leaves a broker that serves."""
+
+    def __init__(self, process: BrokerProcess, recorder: Recorder, random: Random) -> None:
+        self._process = process
+        self._recorder = recorder
+        self._random = random
+        self.done: dict[str, int] = {}
+        """How often each fault was done."""
+        self.faults: dict[str, Callable[[], None]] = {
+            "kill": self._kill,
+            "kill twice": self._kill_twice,
+            "pause": lambda: self._pause(self._random.uniform(0.1, 3)),
+            "long pause": lambda: self._pause(self._random.uniform(4, 10)),
+            "restart": self._restart,
+        }
+
+    def strike(self, name: str | None = None) -> None:
+        """Does one, by chance or the named one. Raises RuntimeError when the broker does not come back."""
+        name = name or self._random.choice(list(self.faults))
+        self._recorder.record(Fault("nemesis", name))
+        self.faults[name]()
+        self._recorder.record(Fault("nemesis", f"{name} is over"))
+        self.done[name] = self.done.get(name, 0) + 1
+
+    def _kill(self) -> None:
+        self._process.kill()
+        time.sleep(self._random.choice((0.0, 0.2, 2.0)) * self._random.random())
+        self._process.start()
+
+    def _kill_twice(self) -> None:
+        """The second one comes while clients find back and coordinators are loading."""
+        self._kill()
+        time.sleep(self._random.random() * 0.5)
+        self._kill()
+
+    def _pause(self, seconds: float) -> None:
+        """Nothing is answered, connections stay; sessions and requests of clients run out in a long one."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
+
+    def _restart(self) -> None:
+        self._process.restart()

@@ -1,0 +1,95 @@
+"""Consume, transform, produce: members of a group that commit its offsets in the transactions of what they write."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException, TopicPartition
+from tests.checker.history import Assign, Fetch
+from tests.checker.workload.consumers import PollingConsumer, committed_offsets, partition_name
+from tests.checker.workload.transactions import TransactionalClient
+from tests.checker.workload.worker import Setting, Worker, code_of
+
+__all__ = ["Processor"]
+
+_RECORDS = 40
+
+
+class Processor(Worker):
+    """Makes one record of each that it reads; a fifth of its transactions is aborted, and some it abandons."""
+
+    def __init__(self, setting: Setting, name: str, group: str, topic: str, targets: Sequence[str]) -> None:
+        super().__init__(setting, name)
+        self._group = group
+        self._topic = topic
+        self._targets = targets
+        self._consumer: PollingConsumer | None = None
+        self._client: TransactionalClient
+
+    def renew(self) -> None:
+        """A new member with a new producer, which settles what the one before left."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+        self.begin_life()
+        self._client = TransactionalClient(self.setting, self.name, self.process)
+        self._client.initialize()
+        self._consumer = PollingConsumer(
+            self.setting,
+            self.process,
+            "read_committed",
+            {
+                "group.id": self._group,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 4000,
+                "heartbeat.interval.ms": 500,
+            },
+        )
+        self._consumer.subscribe(self._group, [self._topic])
+
+    def step(self) -> None:
+        """One transaction, if there is something to do."""
+        consumer = self._consumer
+        assert consumer is not None
+        polled = consumer.turn(_RECORDS)
+        if not polled:
+            return
+        offsets: dict[str, int] = {}
+        for partition, offset, _ in polled:
+            offsets[partition] = offset + 1
+        self._client.begin()
+        # A record's copy goes where all who copy it would put it: by its value.
+        targets = [self._targets[zlib.crc32(b"%d" % value) % len(self._targets)] for _, _, value in polled]
+        self._client.send(targets, sources=[value for _, _, value in polled])
+        try:
+            self._client.send_offsets(self._group, offsets, consumer.client)
+        except KafkaException as error:
+            if not code_of(error).txn_requires_abort():
+                raise
+            self._client.abort()
+            self._rewind(consumer)
+            return
+        chance = self.random.random()
+        if chance < 0.03:
+            self.renew()
+        elif not self._client.end(commits=chance < 0.8) or chance >= 0.8:
+            self._rewind(consumer)
+
+    def _rewind(self, consumer: PollingConsumer) -> None:
+        """Reads again what was not committed."""
+        asked = self.recorder.count - 1
+        assignment = consumer.client.assignment()
+        found = committed_offsets(consumer.client, assignment)
+        self.recorder.record(Fetch(self.process, self._group, asked, tuple(found.items())))
+        positions = {name: offset or 0 for name, offset in found.items()}
+        self.recorder.record(Assign(self.process, tuple(positions.items()), self._group))
+        for each in assignment:
+            consumer.client.seek(TopicPartition(each.topic, each.partition, positions[partition_name(each)]))
+
+    def finish(self) -> None:
+        """Leaves, with nothing open."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self.begin_life()
+        TransactionalClient(self.setting, self.name, self.process).initialize()

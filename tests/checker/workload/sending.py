@@ -1,0 +1,89 @@
+"""Sends records and records what came of each: what plain and transactional producers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import KafkaError, Message, Producer
+from tests.checker.history import Outcome, Recorder, Send, Sent
+from tests.checker.workload.worker import Setting
+
+__all__ = ["Operation", "send", "value_of"]
+
+_NEVER_SENT = {
+    KafkaError._PURGE_QUEUE,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+}
+"""Errors after which a record is certainly not in the log. A timeout is none: it may have been written."""
+
+
+_PADDING = " " + "x" * 500
+"""So that segments fill up."""
+
+
+def value_of(content: str | bytes) -> int:
+    """The value of a record that `send` sent."""
+    return int(content.split(maxsplit=1)[0])
+
+
+class Operation:
+    """Some records on their way; the event `Sent` is written when the last of them has its answer."""
+
+    def __init__(self, recorder: Recorder, process: str, number: int, count: int) -> None:
+        self._recorder = recorder
+        self._process = process
+        self._number = number
+        self._outcomes: list[Outcome] = ["unknown"] * count
+        self._offsets: list[int | None] = [None] * count
+        self._errors: set[str] = set()
+        self._left = count
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all have been answered."""
+        return self._left == 0
+
+    def answered(self, place: int) -> Callable[[KafkaError | None, Message], None]:
+        """The callback of one record."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self._outcomes[place], self._offsets[place] = "ok", message.offset()
+            else:
+                self._errors.add(error.str())
+                self._outcomes[place] = "failed" if error.code() in _NEVER_SENT else "unknown"
+            self._left -= 1
+            if self._left == 0:
+                event = Sent(
+                    self._process,
+                    self._number,
+                    tuple(self._outcomes),
+                    tuple(self._offsets),
+                    tuple(sorted(self._errors)),
+                )
+                self._recorder.record(event)
+
+        return delivered
+
+
+def send(
+    setting: Setting,
+    process: str,
+    producer: Producer,
+    partitions: Sequence[str],
+    *,
+    transaction: int | None = None,
+    sources: Sequence[int] = (),
+) -> Operation:
+    """Sends one record to each of `partitions`, in this order. Raises KafkaException when the client takes none."""
+    records = tuple((partition, setting.next_value()) for partition in partitions)
+    number = setting.next_operation()
+    setting.recorder.record(Send(process, number, records, transaction, tuple(sources)))
+    operation = Operation(setting.recorder, process, number, len(records))
+    for place, (partition, value) in enumerate(records):
+        topic, _, index = partition.rpartition("-")
+        producer.produce(topic, f"{value}{_PADDING}", partition=int(index), on_delivery=operation.answered(place))
+    return operation

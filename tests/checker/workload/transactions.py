@@ -1,0 +1,107 @@
+"""A client that writes in transactions, and records what came of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from tests.checker.history import Commit, End, Ended, Outcome
+from tests.checker.workload.sending import send
+from tests.checker.workload.worker import PATIENCE_S, Setting, code_of
+
+__all__ = ["TransactionalClient"]
+
+_ONE_CALL_S = 10
+
+
+class TransactionalClient:
+    """One life of a transactional id. After a KafkaException of its methods it is of no more use.
+
+    A transaction whose end was asked for and got no clear answer has an unknown outcome, also if it could be aborted
+    afterwards: the client may have settled that with a new epoch, which tells nothing of a commit before.
+    """
+
+    def __init__(self, setting: Setting, transactional_id: str, process: str) -> None:
+        self.process = process
+        self._setting = setting
+        self._number = 0
+        self._producer = Producer(
+            setting.client_config()
+            | {
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": 20_000,
+                "message.timeout.ms": 20_000,
+                "request.timeout.ms": 2000,
+                "linger.ms": 1,
+            }
+        )
+
+    def initialize(self) -> None:
+        """Returns when it has its epoch, and what was open before is settled."""
+        deadline = time.monotonic() + 2 * PATIENCE_S
+        while True:
+            try:
+                return self._producer.init_transactions(_ONE_CALL_S)
+            except KafkaException as error:
+                if not code_of(error).retriable() or time.monotonic() > deadline:
+                    raise
+
+    def begin(self) -> None:
+        """A transaction begins."""
+        self._producer.begin_transaction()
+        self._number += 1
+
+    def send(self, partitions: Sequence[str], sources: Sequence[int] = ()) -> None:
+        """One record to each of the partitions, in the transaction."""
+        send(self._setting, self.process, self._producer, partitions, transaction=self._number, sources=sources)
+        self._producer.poll(0)
+
+    def send_offsets(self, group: str, offsets: dict[str, int], consumer: Consumer) -> None:
+        """Offsets of the consumer's group become part of the transaction."""
+        event = Commit(self.process, self._setting.next_operation(), group, tuple(offsets.items()), self._number)
+        self._setting.recorder.record(event)
+        named = []
+        for partition, offset in offsets.items():
+            topic, _, index = partition.rpartition("-")
+            named.append(TopicPartition(topic, int(index), offset))
+        self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), _ONE_CALL_S)
+
+    def flush(self) -> None:
+        """What was sent is on its way, or given up."""
+        self._producer.flush(_ONE_CALL_S)
+
+    def end(self, *, commits: bool, is_fenced: bool = False) -> bool:
+        """Commits or aborts, and returns whether it did; False after an abort instead of a commit.
+
+        `is_fenced`: a successor has settled the transaction before, so that a failure is certain to be one.
+        """
+        recorder = self._setting.recorder
+        recorder.record(End(self.process, self._number, commits))
+        try:
+            self._end(commits=commits)
+        except KafkaException as error:
+            outcome: Outcome = "failed" if is_fenced else "unknown"
+            recorder.record(Ended(self.process, self._number, outcome, str(error)))
+            if is_fenced or not commits or not code_of(error).txn_requires_abort():
+                raise
+            self._end(commits=False)
+            return False
+        recorder.record(Ended(self.process, self._number, "ok"))
+        return True
+
+    def abort(self) -> None:
+        """Gives the transaction up after a KafkaException that asks for it; nobody had asked to commit it."""
+        self.end(commits=False)
+
+    def _end(self, *, commits: bool) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        call = self._producer.commit_transaction if commits else self._producer.abort_transaction
+        while True:
+            try:
+                return call(_ONE_CALL_S)
+            except KafkaException as error:
+                carried = code_of(error)
+                is_late = carried.retriable() or carried.code() == KafkaError._TIMED_OUT
+                if not is_late or time.monotonic() > deadline:
+                    raise

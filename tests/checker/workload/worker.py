@@ -1,0 +1,120 @@
+"""A thread that does one thing after the other until it is told to stop."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from random import Random
+
+from confluent_kafka import KafkaError, KafkaException
+from tests.checker.history import Problem, Recorder
+
+__all__ = ["PATIENCE_S", "Setting", "Worker", "code_of"]
+
+PATIENCE_S = 60.0
+"""How long anything may take while nothing is wrong with the broker."""
+
+
+class Setting:
+    """What all workers share."""
+
+    def __init__(self, recorder: Recorder, bootstrap_servers: str, seed: int) -> None:
+        self.recorder = recorder
+        self.bootstrap_servers = bootstrap_servers
+        self.seed = seed
+        self._values = itertools.count()
+        self._operations = itertools.count()
+
+    def next_value(self) -> int:
+        """A value that no other record has."""
+        return next(self._values)  # atomic: itertools.count is C
+
+    def next_operation(self) -> int:
+        """A number that no other operation has."""
+        return next(self._operations)
+
+    def client_config(self) -> dict[str, str | int | float | bool]:
+        """What every client needs: they come back quickly after the broker did, and don't talk."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "log_level": 0,
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 500,
+            # A paused broker is left for a new connection; what was sent on the old one it may still read.
+            "socket.timeout.ms": 10_000,
+        }
+
+
+class Worker(threading.Thread):
+    """`step` is done again and again; what it raises ends the worker and is kept in `failure`.
+
+    KafkaException is one of the things that happen here: it is recorded, and `renew` is called for a new client.
+    """
+
+    def __init__(self, setting: Setting, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.setting = setting
+        self.recorder = setting.recorder
+        self.random = Random(f"{setting.seed} {name}")
+        self.failure: BaseException | None = None
+        self._lives = itertools.count(1)
+        self.process = ""
+        self._is_stopping = threading.Event()
+
+    def stop(self) -> None:
+        """It finishes what it is at. Join it."""
+        self._is_stopping.set()
+
+    def pause(self, seconds: float) -> None:
+        """Waits, or until it is stopped."""
+        self._is_stopping.wait(seconds)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._is_stopping.is_set()
+
+    def begin_life(self) -> None:
+        """A new client has a new name."""
+        self.process = f"{self.name}.{next(self._lives)}"
+
+    def run(self) -> None:
+        """Until it is stopped."""
+        try:
+            self._attempt(self.renew)
+            while not self.is_stopping:
+                self._attempt(self.step)
+            self.finish()
+        except BaseException as error:
+            self.failure = error
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        while True:
+            try:
+                return action()
+            except KafkaException as error:
+                self.recorder.record(Problem(self.process, str(error)))
+                if self.is_stopping:
+                    return None
+                self.pause(0.2)
+                action = self.renew
+
+    def renew(self) -> None:
+        """Begins a new life, with a new client."""
+        raise NotImplementedError
+
+    def step(self) -> None:
+        """One thing to do."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """The last thing to do."""
+        raise NotImplementedError
+
+
+def code_of(error: KafkaException) -> KafkaError:
+    """The error that it carries."""
+    carried = error.args[0]
+    assert isinstance(carried, KafkaError), carried
+    return carried
