@@ -388,7 +388,13 @@ class Log(CompactableLog):
             self.log_start_offset = min(self.log_start_offset, end)
             self.high_watermark = min(self.high_watermark, end)
             self._snapshot_offset = rebuild_producer_state(
-                self._producers, list(self._segments), self._segments.snapshots(), self.log_start_offset, end, now_ms
+                self._producers,
+                list(self._segments),
+                self._segments.snapshots(),
+                self.log_start_offset,
+                end,
+                now_ms,
+                committed_below=self.high_watermark,
             )
         except (OSError, BadBatch, CorruptIndex) as error:
             self.mark_offline(f"it can't be cut to offset {offset}: {error}")

@@ -64,11 +64,14 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     log_end_offset: Offset,
     now_ms: Millis,
     *,
+    committed_below: Offset,
     may_skip: bool = False,
     indexes_from: Offset | None = None,
 ) -> Offset:
     """Makes `producers` what the log says up to its end: the newest good snapshot, and the batches after it.
 
+    `committed_below`: up to where the high watermark is sure to be when the log is read; transactions that ended there
+    need not be remembered.
     `may_skip`: a log that was closed in order has a snapshot if it ever had a producer, so without one nothing is read.
     `indexes_from`: the transaction indexes of the segments from this base offset on are built anew as well, so no
     snapshot is used that was taken later.
@@ -100,7 +103,7 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
             continue
         transaction_index = segment.transaction_index if is_indexed_anew else None
         try:
-            _replay(producers, segment, snapshot_offset, transaction_index)
+            _replay(producers, segment, snapshot_offset, transaction_index, committed_below)
         except BadBatch as error:
             logger.error("%s is damaged at position %d: %s", segment.path, error.position, error)
     producers.end_offset = log_end_offset
@@ -121,12 +124,17 @@ def rebuild_transaction_index(
         log_start_offset,
         end_offset,
         Millis(0),
+        committed_below=end_offset,
         indexes_from=segments[-1].base_offset,
     )
 
 
 def _replay(
-    producers: ProducerState, segment: Segment, from_offset: Offset, transaction_index: TransactionIndex | None
+    producers: ProducerState,
+    segment: Segment,
+    from_offset: Offset,
+    transaction_index: TransactionIndex | None,
+    committed_below: Offset,
 ) -> None:
     """Records the segment's batches from `from_offset` on, and notes in the index, if there is one, what was aborted.
 
@@ -145,7 +153,7 @@ def _replay(
                 continue
             if completed.is_aborted and transaction_index is not None:
                 transaction_index.append(AbortedTransaction.from_completed(completed, producers.transactions))
-            producers.transactions.complete(completed)
+            producers.transactions.complete_found(completed, committed_below)
     finally:
         os.close(descriptor)
         if transaction_index is not None:

@@ -135,6 +135,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
     log_start_offset = Offset(max(request.log_start_offset, segments[0].base_offset))
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
+    recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
     snapshot_offset = rebuild_producer_state(
         producers,
         segments,
@@ -142,12 +143,12 @@ def load_log(request: LoadRequest) -> LoadedLog:
         log_start_offset,
         log_end_offset,
         request.now_ms,
+        committed_below=Offset(recovery_point),
         may_skip=request.had_clean_shutdown,
         indexes_from=None
         if request.had_clean_shutdown or _ended_with_a_snapshot(request, files, log_end_offset)
         else _first_unsure(segments, request.recovery_point),
     )
-    recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
     if has_failed_sync:
         forget_failed_sync(request.directory)
     return LoadedLog(

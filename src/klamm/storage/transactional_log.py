@@ -78,7 +78,7 @@ class TransactionalLog(DurableLog):
         transactions = self._producers.transactions
         if completed.is_aborted:
             segment.transaction_index.append(AbortedTransaction.from_completed(completed, transactions))
-        transactions.complete(completed)
+        transactions.complete(completed, self.high_watermark)
 
     @property
     def last_stable_offset(self) -> Offset:

@@ -124,6 +124,35 @@ def test_records_that_were_deleted_hold_back_nothing_before_them(folder: LogFold
     assert log.last_stable_offset == 3
 
 
+def test_transactions_of_a_topic_without_readers_are_forgotten(folder: LogFolder) -> None:
+    """Nobody asks for the last stable offset, and still only what is undecided is remembered."""
+    log, writer = folder.create(), Writer()
+    for _ in range(100):
+        writer.write(log, 1)
+        writer.end(log, 1, is_commit=True)
+        commit_all(log)
+    assert len(log._producers.transactions) <= 1
+    folder.crash()
+    assert len(folder.log()._producers.transactions) <= 1
+
+
+def test_what_a_crash_left_is_stable_only_when_it_is_committed(folder: LogFolder) -> None:
+    """Where the high watermark follows the disk, markers that were found are not on the disk yet."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 0, is_transactional=False)
+    log.flush()
+    for is_commit in (True, False):
+        writer.write(log, 1)
+        writer.end(log, 1, is_commit=is_commit)
+    writer.write(log, 2)
+    folder.crash()
+    log = folder.log()
+    for high_watermark, last_stable_offset in ((1, 1), (4, 1), (5, 5), (6, 5)):
+        log.advance_high_watermark(Offset(high_watermark))
+        assert log.last_stable_offset == last_stable_offset
+    assert consume(log) == writer.decided(log)
+
+
 def test_a_transaction_that_was_not_verified_is_refused(folder: LogFolder) -> None:
     """INVALID_TXN_STATE, and nothing is written."""
     log = folder.create()

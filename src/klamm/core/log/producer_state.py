@@ -185,6 +185,14 @@ class ProducerState:
         """
         entry = self._producers.get(header.producer_id)
         is_transactional = header.attributes & TRANSACTIONAL_MASK
+        if not is_transactional and entry is not None and entry.current_transaction_first_offset < 0:
+            batches = entry.batches
+            if (
+                batches
+                and header.base_sequence == batches[-1].last_sequence + 1
+                and header.producer_epoch == entry.epoch
+            ):
+                return None  # The way of nearly every batch of an idempotent producer.
         if is_transactional:
             duplicate = None if entry is None else entry.find(header)
             if duplicate is not None:
@@ -240,16 +248,18 @@ class ProducerState:
         if entry is None:
             entry = self._producers[producer_id] = ProducerEntry()
         completed = None
-        if marker is not None:
+        if marker is None:
+            entry.add(header, base_offset)
+            if not attributes & TRANSACTIONAL_MASK:
+                return None
+            if entry.current_transaction_first_offset < 0:
+                entry.current_transaction_first_offset = base_offset
+                self.transactions.begin(producer_id, base_offset)
+        else:
             first_offset = entry.current_transaction_first_offset
             if first_offset >= 0:
                 completed = CompletedTransaction(producer_id, first_offset, base_offset, not marker.is_commit)
             entry.end_transaction(header, marker)
-        else:
-            entry.add(header, base_offset)
-            if attributes & TRANSACTIONAL_MASK and entry.current_transaction_first_offset < 0:
-                entry.current_transaction_first_offset = base_offset
-                self.transactions.begin(producer_id, base_offset)
         if attributes & TRANSACTIONAL_MASK and self.verifications:
             self.verifications.forget_written(header)
         return completed

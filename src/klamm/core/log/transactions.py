@@ -37,6 +37,10 @@ class Transactions:
         self._decided: list[tuple[int, int]] = []
         """First and last offset; a heap, so that those below the high watermark may lie in it until they are on top."""
 
+    def __len__(self) -> int:
+        """How many may hold back the last stable offset."""
+        return len(self._ongoing) + len(self._decided)
+
     def __bool__(self) -> bool:
         """Whether any may hold back the last stable offset."""
         return bool(self._ongoing or self._decided)
@@ -45,10 +49,29 @@ class Transactions:
         """A transaction begins at `first_offset`, which is above those of all that began before."""
         self._ongoing[first_offset] = producer_id
 
-    def complete(self, completed: CompletedTransaction) -> None:
-        """The transaction is decided; it is stable once the high watermark has passed its marker."""
+    def complete(self, completed: CompletedTransaction, high_watermark: Offset) -> None:
+        """The transaction is decided; it is stable once the high watermark has passed its marker.
+
+        What is stable by now is forgotten, whether anybody asks for the last stable offset or not.
+        """
         del self._ongoing[completed.first_offset]
+        self._forget_stable(high_watermark)
         heappush(self._decided, (completed.first_offset, completed.last_offset))
+
+    def complete_found(self, completed: CompletedTransaction, committed_below: Offset) -> None:
+        """As `complete`, for one of the very many that are found in a log which is opened.
+
+        Those that end at `committed_below` or after it are stable together, when the high watermark has passed the last
+        of them: it is about to, and each for itself would take memory for all, and time to forget them.
+        """
+        first_offset, last_offset = completed.first_offset, completed.last_offset
+        del self._ongoing[first_offset]
+        if last_offset < committed_below:
+            return
+        decided = self._decided
+        if decided:
+            first_offset, last_offset = min(first_offset, decided[0][0]), max(last_offset, decided[0][1])
+        decided[:] = [(first_offset, last_offset)]
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> Offset:
         """Up to where everything is decided by the time that this transaction is; it need not be noted yet."""
@@ -66,13 +89,17 @@ class Transactions:
 
         The high watermark never falls from one call to the next.
         """
+        self._forget_stable(high_watermark)
         decided = self._decided
-        while decided and decided[0][1] < high_watermark:
-            heappop(decided)
         undecided = self.first_undecided_offset()
         if not decided or (undecided is not None and undecided < decided[0][0]):
             return undecided
         return Offset(decided[0][0])
+
+    def _forget_stable(self, high_watermark: Offset) -> None:
+        decided = self._decided
+        while decided and decided[0][1] < high_watermark:
+            heappop(decided)
 
     def load(self, ongoing: Iterable[tuple[Offset, ProducerId]]) -> None:
         """Starts anew with ongoing transactions, in any order: first offset and producer."""

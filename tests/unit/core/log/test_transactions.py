@@ -40,7 +40,7 @@ def _open(state: ProducerState, offset: int = 10, *, epoch: int = 0, producer_id
 def _end(state: ProducerState, offset: int, *, epoch: int = 0, producer_id: int = 7) -> None:
     completed = state.record(_marker(epoch, producer_id), Offset(offset), ABORT)
     if completed is not None:
-        state.transactions.complete(completed)
+        state.transactions.complete(completed, Offset(0))
 
 
 def _refusal(state: ProducerState, header: BatchHeader, guard: int = NO_GUARD) -> ErrorCode:
@@ -67,13 +67,36 @@ def test_the_oldest_open_transaction_holds_the_last_stable_offset() -> None:
     assert transactions.first_unstable_offset(Offset(100)) is None
     transactions.begin(ProducerId(1), Offset(10))
     transactions.begin(ProducerId(2), Offset(20))
-    transactions.complete(CompletedTransaction(ProducerId(2), Offset(20), Offset(30), False))
+    transactions.complete(CompletedTransaction(ProducerId(2), Offset(20), Offset(30), False), Offset(0))
     assert transactions.first_unstable_offset(Offset(31)) == 10
-    transactions.complete(CompletedTransaction(ProducerId(1), Offset(10), Offset(40), True))
+    transactions.complete(CompletedTransaction(ProducerId(1), Offset(10), Offset(40), True), Offset(0))
     assert transactions.first_unstable_offset(Offset(40)) == 10
     assert transactions
     assert transactions.first_unstable_offset(Offset(41)) is None
     assert not transactions
+
+
+def test_what_is_stable_is_forgotten_though_nobody_asks() -> None:
+    """A topic without readers takes no memory for the transactions it has seen."""
+    transactions = Transactions()
+    for offset in range(0, 3_000, 3):
+        transactions.begin(ProducerId(1), Offset(offset))
+        end = CompletedTransaction(ProducerId(1), Offset(offset), Offset(offset + 2), False)
+        transactions.complete(end, Offset(offset + 2))
+    assert len(transactions) == 1
+
+
+def test_what_is_found_in_a_log_is_stable_together() -> None:
+    """However many transactions a crash left above what is known to be committed, they are remembered as one."""
+    transactions = Transactions()
+    for offset in range(0, 300, 3):
+        transactions.begin(ProducerId(1), Offset(offset))
+        end = CompletedTransaction(ProducerId(1), Offset(offset), Offset(offset + 2), False)
+        transactions.complete_found(end, Offset(100))
+    assert len(transactions) == 1
+    assert transactions.first_unstable_offset(Offset(100)) == 99
+    assert transactions.first_unstable_offset(Offset(299)) == 99
+    assert transactions.first_unstable_offset(Offset(300)) is None
 
 
 def test_the_index_says_how_far_all_is_decided_after_a_marker() -> None:
@@ -83,7 +106,7 @@ def test_the_index_says_how_far_all_is_decided_after_a_marker() -> None:
     transactions.begin(ProducerId(2), Offset(20))
     first = CompletedTransaction(ProducerId(1), Offset(10), Offset(30), True)
     assert transactions.last_stable_offset_after(first) == 20
-    transactions.complete(first)
+    transactions.complete(first, Offset(0))
     second = CompletedTransaction(ProducerId(2), Offset(20), Offset(35), True)
     assert transactions.last_stable_offset_after(second) == 36
 
