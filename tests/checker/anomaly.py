@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tests.checker.history import Entry, Poll, Send, Sent
+from tests.checker.history import Entry, Poll, Send, Sent, to_json
 
 __all__ = ["Anomaly", "describe"]
 
@@ -43,5 +43,5 @@ def describe(entry: Entry, values: Collection[int]) -> str:
     if isinstance(event, Sent):
         count = len(event.outcomes)
         return f"{head} operation {event.operation}: {event.outcomes.count('ok')} of {count} records acknowledged"
-    rest = entry.to_json()
+    rest = to_json(event)
     return f"{head} {rest if len(rest) < 400 else rest[:400] + '...'}"

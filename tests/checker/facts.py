@@ -14,6 +14,7 @@ from tests.checker.history import (
     Ended,
     Entry,
     Fetch,
+    Fetched,
     Isolation,
     Outcome,
     Poll,
@@ -22,7 +23,7 @@ from tests.checker.history import (
     Sent,
 )
 
-__all__ = ["Facts", "GroupCommit", "Record", "Sight", "Transaction"]
+__all__ = ["Facts", "GroupCommit", "GroupFetch", "Record", "Sight", "Transaction"]
 
 
 @dataclass(slots=True)
@@ -93,6 +94,16 @@ class GroupCommit:
         return self.done_index if self.outcome == "ok" else None
 
 
+@dataclass(frozen=True, slots=True)
+class GroupFetch:
+    """What a group had committed, as somebody was told who asked at `asked_index`; None for nothing."""
+
+    group: str
+    offsets: dict[str, int | None]
+    asked_index: int
+    index: int
+
+
 class Facts:
     """The history once more, with indexes. A history that contradicts itself raises ValueError."""
 
@@ -103,11 +114,12 @@ class Facts:
         self.sights: dict[Isolation, dict[int, list[Sight]]] = {"read_committed": {}, "read_uncommitted": {}}
         """By isolation level and value, each (partition, offset) once, where it was seen first."""
         self.commits: list[GroupCommit] = []
-        self.fetches: list[tuple[int, Fetch]] = []
+        self.fetches: list[GroupFetch] = []
         self.reading: dict[str, list[Entry]] = defaultdict(list)
         """By consumer: Assign, Revoke and Poll."""
         self._sends: dict[tuple[str, int], list[Record]] = {}
         self._commits: dict[tuple[str, int], GroupCommit] = {}
+        self._fetches: dict[tuple[str, int], tuple[str, int]] = {}
         for entry in self.entries:
             self._add(entry)
         self.visible = self._visible()
@@ -156,7 +168,10 @@ class Facts:
             commit = self._commits[event.process, event.operation]
             commit.outcome, commit.done_index = event.outcome, entry.index
         elif isinstance(event, Fetch):
-            self.fetches.append((entry.index, event))
+            self._fetches[event.process, event.operation] = event.group, entry.index
+        elif isinstance(event, Fetched):
+            group, asked_index = self._fetches[event.process, event.operation]
+            self.fetches.append(GroupFetch(group, dict(event.offsets), asked_index, entry.index))
         elif isinstance(event, Assign | Revoke | Poll):
             self.reading[event.process].append(entry)
             if isinstance(event, Poll):

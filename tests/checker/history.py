@@ -1,21 +1,20 @@
 """What clients did and what came of it, in the order in which it happened: typed events, one JSON object a line.
 
-An operation that takes time is two events, what was asked (`Send`, `End`, `Commit`) and what came of it (`Sent`,
-`Ended`, `Committed`). One whose second event is missing, or says "unknown", may or may not have happened. Values are
-numbers that no two records have in common; partitions are named as in `topic-0`. A process is one client's life: who
-begins anew has a new name.
+An operation that takes time is two events, what was asked (`Send`, `End`, `Commit`, `Fetch`) and what came of it
+(`Sent`, `Ended`, `Committed`, `Fetched`). One whose second event is missing, or says "unknown", may or may not have
+happened. Values are numbers that no two records have in common; partitions are named as in `topic-0`. A process is one
+client's life: who begins anew has a new name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import threading
+import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 __all__ = [
@@ -29,6 +28,7 @@ __all__ = [
     "Event",
     "Fault",
     "Fetch",
+    "Fetched",
     "Isolation",
     "Outcome",
     "Poll",
@@ -39,6 +39,7 @@ __all__ = [
     "Sent",
     "entries_of",
     "read_history",
+    "to_json",
 ]
 
 Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
@@ -141,11 +142,19 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A group's committed offsets were asked for after the event `asked_after`, and these came; None: nothing there."""
+    """A group's committed offsets are asked for."""
 
     process: str
+    operation: int
     group: str
-    asked_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The answer to the `Fetch` with the same process and operation; None: nothing is committed."""
+
+    process: str
+    operation: int
     offsets: tuple[tuple[str, int | None], ...]
 
 
@@ -165,10 +174,12 @@ class Problem:
     error: str
 
 
-Event: TypeAlias = Send | Sent | End | Ended | Assign | Revoke | Poll | Commit | Committed | Fetch | Fault | Problem
-_CLASSES: dict[str, Any] = {
+Event: TypeAlias = (
+    Send | Sent | End | Ended | Assign | Revoke | Poll | Commit | Committed | Fetch | Fetched | Fault | Problem
+)
+_CLASSES: dict[str, type[Event]] = {
     each.__name__: each
-    for each in (Send, Sent, End, Ended, Assign, Revoke, Poll, Commit, Committed, Fetch, Fault, Problem)
+    for each in (Send, Sent, End, Ended, Assign, Revoke, Poll, Commit, Committed, Fetch, Fetched, Fault, Problem)
 }
 
 
@@ -180,62 +191,58 @@ class Entry:
     time_ms: int
     event: Event
 
-    def to_json(self) -> str:
-        """One line."""
-        fields = {each.name: getattr(self.event, each.name) for each in dataclasses.fields(self.event)}
-        head = {"index": self.index, "time_ms": self.time_ms, "event": type(self.event).__name__}
-        return json.dumps(head | fields, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, line: str) -> Entry:
-        """Reads a line of `to_json`. Raises KeyError or TypeError for anything else."""
-        fields = {name: _with_tuples(value) for name, value in json.loads(line).items()}
-        index, time_ms, kind = fields.pop("index"), fields.pop("time_ms"), fields.pop("event")
-        return cls(index, time_ms, _CLASSES[kind](**fields))
-
-
-def _with_tuples(value: Any) -> Any:
-    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
-
 
 class Recorder:
-    """Writes events to a file as they happen, from any thread: their order in the file is a real one.
+    """Adds events to a file as they happen; any number of threads and processes of one machine may do so at once.
 
-    An event of what is asked has to be recorded before it is asked, and one of what came of it after it came.
+    An event of what is asked has to be recorded before it is asked, and one of what came of it after it came: then
+    the order of their times is a real one. What was recorded outlasts the process.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
-        self._lock = threading.Lock()
-        self._started = time.monotonic()
-        self.count = 0
-        """How many there are so far."""
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def record(self, event: Event) -> int:
-        """Adds the event and returns its index."""
-        with self._lock:
-            index = self.count
-            self.count += 1
-            entry = Entry(index, int((time.monotonic() - self._started) * 1000), event)
-            self._file.write(entry.to_json() + "\n")
-            return index
+    def record(self, event: Event) -> None:
+        """Adds the event, with the time."""
+        # The clock is the same for all processes.
+        fields = {"time_ns": time.monotonic_ns(), "event": type(event).__name__, **_fields(event)}
+        # A line that was cut off by the process's end must not take the next one with it.
+        os.write(self._descriptor, f"\n{json.dumps(fields, separators=(',', ':'))}\n".encode())
 
-    def __enter__(self) -> Recorder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
+    def close(self) -> None:
+        """Nothing more will be recorded."""
+        os.close(self._descriptor)
 
 
-def read_history(path: Path) -> Iterator[Entry]:
-    """The entries of a file that a `Recorder` wrote."""
+def read_history(path: Path) -> list[Entry]:
+    """The entries of a file that a `Recorder` wrote, in their order. Raises KeyError or TypeError for other files."""
+    found: list[tuple[int, Event]] = []
     with path.open(encoding="utf-8") as file:
         for line in file:
-            yield Entry.from_json(line)
+            try:
+                fields = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # an empty line, or what a process that was killed had begun to write
+            time_ns = fields.pop("time_ns")
+            event = _CLASSES[fields.pop("event")](**{name: _with_tuples(value) for name, value in fields.items()})
+            found.append((time_ns, event))
+    found.sort(key=lambda each: each[0])
+    return [Entry(index, (each[0] - found[0][0]) // 1_000_000, each[1]) for index, each in enumerate(found)]
 
 
 def entries_of(events: Iterable[Event]) -> list[Entry]:
     """A history that is made by hand: one event each millisecond."""
     return [Entry(index, index, event) for index, event in enumerate(events)]
+
+
+def to_json(event: Event) -> str:
+    """The event without its time, on one line."""
+    return json.dumps({"event": type(event).__name__, **_fields(event)}, separators=(",", ":"))
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    return {each.name: getattr(event, each.name) for each in dataclasses.fields(event)}
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value

@@ -1,4 +1,5 @@
-"""Who does things to the broker: kill -9 and a restart, also twice in a row, and pauses, short ones and long ones."""
+"""Who does things to the broker: kill -9 and a restart, also twice in a row, and pauses, short ones and long ones;
+and to clients: kill -9."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.checker.history import Fault, Recorder
+from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
 __all__ = ["Nemesis"]
@@ -17,7 +19,7 @@ __all__ = ["Nemesis"]
 class Nemesis:
     """Faults by name, each of which leaves a broker that serves."""
 
-    def __init__(self, process: BrokerProcess, recorder: Recorder, random: Random) -> None:
+    def __init__(self, process: BrokerProcess, workload: Workload, recorder: Recorder, random: Random) -> None:
         self._process = process
         self._recorder = recorder
         self._random = random
@@ -28,7 +30,8 @@ class Nemesis:
             "kill twice": self._kill_twice,
             "pause": lambda: self._pause(self._random.uniform(0.1, 3)),
             "long pause": lambda: self._pause(self._random.uniform(4, 10)),
-            "restart": self._restart,
+            "restart": self._process.restart,
+            "kill a client": lambda: workload.kill_client(random),
         }
 
     def strike(self, name: str | None = None) -> None:
@@ -57,6 +60,3 @@ class Nemesis:
             time.sleep(seconds)
         finally:
             os.kill(self._process.pid, signal.SIGCONT)
-
-    def _restart(self) -> None:
-        self._process.restart()

@@ -14,6 +14,7 @@ from tests.checker.history import (
     Ended,
     Event,
     Fetch,
+    Fetched,
     Isolation,
     Outcome,
     Poll,
@@ -117,6 +118,6 @@ def committed(
     return events
 
 
-def fetch(offset: int | None, asked_after: int, *, group: str = "group") -> list[Event]:
-    """What the group had committed, as it was told at the end."""
-    return [Fetch("reader", group, asked_after, ((PARTITION, offset),))]
+def fetch(offset: int | None, *, group: str = "group") -> list[Event]:
+    """The group's committed offset is asked for, and is this one."""
+    return [Fetch("reader", 0, group), Fetched("reader", 0, ((PARTITION, offset),))]

@@ -13,7 +13,6 @@ from tests.checker.check import check
 from tests.checker.facts import Facts
 from tests.checker.history import Recorder, read_history
 from tests.checker.nemesis import Nemesis
-from tests.checker.workload.worker import Setting
 from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
@@ -42,6 +41,8 @@ class Report:
     facts: Facts
     anomalies: list[Anomaly]
     faults: dict[str, int]
+    crashes: int
+    """Clients that died of themselves."""
     broker_log: str
 
     def summary(self) -> str:
@@ -55,7 +56,7 @@ class Report:
         return (
             f"{len(facts.entries)} events; {len(facts.records)} records sent, {acknowledged} acknowledged;"
             f" {len(facts.transactions)} transactions, {committed} committed, {aborted} aborted, {unknown} unknown;"
-            f" {len(facts.commits)} commits of offsets; faults: {faults or 'none'}"
+            f" {len(facts.commits)} commits of offsets; faults: {faults or 'none'}; {self.crashes} clients crashed"
         )
 
 
@@ -74,26 +75,30 @@ def run(
     RuntimeError when the broker does not come back.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    process = BrokerProcess(folder, _CONFIG | dict(config or {}))
+    history = folder / HISTORY
+    history.unlink(missing_ok=True)
+    recorder = Recorder(history)
     random = Random(f"{seed} nemesis")
+    process = BrokerProcess(folder, _CONFIG | dict(config or {}))
+    workload = Workload(folder, history, recorder, process.bootstrap_servers, seed)
+    nemesis = Nemesis(process, workload, recorder, random)
     try:
-        with Recorder(folder / HISTORY) as recorder:
-            nemesis = Nemesis(process, recorder, random)
-            workload = Workload(Setting(recorder, process.bootstrap_servers, seed))
-            workload.start()
-            deadline = time.monotonic() + seconds
-            planned = list(faults or ())
-            while (left := deadline - time.monotonic()) > 0:
-                pause = left / (len(planned) + 1) if faults is not None else random.uniform(1, 10)
-                time.sleep(min(left, pause))
-                workload.check_workers()
-                if planned:
-                    nemesis.strike(planned.pop(0))
-                elif faults is None:
-                    nemesis.strike()
-            workload.finish()
+        workload.start()
+        deadline = time.monotonic() + seconds
+        planned = list(faults or ())
+        while (left := deadline - time.monotonic()) > 0:
+            pause = left / (len(planned) + 1) if faults is not None else random.uniform(1, 10)
+            time.sleep(min(left, pause))
+            workload.watch()
+            if planned:
+                nemesis.strike(planned.pop(0))
+            elif faults is None:
+                nemesis.strike()
+        workload.finish()
     finally:
+        workload.close()
+        recorder.close()
         if process.is_running:
             process.stop()
-    facts, anomalies = check(read_history(folder / HISTORY))
-    return Report(facts, anomalies, nemesis.done, process.log())
+    facts, anomalies = check(read_history(history))
+    return Report(facts, anomalies, nemesis.done, workload.crashes, process.log())

@@ -8,9 +8,6 @@ from tests.checker.check import check
 from tests.checker.history import Assign, Event, Revoke, Send, entries_of
 from tests.checker.planted import committed, ended, fetch, kinds, polled, read, sent, transaction
 
-END = 10_000
-"""After all that is in a history here."""
-
 
 def test_a_history_without_anything_is_fine() -> None:
     """Nothing was done, nothing is wrong."""
@@ -28,7 +25,7 @@ def test_a_history_as_it_should_be() -> None:
         *polled((4, 3), process="member", group="group"),
         *committed(4),
         *read((1, 0), (2, 1), (3, 2), (4, 3), uncommitted=[(1, 0), (2, 1), (3, 2), (4, 3), (5, 5)]),
-        *fetch(4, END),
+        *fetch(4),
     ]
     assert kinds(events) == []
 
@@ -249,18 +246,18 @@ GROUP_READS: list[Event] = [
 
 def test_lost_commit() -> None:
     """4 was acknowledged, 2 is what is there."""
-    events = [*LOG, *GROUP_READS, *committed(2), *committed(4, operation=1), *fetch(2, END)]
+    events = [*LOG, *GROUP_READS, *committed(2), *committed(4, operation=1), *fetch(2)]
     assert kinds(events) == ["group-unread", "lost-commit"]
 
 
 def test_commits_that_are_all_gone() -> None:
     """Nothing is there of what was acknowledged."""
-    assert kinds([*LOG, *GROUP_READS, *committed(4), *fetch(None, END)]) == ["group-unread", "lost-commit"]
+    assert kinds([*LOG, *GROUP_READS, *committed(4), *fetch(None)]) == ["group-unread", "lost-commit"]
 
 
 def test_a_commit_that_nobody_made() -> None:
     """3 is between two that were committed, and nobody's."""
-    events = [*LOG, *GROUP_READS, *committed(2), *committed(4, outcome="unknown", operation=1), *fetch(3, END)]
+    events = [*LOG, *GROUP_READS, *committed(2), *committed(4, outcome="unknown", operation=1), *fetch(3)]
     assert kinds(events) == ["group-unread", "lost-commit"]
 
 
@@ -272,7 +269,7 @@ def test_lost_commit_that_shows_in_the_next_owner() -> None:
         *committed(4),
         Assign("successor", (("r-0", None),), "group"),
         *polled((3, 2), (4, 3), process="successor", group="group"),
-        *fetch(4, END),
+        *fetch(4),
     ]
     assert kinds(events) == ["lost-commit"]
 
@@ -286,7 +283,7 @@ def test_a_member_begins_again_where_nothing_was_acknowledged() -> None:
         Assign("successor", (("r-0", None),), "group"),
         *committed(4, operation=1),
         *polled((3, 2), (4, 3), process="successor", group="group"),
-        *fetch(4, END),
+        *fetch(4),
     ]
     assert kinds(events) == []
 
@@ -303,7 +300,7 @@ def test_a_transactions_offsets_are_not_there_before_it_is_committed() -> None:
             Assign("successor", (("r-0", None),), "group"),
             *polled((3, 2), (4, 3), process="successor", group="group"),
             *committed(4, process="successor"),
-            *fetch(4, END),
+            *fetch(4),
         ]
         assert kinds(events) == expected
 
@@ -317,14 +314,14 @@ def test_group_skip() -> None:
         Assign("successor", (("r-0", None),), "group"),
         *polled((3, 2), (4, 3), process="successor", group="group"),
         *committed(4, process="successor"),
-        *fetch(4, END),
+        *fetch(4),
     ]
     assert kinds(events) == ["group-skip"]
 
 
 def test_group_unread() -> None:
     """At the end the group has not come to the end of the log."""
-    assert kinds([*LOG, *GROUP_READS, *committed(3), *fetch(3, END)]) == ["group-unread"]
+    assert kinds([*LOG, *GROUP_READS, *committed(3), *fetch(3)]) == ["group-unread"]
 
 
 def copies(*, commits: bool = True, outcome: str = "ok", source: int = 4, offset: int = 4) -> list[Event]:
@@ -349,25 +346,25 @@ OUTPUTS = ((9, 0), (6, 1), (7, 2), (8, 3))
 
 def test_processing_exactly_once() -> None:
     """Each input has its output, and is committed."""
-    assert kinds([*BEFORE, *copies(), *read(*OUTPUTS, partition="out-0"), *fetch(4, END)]) == []
+    assert kinds([*BEFORE, *copies(), *read(*OUTPUTS, partition="out-0"), *fetch(4)]) == []
 
 
 def test_processed_twice() -> None:
     """3 has two outputs, 4 has none."""
-    events = [*BEFORE, *copies(source=3), *read(*OUTPUTS, partition="out-0"), *fetch(4, END)]
+    events = [*BEFORE, *copies(source=3), *read(*OUTPUTS, partition="out-0"), *fetch(4)]
     assert kinds(events) == ["processed-twice", "torn-offsets"]
 
 
 def test_an_output_without_its_offset() -> None:
     """Nobody knows whether it was committed: its record is there, its offset isn't."""
-    events = [*BEFORE, *copies(outcome="unknown"), *read(*OUTPUTS, partition="out-0"), *fetch(3, END)]
+    events = [*BEFORE, *copies(outcome="unknown"), *read(*OUTPUTS, partition="out-0"), *fetch(3)]
     assert kinds(events) == ["group-unread", "torn-offsets"]
 
 
 def test_an_offset_without_its_output() -> None:
     """The other way round: 4 will never be processed."""
     last = read(*OUTPUTS[1:], uncommitted=OUTPUTS, partition="out-0")
-    events = [*BEFORE, *copies(outcome="unknown"), *last, *fetch(4, END)]
+    events = [*BEFORE, *copies(outcome="unknown"), *last, *fetch(4)]
     assert kinds(events) == ["torn-offsets"]
 
 

@@ -27,13 +27,14 @@ def find(facts: Facts) -> Iterator[Anomaly]:
     for commit in facts.commits:
         for partition, offset in commit.offsets.items():
             tried[commit.group, partition].add(offset)
-    for index, fetch in facts.fetches:
-        for partition, fetched in fetch.offsets:
+    for fetch in facts.fetches:
+        index = fetch.index
+        for partition, fetched in fetch.offsets.items():
             place = fetch.group, partition
             found = f"{fetch.group} had {fetched} for {partition}"
             if fetched is not None and fetched not in tried[place]:
                 yield Anomaly("lost-commit", f"{found}, which nobody had committed", (index,))
-            least, at = _before(acknowledged, place, fetch.asked_after)
+            least, at = _before(acknowledged, place, fetch.asked_index)
             if least is not None and (fetched is None or fetched < least):
                 yield Anomaly("lost-commit", f"{found}, and {least} had been acknowledged", (at, index))
     for entries in facts.reading.values():

@@ -33,9 +33,9 @@ def find(facts: Facts) -> Iterator[Anomaly]:
     groups = {commit.group for commit in facts.commits if commit.transaction is not None and commit.transaction.records}
     fetches = last_fetches(facts)
     for group in sorted(groups & set(fetches)):
-        index, fetch = fetches[group]
-        for partition, fetched in fetch.offsets:
-            yield from _torn(facts, outputs, (group, index, partition, fetched or 0))
+        fetch = fetches[group]
+        for partition, fetched in fetch.offsets.items():
+            yield from _torn(facts, outputs, (group, fetch.index, partition, fetched or 0))
 
 
 def _torn(facts: Facts, outputs: dict[int, list[Record]], place: tuple[str, int, str, int]) -> Iterator[Anomaly]:

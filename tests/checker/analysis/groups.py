@@ -9,15 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.checker.anomaly import Anomaly
-from tests.checker.facts import Facts
-from tests.checker.history import Fetch, Poll
+from tests.checker.facts import Facts, GroupFetch
+from tests.checker.history import Poll
 
 __all__ = ["find", "last_fetches"]
 
 
-def last_fetches(facts: Facts) -> dict[str, tuple[int, Fetch]]:
-    """By group, the offsets that were fetched last, and where."""
-    return {fetch.group: (index, fetch) for index, fetch in facts.fetches}
+def last_fetches(facts: Facts) -> dict[str, GroupFetch]:
+    """By group, the offsets that were fetched last."""
+    return {fetch.group: fetch for fetch in facts.fetches}
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
@@ -30,8 +30,8 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             if isinstance(event, Poll) and event.group is not None:
                 for partition, offsets, _ in event.batches:
                     polled[event.group, partition].update(offsets)
-    for group, (index, fetch) in last_fetches(facts).items():
-        for partition, fetched in fetch.offsets:
+    for group, fetch in last_fetches(facts).items():
+        for partition, fetched in fetch.offsets.items():
             committed = fetched or 0
             visible = facts.visible["read_committed"].get(partition, [])
             seen = polled[group, partition]
@@ -40,7 +40,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             text = f"{group} has committed {committed} of {partition}"
             if skipped:
                 shown = f"{len(skipped)} records from {skipped[0]} to {skipped[-1]}"
-                yield Anomaly("group-skip", f"{text}, and no member has polled {shown}", (index,))
+                yield Anomaly("group-skip", f"{text}, and no member has polled {shown}", (fetch.index,))
             if unread:
                 shown = f"{len(unread)} records from {unread[0]} to {unread[-1]}"
-                yield Anomaly("group-unread", f"{text}, and has not come to {shown}", (index,))
+                yield Anomaly("group-unread", f"{text}, and has not come to {shown}", (fetch.index,))

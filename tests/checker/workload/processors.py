@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaException, TopicPartition
-from tests.checker.history import Assign, Fetch
+from tests.checker.history import Assign, Fetch, Fetched
 from tests.checker.workload.consumers import PollingConsumer, committed_offsets, partition_name
 from tests.checker.workload.transactions import TransactionalClient
 from tests.checker.workload.worker import Setting, Worker, code_of
@@ -78,10 +78,11 @@ class Processor(Worker):
 
     def _rewind(self, consumer: PollingConsumer) -> None:
         """Reads again what was not committed."""
-        asked = self.recorder.count - 1
         assignment = consumer.client.assignment()
+        operation = self.setting.next_operation()
+        self.recorder.record(Fetch(self.process, operation, self._group))
         found = committed_offsets(consumer.client, assignment)
-        self.recorder.record(Fetch(self.process, self._group, asked, tuple(found.items())))
+        self.recorder.record(Fetched(self.process, operation, tuple(found.items())))
         positions = {name: offset or 0 for name, offset in found.items()}
         self.recorder.record(Assign(self.process, tuple(positions.items()), self._group))
         for each in assignment:

@@ -1,4 +1,4 @@
-"""A thread that does one thing after the other until it is told to stop."""
+"""What a client process does: one thing after the other until it is told to stop."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ PATIENCE_S = 60.0
 
 
 class Setting:
-    """What all workers share."""
+    """What a process needs to take part. `number` is one that no other process of the run has."""
 
-    def __init__(self, recorder: Recorder, bootstrap_servers: str, seed: int) -> None:
+    def __init__(self, recorder: Recorder, bootstrap_servers: str, seed: int, number: int = 0) -> None:
         self.recorder = recorder
         self.bootstrap_servers = bootstrap_servers
         self.seed = seed
-        self._values = itertools.count()
+        self.number = number
+        self._values = itertools.count(number * 100_000_000)
         self._operations = itertools.count()
 
     def next_value(self) -> int:
         """A value that no other record has."""
-        return next(self._values)  # atomic: itertools.count is C
+        return next(self._values)
 
     def next_operation(self) -> int:
-        """A number that no other operation has."""
+        """A number that no other operation of this process has."""
         return next(self._operations)
 
     def client_config(self) -> dict[str, str | int | float | bool]:
-        """What every client needs: they come back quickly after the broker did, and don't talk."""
+        """What every client needs: they come back quickly after the broker did, and say little."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "log_level": 0,
@@ -46,24 +47,23 @@ class Setting:
         }
 
 
-class Worker(threading.Thread):
-    """`step` is done again and again; what it raises ends the worker and is kept in `failure`.
+class Worker:
+    """`step` is done again and again.
 
     KafkaException is one of the things that happen here: it is recorded, and `renew` is called for a new client.
     """
 
     def __init__(self, setting: Setting, name: str) -> None:
-        super().__init__(name=name, daemon=True)
         self.setting = setting
+        self.name = name
         self.recorder = setting.recorder
-        self.random = Random(f"{setting.seed} {name}")
-        self.failure: BaseException | None = None
+        self.random = Random(f"{setting.seed} {setting.number} {name}")
         self._lives = itertools.count(1)
         self.process = ""
         self._is_stopping = threading.Event()
 
     def stop(self) -> None:
-        """It finishes what it is at. Join it."""
+        """It finishes what it is at."""
         self._is_stopping.set()
 
     def pause(self, seconds: float) -> None:
@@ -77,17 +77,14 @@ class Worker(threading.Thread):
 
     def begin_life(self) -> None:
         """A new client has a new name."""
-        self.process = f"{self.name}.{next(self._lives)}"
+        self.process = f"{self.name}.{self.setting.number}.{next(self._lives)}"
 
     def run(self) -> None:
         """Until it is stopped."""
-        try:
-            self._attempt(self.renew)
-            while not self.is_stopping:
-                self._attempt(self.step)
-            self.finish()
-        except BaseException as error:
-            self.failure = error
+        self._attempt(self.renew)
+        while not self.is_stopping:
+            self._attempt(self.step)
+        self.finish()
 
     def _attempt(self, action: Callable[[], None]) -> None:
         while True:

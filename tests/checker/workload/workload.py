@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.checker.history import Fetch, Isolation, Problem
-from tests.checker.workload.consumers import AssignedReader, GroupMember, PollingConsumer, committed_offsets
-from tests.checker.workload.processors import Processor
-from tests.checker.workload.producers import PlainProducer, TransactionalProducer
-from tests.checker.workload.worker import PATIENCE_S, Setting, Worker
+from tests.checker.history import Fetch, Fetched, Problem, Recorder
+from tests.checker.workload.consumers import PollingConsumer, committed_offsets
+from tests.checker.workload.roles import COPIES, GROUPS, PARTITIONS, PRODUCERS, READERS, RECORDS, named, partitions_of
+from tests.checker.workload.worker import PATIENCE_S, Setting
 
 __all__ = ["Workload"]
 
-RECORDS = "records"
-COPIES = "copies"
-PARTITIONS = {RECORDS: 4, COPIES: 2}
-GROUPS = {"eager": "range", "cooperative": "cooperative-sticky", "consumer": "consumer"}
-"""Groups that read, and what they assign with; "consumer" is the protocol of KIP-848."""
-PROCESSORS = "processors"
-
-
-def _partitions(*topics: str) -> list[str]:
-    return [f"{topic}-{index}" for topic in topics for index in range(PARTITIONS[topic])]
-
-
-def _named(partitions: Sequence[str]) -> list[TopicPartition]:
-    split = (partition.rpartition("-") for partition in partitions)
-    return [TopicPartition(topic, int(index)) for topic, _, index in split]
+_ROOT = Path(__file__).parents[3]
 
 
 class Workload:
-    """Begins with `start`; after `finish` the history is whole."""
+    """Begins with `start`; after `finish` the history is whole; `close` ends what still runs."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        records, copies, both = _partitions(RECORDS), _partitions(COPIES), _partitions(RECORDS, COPIES)
-        self._producers: list[Worker] = [
-            PlainProducer(setting, "patient", records, 120_000),
-            PlainProducer(setting, "impatient", records, 2_500),
-            *(TransactionalProducer(setting, f"transactional-{number}", records) for number in (1, 2)),
-        ]
-        self._processors = [Processor(setting, f"processor-{number}", PROCESSORS, RECORDS, copies) for number in (1, 2)]
-        self._members = [
-            GroupMember(setting, f"{group}-{number}", group, [RECORDS], protocol)
-            for group, protocol in GROUPS.items()
-            for number in (1, 2)
-        ]
-        isolations: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
-        self._readers = [AssignedReader(setting, f"{each}-reader", both, each) for each in isolations]
-
-    @property
-    def workers(self) -> list[Worker]:
-        """All of them."""
-        return [*self._producers, *self._processors, *self._members, *self._readers]
+    def __init__(self, folder: Path, history: Path, recorder: Recorder, bootstrap_servers: str, seed: int) -> None:
+        self._history = history
+        self._recorder = recorder
+        self._setting = Setting(recorder, bootstrap_servers, seed)
+        self._numbers = itertools.count(1)
+        self._log = (folder / "clients.log").open("w", encoding="utf-8")
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.crashes = 0
+        """Clients that died of themselves."""
 
     def start(self) -> None:
         """Makes the topics and begins."""
@@ -64,50 +43,94 @@ class Workload:
         topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
         for future in admin.create_topics(topics).values():
             future.result(PATIENCE_S)
-        for worker in self.workers:
-            worker.start()
+        for name in (*PRODUCERS, *READERS):
+            self._start(name)
 
-    def check_workers(self) -> None:
-        """Raises what a worker has ended with: then the run says nothing."""
-        for worker in self.workers:
-            if worker.failure is not None:
-                raise worker.failure
+    def _start(self, name: str) -> None:
+        number, seed = str(next(self._numbers)), str(self._setting.seed)
+        command = [sys.executable, "-m", "tests.checker.workload.client", str(self._history.resolve())]
+        command += [self._setting.bootstrap_servers, seed, number, name]
+        self._processes[name] = subprocess.Popen(command, cwd=_ROOT, stderr=self._log)
+
+    def kill_client(self, random: Random) -> None:
+        """kill -9 of one of the clients; another one takes its place."""
+        name = random.choice(list(self._processes))
+        self._processes[name].kill()
+        self._processes[name].wait()
+        self._recorder.record(Problem(name, "killed"))
+        self._start(name)
+
+    def watch(self) -> None:
+        """Starts clients anew that crashed, for libraries have bugs too. Raises RuntimeError for one that failed: then
+        the run says nothing."""
+        for name, process in self._processes.items():
+            status = process.poll()
+            if status is not None and status < 0:
+                self._note_crash(name, status)
+                self._start(name)
+            elif status is not None:
+                self._log.flush()
+                raise RuntimeError(f"{name} has ended with status {status}: see {self._log.name}")
+
+    def _note_crash(self, name: str, status: int) -> None:
+        self.crashes += 1
+        self._recorder.record(Problem(name, f"crashed with {signal.Signals(-status).name}"))
 
     def finish(self) -> None:
         """Producers end, groups come to the end of what there is, and all of it is read once more.
 
         Nothing is done to the broker meanwhile. What isn't finished in time is in the history, for the checks to find.
         """
-        self._stop(self._producers)
-        ends = self._read_all("records", _partitions(RECORDS))
+        self._stop(PRODUCERS)
+        ends = self._read_all(RECORDS)
         self._wait_for_groups(ends)
-        self._stop([*self._processors, *self._members, *self._readers])
-        self._read_all("copies", _partitions(COPIES))
-        for group in (*GROUPS, PROCESSORS):
-            self._fetch(group, ends)
+        self._stop(READERS)
+        self._read_all(COPIES)
+        for group in GROUPS:
+            operation = self._setting.next_operation()
+            self._recorder.record(Fetch("last-fetch", operation, group))
+            found = self._committed(group, sorted(ends))
+            self._recorder.record(Fetched("last-fetch", operation, tuple(found.items())))
 
-    def _stop(self, workers: Sequence[Worker]) -> None:
-        for worker in workers:
-            worker.stop()
-        for worker in workers:
-            worker.join(5 * PATIENCE_S)
-            if worker.is_alive():
-                self._setting.recorder.record(Problem(worker.process, "does not end"))
-        self.check_workers()
+    def close(self) -> None:
+        """Kills who still runs."""
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+        self._processes.clear()
+        self._log.close()
 
-    def _read_all(self, name: str, partitions: Sequence[str]) -> dict[str, int]:
+    def _stop(self, names: Iterable[str]) -> None:
+        stopping = {name: self._processes.pop(name) for name in names}
+        for process in stopping.values():
+            process.terminate()
+        for name, process in stopping.items():
+            try:
+                status = process.wait(5 * PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self._recorder.record(Problem(name, "did not end"))
+                continue
+            if status > 0:
+                raise RuntimeError(f"{name} has ended with status {status}: see {self._log.name}")
+            if status < 0:
+                self._note_crash(name, status)
+
+    def _read_all(self, topic: str) -> dict[str, int]:
         """Returns, by partition, the offset after the last record that is committed."""
+        partitions = partitions_of(topic)
         ends: dict[str, int] = {}
         after_last: dict[str, int] = {}
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + 2 * PATIENCE_S
         for isolation in ("read_uncommitted", "read_committed"):
-            consumer = PollingConsumer(self._setting, f"last-{isolation}-{name}", isolation, {})
+            consumer = PollingConsumer(self._setting, f"last-{isolation}-{topic}", isolation, {})
             consumer.assign(dict.fromkeys(partitions, 0))
             after_last = {}
             # The last stable offset comes to the end of the log when the markers of all transactions are written.
             while len(consumer.ends) < len(partitions) or any(consumer.ends[each] < ends[each] for each in ends):
                 if time.monotonic() > deadline:
-                    self._setting.recorder.record(Problem(consumer.process, f"got to {consumer.ends}, not to {ends}"))
+                    self._recorder.record(Problem(consumer.process, f"got to {consumer.ends}, not to {ends}"))
                     break
                 for partition, offset, _ in consumer.turn():
                     after_last[partition] = offset + 1
@@ -119,21 +142,16 @@ class Workload:
         config = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
         client = Consumer(self._setting.client_config() | config)
         try:
-            return committed_offsets(client, _named(partitions))
+            return committed_offsets(client, named(partitions))
         finally:
             client.close()
 
     def _wait_for_groups(self, ends: dict[str, int]) -> None:
         deadline = time.monotonic() + 2 * PATIENCE_S
-        for group in (*GROUPS, PROCESSORS):
-            while any((self._committed(group, [name])[name] or 0) < end for name, end in ends.items()):
+        for group in GROUPS:
+            while any((found or 0) < ends.get(name, 0) for name, found in self._committed(group, sorted(ends)).items()):
                 if time.monotonic() > deadline:
-                    self._setting.recorder.record(Problem(group, f"has not come to {ends}"))
+                    self._recorder.record(Problem(group, f"has not come to {ends}"))
                     return
-                self.check_workers()
+                self.watch()
                 time.sleep(0.2)
-
-    def _fetch(self, group: str, ends: dict[str, int]) -> None:
-        asked = self._setting.recorder.count - 1
-        found = self._committed(group, sorted(ends))
-        self._setting.recorder.record(Fetch("last-fetch", group, asked, tuple(found.items())))

@@ -1,0 +1,28 @@
+"""One client in a process of its own, so that it can be killed, and that its end is nobody else's.
+
+python -m tests.checker.workload.client HISTORY BOOTSTRAP SEED NUMBER NAME; it ends after SIGTERM.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from tests.checker.history import Recorder
+from tests.checker.workload.roles import PRODUCERS, READERS
+from tests.checker.workload.worker import Setting
+
+
+def main() -> None:
+    """Runs it."""
+    history, bootstrap_servers, seed, number, name = sys.argv[1:]
+    recorder = Recorder(Path(history))
+    worker = (PRODUCERS | READERS)[name](Setting(recorder, bootstrap_servers, int(seed), int(number)), name)
+    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    worker.run()
+    recorder.close()
+
+
+if __name__ == "__main__":
+    main()

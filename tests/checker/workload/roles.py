@@ -1,0 +1,59 @@
+"""Who takes part in a run, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from confluent_kafka import TopicPartition
+from tests.checker.workload.consumers import AssignedReader, GroupMember
+from tests.checker.workload.processors import Processor
+from tests.checker.workload.producers import PlainProducer, TransactionalProducer
+from tests.checker.workload.worker import Setting, Worker
+
+__all__ = ["GROUPS", "PARTITIONS", "PRODUCERS", "READERS", "named", "partitions_of"]
+
+Role: TypeAlias = Callable[[Setting, str], Worker]
+
+RECORDS = "records"
+COPIES = "copies"
+PARTITIONS = {RECORDS: 4, COPIES: 2}
+
+_ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky", "consumer": "consumer"}
+"""Groups that read, and what they assign with; "consumer" is the protocol of KIP-848."""
+_PROCESSORS = "processors"
+GROUPS = (*_ASSIGNORS, _PROCESSORS)
+
+
+def partitions_of(*topics: str) -> list[str]:
+    """Their names."""
+    return [f"{topic}-{index}" for topic in topics for index in range(PARTITIONS[topic])]
+
+
+def named(partitions: Sequence[str]) -> list[TopicPartition]:
+    """The same, as clients take them."""
+    split = (partition.rpartition("-") for partition in partitions)
+    return [TopicPartition(topic, int(index)) for topic, _, index in split]
+
+
+_records, _copies, _both = partitions_of(RECORDS), partitions_of(COPIES), partitions_of(RECORDS, COPIES)
+
+PRODUCERS: dict[str, Role] = {
+    "patient": partial(PlainProducer, partitions=_records, timeout_ms=120_000),
+    "impatient": partial(PlainProducer, partitions=_records, timeout_ms=2_500),
+    "transactional-1": partial(TransactionalProducer, partitions=_records),
+    "transactional-2": partial(TransactionalProducer, partitions=_records),
+}
+_MEMBERS: dict[str, Role] = {
+    f"{group}-{number}": partial(GroupMember, group=group, topics=[RECORDS], protocol=protocol)
+    for group, protocol in _ASSIGNORS.items()
+    for number in (1, 2)
+}
+READERS: dict[str, Role] = _MEMBERS | {
+    "processor-1": partial(Processor, group=_PROCESSORS, topic=RECORDS, targets=_copies),
+    "processor-2": partial(Processor, group=_PROCESSORS, topic=RECORDS, targets=_copies),
+    "read-committed": partial(AssignedReader, partitions=_both, isolation="read_committed"),
+    "read-uncommitted": partial(AssignedReader, partitions=_both, isolation="read_uncommitted"),
+}
+"""Those who go on until all there is has been read."""
