@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
 
 from klamm.broker.internal_topics import OFFSETS_TOPIC
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["TransactionMarkers"]
 
 logger = logging.getLogger(__name__)
+
+_STEP_S: Final = 0.004
+"""For so long markers are written before others have their turn."""
 
 
 class TransactionMarkers:
@@ -55,7 +59,13 @@ class TransactionMarkers:
         TRANSACTION_COORDINATOR_FENCED where a newer epoch has written, REQUEST_TIMED_OUT where it is written and not
         committed in time. Raises nothing.
         """
-        outcomes = {topic_partition: self._write(topic_partition, marker) for topic_partition in marker.partitions}
+        outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
+        step_ends = monotonic() + _STEP_S
+        for topic_partition in marker.partitions:
+            outcomes[topic_partition] = self._write(topic_partition, marker)
+            if monotonic() >= step_ends:
+                await asyncio.sleep(0)
+                step_ends = monotonic() + _STEP_S
         # All of them are under way already: to wait for one after the other costs nothing.
         return {
             topic_partition: outcome if isinstance(outcome, ErrorCode) else await outcome
@@ -92,7 +102,7 @@ class TransactionMarkers:
             return ErrorCode.unknown_server_error
         if partition.log.high_watermark > info.last_offset:
             return ErrorCode.none
-        return _Commit(partition, info.last_offset).wait(self._timeout_s)
+        return _Commit(partition, info.last_offset, self._timeout_s)
 
     def _find(self, topic: str, index: int) -> Partition | None:
         """The partition, if it is led here and works."""
@@ -104,20 +114,29 @@ class TransactionMarkers:
 
 
 class _Commit:
-    """A marker that is in the log and not committed yet."""
+    """A marker that is in the log and not committed yet; to wait for it says how that went. Its time runs already."""
 
-    def __init__(self, partition: Partition, last_offset: Offset) -> None:
+    def __init__(self, partition: Partition, last_offset: Offset, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
         self._partition = partition
-        self._future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._future: asyncio.Future[ErrorCode] = loop.create_future()
+        self._deadline_s = loop.time() + timeout_s
         partition.when_committed(last_offset, self)
 
-    async def wait(self, timeout_s: float) -> ErrorCode:
+    def __await__(self) -> Generator[Any, None, ErrorCode]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> ErrorCode:
+        if self._future.done():
+            return self._future.result()
         try:
-            return await asyncio.wait_for(self._future, timeout_s)
+            async with asyncio.timeout_at(self._deadline_s):
+                return await self._future
         except TimeoutError:
             return ErrorCode.request_timed_out
         finally:
-            self._partition.forget_commit(lambda observer: observer is self)
+            if self._future.cancelled():  # it timed out, or who asked has gone
+                self._partition.forget_commit(lambda observer: observer is self)
 
     def committed(self) -> None:
         self._settle(ErrorCode.none)

@@ -64,14 +64,15 @@ class Transactions:
         Those that end at `committed_below` or after it are stable together, when the high watermark has passed the last
         of them: it is about to, and each for itself would take memory for all, and time to forget them.
         """
-        first_offset, last_offset = completed.first_offset, completed.last_offset
+        _, first_offset, last_offset, _ = completed
         del self._ongoing[first_offset]
         if last_offset < committed_below:
             return
         decided = self._decided
         if decided:
-            first_offset, last_offset = min(first_offset, decided[0][0]), max(last_offset, decided[0][1])
-        decided[:] = [(first_offset, last_offset)]
+            decided[0] = min(first_offset, decided[0][0]), max(last_offset, decided[0][1])
+        else:
+            decided.append((first_offset, last_offset))
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> Offset:
         """Up to where everything is decided by the time that this transaction is; it need not be noted yet."""
