@@ -194,8 +194,8 @@ class TransactionCoordinator:
         With `verify_only` the partitions must have been added by the producer, else they get TRANSACTION_ABORTABLE;
         without it they are added, as for clients of transaction version 2. A fenced producer is told
         INVALID_PRODUCER_EPOCH, which is what a producer expects of the partitions it writes to. Of the other codes
-        CONCURRENT_TRANSACTIONS and those of coordinators are retriable; the former only comes after a while in which
-        the transaction before might have ended. Raises nothing.
+        CONCURRENT_TRANSACTIONS and those of coordinators are retriable; of an addition the former only comes after a
+        while in which the transaction before might have ended. Raises nothing.
         """
         request = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
@@ -215,7 +215,8 @@ class TransactionCoordinator:
                 for topic in result.topic_results
                 for each in topic.results_by_partition
             }
-            if ErrorCode.concurrent_transactions not in codes.values() or self._timers.now_ms() >= until_ms:
+            is_ending = ErrorCode.concurrent_transactions in codes.values()
+            if verify_only or not is_ending or self._timers.now_ms() >= until_ms:
                 return codes
             await self._pause(self._config.add_retry_ms)
 

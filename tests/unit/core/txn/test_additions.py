@@ -106,6 +106,18 @@ def test_verification_knows_the_producer() -> None:
     assert world.add_by_broker((7, 0), verify_only=True) == {E0: ErrorCode.invalid_producer_id_mapping}
 
 
+def test_verification_does_not_wait_for_another_transaction() -> None:
+    """What was sent before a transaction ended must not be taken for part of the one that follows."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_code(producer, (E0,))
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.now(world.end(producer, version=4))
+    before_ms = world.timers.now_ms()
+    assert world.add_by_broker(producer, (E1,), verify_only=True) == {E1: ErrorCode.concurrent_transactions}
+    assert world.timers.now_ms() == before_ms
+
+
 def test_broker_adds_for_the_producer() -> None:
     """KIP-890: with the first batch for a partition."""
     world = TransactionWorld()
