@@ -94,6 +94,7 @@ class TransactionalProducer(Worker):
             zombie.end(commits=True, is_fenced=True)
         except KafkaException as error:
             self.recorder.record(Problem(zombie.process, str(error)))
+        zombie.discard()
 
     def finish(self) -> None:
         """A last life, so that nothing is left open."""

@@ -11,13 +11,12 @@ from tests.checker.workload.worker import Setting
 __all__ = ["Operation", "send", "value_of"]
 
 _NEVER_SENT = {
-    KafkaError._PURGE_QUEUE,
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.INVALID_RECORD,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 }
-"""Errors after which a record is certainly not in the log. A timeout is none: it may have been written."""
+"""Errors after which a record is certainly not in the log. Timeouts and purges are none."""
 
 
 _PADDING = " " + "x" * 500

@@ -1,0 +1,80 @@
+"""The checks find nothing in what a perfect log does, and something as soon as it is made worse."""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tests.checker.check import check
+from tests.checker.history import Event, Poll, entries_of
+from tests.checker.perfect_log import history
+
+_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@_SETTINGS
+@given(seed=st.integers(0, 2**32), steps=st.integers(0, 150))
+def test_a_perfect_log_never_gives_cause_for_complaint(seed: int, steps: int) -> None:
+    """Lost answers, aborts, transactions of unknown outcome, and partitions that are handed on are no anomalies."""
+    random = Random(seed)
+    _, anomalies = check(entries_of(history(random, steps)))
+    assert anomalies == []
+
+
+def _without(events: list[Event], value: int) -> list[Event]:
+    """The history as if the record had vanished from the log after its producer was answered."""
+    changed: list[Event] = []
+    for event in events:
+        if isinstance(event, Poll):
+            batches = []
+            for partition, offsets, values in event.batches:
+                kept = [(at, got) for at, got in zip(offsets, values, strict=True) if got != value]
+                if kept:
+                    batches.append((partition, tuple(at for at, _ in kept), tuple(got for _, got in kept)))
+            if batches:
+                changed.append(dataclasses.replace(event, batches=tuple(batches)))
+        else:
+            changed.append(event)
+    return changed
+
+
+@_SETTINGS
+@given(seed=st.integers(0, 2**32), steps=st.integers(20, 100))
+def test_a_log_that_loses_any_acknowledged_record_is_found_out(seed: int, steps: int) -> None:
+    """Whichever it is: it is missed."""
+    random = Random(seed)
+    events = history(random, steps)
+    facts, _ = check(entries_of(events))
+    acknowledged = [value for value, record in facts.records.items() if record.outcome == "ok"]
+    assume(acknowledged)
+    lost = random.choice(acknowledged)
+    _, anomalies = check(entries_of(_without(events, lost)))
+    assert lost in {value for anomaly in anomalies for value in anomaly.values}
+    assert {"lost-write", "unseen"} & {anomaly.kind for anomaly in anomalies}
+
+
+@_SETTINGS
+@given(seed=st.integers(0, 2**32), steps=st.integers(20, 100))
+def test_a_reader_that_misses_any_record_is_found_out(seed: int, steps: int) -> None:
+    """One poll leaves out a record that others see."""
+    random = Random(seed)
+    events = history(random, steps)
+    places = [
+        (place, number)
+        for place, event in enumerate(events)
+        if isinstance(event, Poll)
+        for number in range(1, len(event.batches[0][1]) - 1)
+    ]
+    assume(places)
+    place, number = random.choice(places)
+    event = events[place]
+    assert isinstance(event, Poll)
+    partition, offsets, values = event.batches[0]
+    shorter = partition, offsets[:number] + offsets[number + 1 :], values[:number] + values[number + 1 :]
+    isolation = event.isolation
+    events[place] = dataclasses.replace(event, batches=(shorter,))
+    facts, anomalies = check(entries_of(events))
+    assume(facts.is_seen(values[number], isolation))
+    assert "int-poll-skip" in {anomaly.kind for anomaly in anomalies}
