@@ -115,7 +115,8 @@ class Partition:
         )
         if self._group_sync is None:
             log.advance_high_watermark(log.log_end_offset)
-            self._tell_committed(len(records))
+            if self._observers or self._high_watermark_listeners or self._commit_observers:
+                self._tell_committed(len(records))
         elif not info.is_duplicate:
             self._unsynced.append((log.log_end_offset, len(records)))
             self._group_sync.request(log, self._synced)

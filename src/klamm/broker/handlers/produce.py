@@ -79,8 +79,12 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
         topics = _each_partition_once(topics)
     if _has_transactional_records(topics):
         return _append_in_transaction(context, request, topics)
-    now_ms = context.broker.clock()
-    return _answer(context, request, [_append_topic(context, topic, request.acks, now_ms) for topic in topics])
+    broker = context.broker
+    now_ms = broker.clock()
+    answers = [_append_topic(context, topic, request.acks, now_ms) for topic in topics]
+    if request.acks and not broker.partitions.commit_later:
+        return [encode_produce_response(version, answers)]
+    return _answer(context, request, answers)
 
 
 def _answer(
