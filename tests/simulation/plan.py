@@ -135,7 +135,7 @@ def make_plan(loop: EventLoop) -> Plan:
         broker_count=loop.between(2, 3) if is_replicated else 1,
         has_racks=has_racks,
         partition_count=loop.between(1, 2),
-        replication_ms=random.choice(((1, 5), (1, 60), (5, 500))) if is_replicated else (0, 0),
+        replication_ms=random.choice(((1, 5), (1, 60), (5, 500))) if is_replicated else random.choice(((0, 0), (1, 30))),
         max_batch_bytes=random.choice((8_192, 1_048_588)),
         encodes=loop.chance(0.15),
         initial_rebalance_delay_ms=random.choice((0, 500, 3_000)),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
 
+from klamm.core.group.events import MemberRemoved
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -197,3 +198,17 @@ def test_look_at_topics_that_are_as_they_were_is_the_only_one(world: Coordinator
     assert GROUP in groups.outdated
     assert again.now(beat(again, "a", 2)).error_code == ErrorCode.none
     assert GROUP not in groups.outdated
+
+
+def test_removal_that_is_written_but_late_does_not_cost_the_member_that_came_back(world: CoordinatorWorld) -> None:
+    """I15: a session's end whose records commit late is not decided again on a member that has joined meanwhile."""
+    enter(world, "a")
+    world.log.holds_high_watermark = True
+    world.timers.advance(46_000)
+    assert "a" not in world.shard().store.consumer_groups[GROUP].members
+    back = beat(world, "a", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["events"], topic_partitions=[])
+    world.timers.advance(9_000)
+    assert world.now(back).error_code == ErrorCode.coordinator_not_available
+    assert "a" in world.shard().store.consumer_groups[GROUP].members
+    removals = [event for event in world.events if isinstance(event, MemberRemoved)]
+    assert [removal.member_id for removal in removals] == ["a"], "what was written is told of, and once"

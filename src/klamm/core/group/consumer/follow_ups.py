@@ -30,12 +30,26 @@ def after_append(result: Result, action: Callable[[], None]) -> None:
 
 
 def if_refused(result: Result, more: Callable[[Result], None]) -> None:
-    """Have this done too, besides what was asked for before, if the records can't be written."""
+    """Have this done too, besides what was asked for before, if the records can't be written.
+
+    Records that were written and are not committed in time are no such case: the shard stands by them already, and
+    timers that have been moved since, by a member that has come back, are not to be moved again. What happened is told.
+    """
     earlier = result.on_failure
+    is_written = False
+
+    def note_written() -> None:
+        nonlocal is_written
+        is_written = True
+
+    after_append(result, note_written)
 
     def on_failure(code: ErrorCode, now: Millis) -> Result:
         again = Result() if earlier is None else earlier(code, now)
-        more(again)
+        if not is_written:
+            more(again)
+        elif earlier is None:
+            again.events += result.events
         return again
 
     result.on_failure = on_failure
