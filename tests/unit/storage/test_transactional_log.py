@@ -6,6 +6,7 @@ whose transaction is in the list of the aborted ones, and sees exactly what was 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -272,4 +273,89 @@ def test_whatever_happens_exactly_what_was_committed_is_seen(
     commit_all(log)
     assert log.aborted_transactions(Offset(0), 10**9) == aborted
     assert consume(log) == writer.decided(log)
+    folder.close()
+
+
+class Lagging:
+    """A log whose high watermark comes after, and what is decided in it: the records of each transaction, and where its
+    marker is, if it has one."""
+
+    def __init__(self, folder: LogFolder) -> None:
+        self.folder = folder
+        self.log = folder.create(index_interval_bytes=100)
+        self.writer = Writer()
+        self.transactions: list[tuple[list[int], int | None]] = []
+        self._open: dict[int, list[int]] = {}
+
+    def write(self, producer_id: int) -> None:
+        self._open.setdefault(producer_id, []).append(self.log.log_end_offset)
+        self.writer.write(self.log, producer_id)
+
+    def end(self, producer_id: int, *, is_commit: bool) -> None:
+        self.transactions.append((self._open.pop(producer_id, []), self.log.log_end_offset))
+        mark(self.log, producer_id, is_commit=is_commit)
+
+    def reopen(self, reopen: Callable[[], None]) -> None:
+        """The high watermark begins where the records are sure to be on the disk."""
+        reopen()
+        self.log = self.folder.log()
+        self.log.advance_high_watermark(self.log.synced_offset)
+
+    def delete_records(self) -> None:
+        self.log.delete_records_before(self.log.high_watermark)
+        self.log.delete_old_segments(NOW_MS)
+
+    def check(self) -> None:
+        """Nothing undecided lies below the last stable offset (I11), and nothing else holds it back in the end."""
+        log = self.log
+        stable = log.last_stable_offset
+        assert log.log_start_offset <= stable <= log.high_watermark
+        undecided = [
+            offset
+            for offsets, marker in (*self.transactions, *((each, None) for each in self._open.values()))
+            if marker is None or marker >= log.high_watermark
+            for offset in offsets
+            if offset >= log.log_start_offset
+        ]
+        assert stable <= min(undecided, default=stable)
+        if log.high_watermark == log.log_end_offset:
+            first = min((min(offsets) for offsets in self._open.values()), default=log.high_watermark)
+            assert stable >= max(min(first, log.high_watermark), log.log_start_offset)
+
+
+_LAGGING_STEP = st.one_of(
+    st.tuples(st.just("write"), st.integers(1, 3)),
+    st.tuples(st.sampled_from(["commit", "abort"]), st.integers(1, 3)),
+    st.tuples(st.just("advance"), st.integers(1, 9)),
+    st.tuples(st.sampled_from(["roll", "flush", "restart", "crash", "delete"]), st.just(0)),
+)
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_LAGGING_STEP, min_size=1, max_size=30))
+def test_nothing_undecided_is_stable_while_the_high_watermark_lags(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    """As with klamm.fsync=ack: over rolls, restarts, crashes, and records and segments that are deleted."""
+    folder = LogFolder(Path(tmp_path_factory.mktemp("log")))
+    lagging = Lagging(folder)
+    for kind, number in steps:
+        log = lagging.log
+        if kind == "write":
+            lagging.write(number)
+        elif kind in ("commit", "abort"):
+            lagging.end(number, is_commit=kind == "commit")
+        elif kind == "advance":
+            log.advance_high_watermark(Offset(log.high_watermark + number))
+        elif kind == "roll":
+            log.roll(NOW_MS)
+        elif kind == "flush":
+            log.flush()
+        elif kind == "delete":
+            lagging.delete_records()
+        else:
+            lagging.reopen(folder.restart if kind == "restart" else folder.crash)
+        lagging.check()
+    commit_all(lagging.log)
+    lagging.check()
     folder.close()
