@@ -23,8 +23,8 @@ from klamm.storage.transactional_log import TransactionalLog
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
     from klamm.storage.cleaner.swap import SwapFiles
+    from klamm.storage.loaded_log import LoadedLog
     from klamm.storage.log_services import LogServices
-    from klamm.storage.recovery import LoadedLog
 
 __all__ = ["CompactableLog"]
 

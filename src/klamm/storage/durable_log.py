@@ -21,10 +21,10 @@ from klamm.storage.checkpoints import LEADER_EPOCH_FILE, encode_leader_epochs
 from klamm.storage.failed_sync import note_failed_sync
 from klamm.storage.flush import Flush
 from klamm.storage.index_file import CorruptIndex
+from klamm.storage.loaded_log import LoadedLog
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
 from klamm.storage.log_sync import LogSync
 from klamm.storage.producer_snapshot import write_snapshot
-from klamm.storage.recovery import LoadedLog
 from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segments import Segments
 

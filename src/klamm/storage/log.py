@@ -23,10 +23,12 @@ from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.compactable_log import CompactableLog
+from klamm.storage.damage import DAMAGE_ADVICE
 from klamm.storage.index_file import CorruptIndex
+from klamm.storage.index_recovery import rebuild_indexes
+from klamm.storage.loaded_log import LoadedLog
 from klamm.storage.log_reader import FileRange, LogReader, TimestampedOffset
 from klamm.storage.producer_recovery import rebuild_producer_state
-from klamm.storage.recovery import DAMAGE_ADVICE, LoadedLog, rebuild_indexes
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ from klamm.storage.cleaner.log_cleaner import LogCleaner
 from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
+from klamm.storage.loaded_log import LoadedLog, LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_files import (
     DELETED_DIRECTORY_SUFFIX,
@@ -42,10 +43,10 @@ from klamm.storage.log_files import (
     parse_directory_name,
     retired_directory_name,
 )
+from klamm.storage.log_loading import load_log
 from klamm.storage.log_services import LogServices
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
 from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
-from klamm.storage.recovery import LoadedLog, LoadRequest, load_log
 from klamm.storage.recovery_progress import RecoveryProgress
 from klamm.storage.segment import Segment
 
@@ -396,11 +397,7 @@ def _load_or_offline(request: LoadRequest) -> LoadedLog:
     except OSError as error:
         reason = f"{request.topic_partition} is offline: its folder can't be read: {error}"
         logger.error("%s", reason)
-        offset = request.recovery_point
-        producers = ProducerState(request.producer_id_expiration_ms)
-        return LoadedLog(
-            request.directory, [], request.log_start_offset, offset, offset, LeaderEpochs(), producers, offset, reason
-        )
+        return LoadedLog.offline(request, reason, [], LeaderEpochs())
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -1,0 +1,42 @@
+"""The leader epochs of a partition at start: those of its checkpoint, or where that is unreadable, of its batches.
+
+Source: `LeaderEpochFileCache` and `LogSegment.recover` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.protocol.types import LeaderEpoch, Offset
+from klamm.storage.batch_scan import BadBatch
+from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
+from klamm.storage.producer_recovery import segment_headers
+from klamm.storage.segment import Segment
+
+__all__ = ["load_leader_epochs", "note_epoch"]
+
+logger = logging.getLogger(__name__)
+
+
+def load_leader_epochs(directory: Path, segments: list[Segment]) -> LeaderEpochs:
+    """Those of a partition's folder; of the batches up to the first bad one, of which recovery decides what comes."""
+    try:
+        return LeaderEpochs(read_leader_epochs(directory / LEADER_EPOCH_FILE))
+    except MalformedCheckpoint as error:
+        logger.warning("%s: the epochs are read from the log instead", error)
+    epochs = LeaderEpochs()
+    for segment in segments:
+        try:
+            for _, header in segment_headers(segment):
+                note_epoch(epochs, header.partition_leader_epoch, header.base_offset)
+        except BadBatch:
+            break
+    return epochs
+
+
+def note_epoch(epochs: LeaderEpochs, epoch: LeaderEpoch, offset: Offset) -> None:
+    """A batch of that epoch stands at that offset: a newer epoch than all known ones begins there."""
+    if epoch > epochs.latest_epoch:
+        epochs.assign(epoch, offset)
