@@ -102,7 +102,7 @@ def test_a_fetch_is_told_of_every_transaction_that_it_overlaps(
         entries.append((max(0, last - length), last))
     starts = [first for first, _ in entries]
     transactions = [
-        _entry(first, last, min([start for start in starts[index + 1 :] if start < last] + [last + 1]))
+        _entry(first, last, min([start for start in starts[index + 1 :] if start <= last] + [last + 1]))
         for index, (first, last) in enumerate(entries)
     ]
     index = _index(tmp_path_factory.getbasetemp(), *transactions)
