@@ -15,7 +15,7 @@ help:
 	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds'
 	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
 	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
-	@echo 'make faults   kill the broker and take its power away 500 times: ROUNDS=50 for less'
+	@echo 'make faults   kill the broker and take its power away 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
 	@echo 'make bench    measure klamm beside its peers'
 	@echo 'make install  only set up $(VENV)'
 
@@ -52,8 +52,10 @@ fuzz: install
 
 # Each of the tests that strike a broker under load; with the others of tests/faults.
 ROUNDS ?= 500
+CHECKER_SECONDS ?= 600
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
+	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
 bench: install
 	@$(BIN)/python -m bench $(BENCH)

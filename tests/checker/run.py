@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -42,7 +43,7 @@ class Report:
     anomalies: list[Anomaly]
     faults: dict[str, int]
     crashes: int
-    """Clients that died of themselves."""
+    """Clients that died of themselves, or hung."""
     broker_log: str
 
     def summary(self) -> str:
@@ -53,10 +54,11 @@ class Report:
         unknown = len(facts.transactions) - committed - aborted
         acknowledged = sum(each.outcome == "ok" for each in facts.records.values())
         faults = ", ".join(f"{count} x {name}" for name, count in sorted(self.faults.items()))
+        ended = f"{self.crashes} clients crashed or hung"
         return (
             f"{len(facts.entries)} events; {len(facts.records)} records sent, {acknowledged} acknowledged;"
             f" {len(facts.transactions)} transactions, {committed} committed, {aborted} aborted, {unknown} unknown;"
-            f" {len(facts.commits)} commits of offsets; faults: {faults or 'none'}; {self.crashes} clients crashed"
+            f" {len(facts.commits)} commits of offsets; faults: {faults or 'none'}; {ended}"
         )
 
 
@@ -67,12 +69,13 @@ def run(
     seed: int,
     config: Mapping[str, str] | None = None,
     faults: Sequence[str] | None = None,
+    more_faults: Mapping[str, Callable[[BrokerProcess], None]] | None = None,
 ) -> Report:
     """Runs a broker in `folder` with clients for so long, strikes it, and checks the history, which is kept there.
 
     `faults` are done once each, in this order, spread over the time; without them it is struck every few seconds.
-    The seed decides what clients and faults do, not when threads run: the same one is not the same run. Raises
-    RuntimeError when the broker does not come back.
+    `more_faults` may be named among them. The seed decides what clients and faults do, not when processes run: the same
+    one is not the same run. Raises RuntimeError when the broker does not come back.
     """
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / HISTORY
@@ -82,6 +85,7 @@ def run(
     process = BrokerProcess(folder, _CONFIG | dict(config or {}))
     workload = Workload(folder, history, recorder, process.bootstrap_servers, seed)
     nemesis = Nemesis(process, workload, recorder, random)
+    nemesis.faults |= {name: partial(fault, process) for name, fault in (more_faults or {}).items()}
     try:
         workload.start()
         deadline = time.monotonic() + seconds

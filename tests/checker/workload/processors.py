@@ -43,6 +43,8 @@ class Processor(Worker):
                 "group.id": self._group,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 4000,
+                # A rebalance waits so long for a member that is stuck in its transaction.
+                "max.poll.interval.ms": 20_000,
                 "heartbeat.interval.ms": 500,
             },
         )

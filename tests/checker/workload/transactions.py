@@ -39,7 +39,7 @@ class TransactionalClient:
 
     def initialize(self) -> None:
         """Returns when it has its epoch, and what was open before is settled."""
-        deadline = time.monotonic() + 2 * PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S / 2
         while True:
             try:
                 return self._producer.init_transactions(_ONE_CALL_S)
@@ -101,7 +101,7 @@ class TransactionalClient:
         self._producer.flush(_ONE_CALL_S)
 
     def _end(self, *, commits: bool) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S / 2
         call = self._producer.commit_transaction if commits else self._producer.abort_transaction
         while True:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import threading
 from collections.abc import Callable
 from random import Random
@@ -14,6 +15,8 @@ __all__ = ["PATIENCE_S", "Setting", "Worker", "code_of"]
 
 PATIENCE_S = 60.0
 """How long anything may take while nothing is wrong with the broker."""
+
+_STUCK_S = 60
 
 
 class Setting:
@@ -84,10 +87,13 @@ class Worker:
         self._attempt(self.renew)
         while not self.is_stopping:
             self._attempt(self.step)
+        signal.alarm(0)
         self.finish()
 
     def _attempt(self, action: Callable[[], None]) -> None:
         while True:
+            # A client that hangs in its library ends with SIGALRM, and another one takes its place.
+            signal.alarm(_STUCK_S)
             try:
                 return action()
             except KafkaException as error:

@@ -35,7 +35,7 @@ class Workload:
         self._log = (folder / "clients.log").open("w", encoding="utf-8")
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.crashes = 0
-        """Clients that died of themselves."""
+        """Clients that died of themselves, or hung."""
 
     def start(self) -> None:
         """Makes the topics and begins."""
@@ -74,7 +74,7 @@ class Workload:
 
     def _note_crash(self, name: str, status: int) -> None:
         self.crashes += 1
-        self._recorder.record(Problem(name, f"crashed with {signal.Signals(-status).name}"))
+        self._recorder.record(Problem(name, f"ended by {signal.Signals(-status).name}"))
 
     def finish(self) -> None:
         """Producers end, groups come to the end of what there is, and all of it is read once more.
@@ -106,7 +106,7 @@ class Workload:
             process.terminate()
         for name, process in stopping.items():
             try:
-                status = process.wait(5 * PATIENCE_S)
+                status = process.wait(2 * PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -147,7 +147,7 @@ class Workload:
             client.close()
 
     def _wait_for_groups(self, ends: dict[str, int]) -> None:
-        deadline = time.monotonic() + 2 * PATIENCE_S
+        deadline = time.monotonic() + 4 * PATIENCE_S
         for group in GROUPS:
             while any((found or 0) < ends.get(name, 0) for name, found in self._committed(group, sorted(ends)).items()):
                 if time.monotonic() > deadline:
