@@ -59,7 +59,7 @@ def commit_transactional_offsets(
     consumer_group = groups.store.consumer_groups.get(group_id)
     group = None if consumer_group is not None else groups.find(group_id)
     if consumer_group is not None:
-        _check_consumer_group(consumer_group, request, topics)
+        _check_consumer_group(consumer_group, request, topics, config)
     elif group is not None:
         _check_classic_group(group, request)
     elif request.generation_id >= 0:
@@ -133,12 +133,19 @@ def _check_classic_group(group: ClassicGroup, request: TxnOffsetCommitRequest) -
             raise KafkaError(ErrorCode.illegal_generation)
 
 
-def _check_consumer_group(group: ConsumerGroup, request: TxnOffsetCommitRequest, topics: ClusterTopics) -> None:
+def _check_consumer_group(
+    group: ConsumerGroup, request: TxnOffsetCommitRequest, topics: ClusterTopics, config: GroupConfig
+) -> None:
     partitions = []
+    limit = config.offset_metadata_max_bytes
     for topic in request.topics:
         facts = topics.by_name(topic.name)
         topic_id = TopicId(ZERO_UUID) if facts is None else facts.topic_id
-        partitions += [(topic.name, topic_id, each.partition_index) for each in topic.partitions]
+        partitions += [
+            (topic.name, topic_id, each.partition_index)
+            for each in topic.partitions
+            if not is_longer(each.committed_metadata or "", limit)  # Refused by itself, whatever the epoch.
+        ]
     check_transactional_commit(
         group,
         request.member_id,

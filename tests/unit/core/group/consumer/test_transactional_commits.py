@@ -20,7 +20,9 @@ from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResp
 from klamm.protocol.types import Millis
 
 
-def commit(driver: ConsumerDriver, member_id: str, epoch: int, *, partition: int = 0, topic: str = EVENTS) -> ErrorCode:
+def commit(
+    driver: ConsumerDriver, member_id: str, epoch: int, *, partition: int = 0, topic: str = EVENTS, metadata: str = ""
+) -> ErrorCode:
     request = TxnOffsetCommitRequest(
         group_id=GROUP,
         producer_id=1,
@@ -28,7 +30,8 @@ def commit(driver: ConsumerDriver, member_id: str, epoch: int, *, partition: int
         generation_id=epoch,
         topics=[
             TxnOffsetCommitRequestTopic(
-                name=topic, partitions=[TxnOffsetCommitRequestPartition(partition_index=partition)]
+                name=topic,
+                partitions=[TxnOffsetCommitRequestPartition(partition_index=partition, committed_metadata=metadata)],
             )
         ],
     )
@@ -80,3 +83,12 @@ def test_late_commit_is_taken_for_what_the_member_has_had_since(
     driver.beat("a", 2)
     assert driver.member("a").member_epoch == 3
     assert commit(driver, "a", 2, partition=partition, topic=topic) is expected
+
+
+def test_too_much_metadata_is_told_before_an_old_epoch_is_held_against_the_partition() -> None:
+    """The partition gets its own code, and the request is not refused for it."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.paint(PaintedTopics(2, events=8))
+    driver.beat("a", 2)
+    assert commit(driver, "a", 2, partition=7, metadata="x" * 5000) is ErrorCode.offset_metadata_too_large
