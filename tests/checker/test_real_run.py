@@ -11,11 +11,10 @@ from tests.interop.broker_process import BrokerProcess
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fsync", ["os", "ack"])
-def test_clients_of_a_broker_that_is_killed_and_paused(tmp_path: Path, fsync: str) -> None:
+def test_clients_of_a_broker_that_is_killed_and_paused(tmp_path: Path) -> None:
     """I4, I10 to I12, I16 to I18, I26: nothing that should not happen, as the clients saw it."""
     faults = ("kill", "pause", "kill a client")
-    report = run(tmp_path, seconds=12, seed=1, config={"klamm.fsync": fsync}, faults=faults)
+    report = run(tmp_path, seconds=12, seed=1, faults=faults)
     assert report.anomalies == []
     assert "Traceback" not in report.broker_log, report.broker_log[-4000:]
     assert report.faults == dict.fromkeys(faults, 1)
