@@ -34,8 +34,8 @@ SEEDS_UNTIL_FOUND = {
     "lose a timer": 300,
     "replay out of order": 60,
     "accept a stale commit": 120,
-    "believe a former producer": 300,
-    "forget markers": 75,
+    "believe a former producer": 400,
+    "forget markers": 400,
 }
 """Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
 

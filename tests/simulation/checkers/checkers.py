@@ -359,8 +359,9 @@ class Checkers:
             raise self._violation
 
     def _look(self) -> None:
-        now_ms = self._loop.now_ms
         for broker in self._world.cluster.brokers:
+            # Behind a slow read a broker's clock is ahead, and its timers run by that.
+            now_ms = self._loop.now_ms if broker.clock is None else broker.clock.now_ms()
             for partition, shard in active_shards(broker):
                 if partition in self.shadow.unchecked:
                     self.shadow.unchecked.discard(partition)
