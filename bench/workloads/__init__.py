@@ -25,6 +25,7 @@ from bench.workloads import (
     rebalance_consumer,
     rebalance_cooperative,
     rebalance_eager,
+    restart,
     start,
 )
 
@@ -54,5 +55,6 @@ WORKLOADS: tuple[Workload, ...] = (
     many_groups.CONSUMER,
     loop_steps.WORKLOAD,
     start.WORKLOAD,
+    restart.WORKLOAD,
     memory.WORKLOAD,
 )

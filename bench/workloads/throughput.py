@@ -12,15 +12,17 @@ __all__ = ["consume_all", "produce_all"]
 SETTINGS = {"acks": "all", "linger.ms": "5"}
 
 
-def produce_all(running: RunningPeer, load: Load, topic: str, *, size_bytes: int, count: int) -> Mapping[str, float]:
+def produce_all(
+    running: RunningPeer, load: Load, topic: str, *, size_bytes: int, count: int, partitions: int = PARTITIONS
+) -> Mapping[str, float]:
     """Makes `topic`, fills it, and returns the speed. The topic stays."""
-    running.create_topic(topic, PARTITIONS)
+    running.create_topic(topic, partitions)
     taken = load.programs.run(
         "produce",
         bootstrap=running.bootstrap_servers,
         topic=topic,
         settings=SETTINGS,
-        partitions=PARTITIONS,
+        partitions=partitions,
         size=size_bytes,
         count=count,
     )

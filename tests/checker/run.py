@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -69,12 +68,11 @@ def run(
     seed: int,
     config: Mapping[str, str] | None = None,
     faults: Sequence[str] | None = None,
-    more_faults: Mapping[str, Callable[[BrokerProcess], None]] | None = None,
 ) -> Report:
     """Runs a broker in `folder` with clients for so long, strikes it, and checks the history, which is kept there.
 
     `faults` are done once each, in this order, spread over the time; without them it is struck every few seconds.
-    `more_faults` may be named among them. The seed decides what clients and faults do, not when processes run: the same
+    The seed decides what clients and faults do, not when processes run: the same
     one is not the same run. Raises RuntimeError when the broker does not come back.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +83,6 @@ def run(
     process = BrokerProcess(folder, _CONFIG | dict(config or {}))
     workload = Workload(folder, history, recorder, process.bootstrap_servers, seed)
     nemesis = Nemesis(process, workload, recorder, random)
-    nemesis.faults |= {name: partial(fault, process) for name, fault in (more_faults or {}).items()}
     try:
         workload.start()
         deadline = time.monotonic() + seconds

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulation.disk import BrokerLog, Disk
+from tests.simulation.disk import STATE_PARTITION, BrokerLog, Disk
 from tests.simulation.handlers import ask
 from tests.simulation.loop import EventLoop, Process
-from tests.simulation.network import Call, Connection
+from tests.simulation.network import Call, Connection, Network
 from tests.simulation.ports import Clock, Promises, RandomIds, Threads, follow
+from tests.simulation.transactions import REQUESTS, Transactions
 
 from klamm.core.coordinator.contract import ClientContext
 from klamm.core.group.config import GroupConfig
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker"]
 
+_FIRST = PartitionIndex(0)
+
 
 class Broker:
     """One broker; while it is down `process` is None."""
@@ -36,18 +39,28 @@ class Broker:
         broker_id: int,
         *,
         disk: Disk,
+        network: Network,
+        partition_count: int,
+        leader_of: Callable[[PartitionIndex], Broker | None],
+        next_producer_id: Callable[[], int] | None,
         config: GroupConfig,
         settings: GroupSettings,
         checkers: Checkers,
     ) -> None:
         self._loop = loop
         self._disk = disk
+        self._network = network
+        self._partition_count = partition_count
+        self._leader_of = leader_of
+        self._next_producer_id = next_producer_id
         self._config = config
         self._settings = settings
         self._checkers = checkers
         self.broker_id = broker_id
         self.process: Process | None = None
         self.coordinator: GroupCoordinator | None = None
+        self.transactions: Transactions | None = None
+        """In worlds that have them."""
         self.clock: Clock | None = None
         self.image: MetadataImage = EMPTY_IMAGE
         self.wall_jump_ms = 0
@@ -71,17 +84,30 @@ class Broker:
             promises=promises,
             executor=Threads(self._loop, process, (0, 50)),
             publish=self._publish,
-            partition_count=lambda: len(self._disk.replicas),
+            partition_count=lambda: self._partition_count,
             settings_of=lambda group_id: self._settings,
         )
         self.coordinator.start()
+        if self._next_producer_id is not None:
+            self.transactions = Transactions(
+                self._loop,
+                self._network,
+                self._disk,
+                self.broker_id,
+                process=process,
+                clock=clock,
+                promises=promises,
+                groups=self.coordinator,
+                leader_of=self._leader_of,
+                next_producer_id=self._next_producer_id,
+            )
         self.learn(image)
 
     def kill(self) -> None:
         """kill -9: whatever it was about to do or say is lost, and the connections break."""
         assert self.process is not None
         self.process.kill()
-        self.process = self.coordinator = self.clock = None
+        self.process = self.coordinator = self.transactions = self.clock = None
         connections, self._connections = self._connections, []
         for connection in connections:
             connection.reset()
@@ -95,14 +121,21 @@ class Broker:
     # What the controller tells
 
     def lead(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
-        """Lead a partition of the internal topic."""
-        if self.coordinator is not None:
+        """Lead a partition of an internal topic."""
+        if partition == STATE_PARTITION:
+            if self.transactions is not None:
+                self._checkers.on_leadership(self, partition)
+                self.transactions.coordinator.on_leadership(_FIRST, leader_epoch)
+        elif self.coordinator is not None:
             self._checkers.on_leadership(self, partition)
             self.coordinator.on_leadership(partition, leader_epoch)
 
     def resign(self, partition: PartitionIndex) -> None:
         """Lead it no more."""
-        if self.coordinator is not None:
+        if partition == STATE_PARTITION:
+            if self.transactions is not None:
+                self.transactions.coordinator.on_resignation(_FIRST)
+        elif self.coordinator is not None:
             self.coordinator.on_resignation(partition)
             self._checkers.on_resignation(self, partition)
 
@@ -112,6 +145,8 @@ class Broker:
             old, self.image = self.image, image
             self._checkers.on_image(self, old, image)
             self.coordinator.on_metadata_update(old, image)
+            if self.transactions is not None:
+                self.transactions.coordinator.on_metadata_update(old, image)
 
     def measure(self, traffic: Traffic) -> None:
         """Hear what flows through the topics' partitions."""
@@ -130,6 +165,9 @@ class Broker:
         assert self.coordinator is not None
         assert self._promises is not None
         assert call.connection is not None
+        if isinstance(call.request, REQUESTS):
+            self._handle_transactional(call)
+            return
         self._checkers.on_request(self, call)
         self._promises.observe = partial(self._checkers.on_answer, self, call)
         context = ClientContext(call.client_id, "/10.0.0.1", call.version)
@@ -141,6 +179,21 @@ class Broker:
         else:
             self._checkers.on_parked(self, call)
             follow(answer, partial(call.connection.respond, call))
+
+    def _handle_transactional(self, call: Call) -> None:
+        assert self.transactions is not None
+        self._checkers.on_transactional_request(self, call)
+
+        def respond(answer: Message) -> None:
+            assert call.connection is not None
+            self._checkers.on_transactional_answer(self, call, answer)
+            call.connection.respond(call, answer)
+
+        answer = self.transactions.ask(call.request, ClientContext(call.client_id, "/10.0.0.1", call.version))
+        if isinstance(answer, Message):
+            respond(answer)
+        else:
+            follow(answer, respond)
 
     def _publish(self, partition: PartitionIndex, events: Sequence[object]) -> None:
         self._checkers.on_events(self, partition, events)

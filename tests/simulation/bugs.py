@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.cluster_topics import ClusterTopics
+from klamm.core.coordinator.contract import CoordinatorRecord, Result
 from klamm.core.group import offset_commits, rebalance, removals
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.consumer import heartbeats
@@ -19,9 +20,14 @@ from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.member import Member
 from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
+from klamm.core.txn import endings
+from klamm.core.txn.shard import TransactionShard
+from klamm.core.txn.transaction import Transaction
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import BatchHeader, iterate_batches
+from klamm.protocol.schema.end_txn_request import EndTxnRequest
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
+from klamm.protocol.types import Millis
 from klamm.runtime import replay
 from klamm.runtime.alarms import Alarms
 
@@ -146,6 +152,38 @@ def _accept_a_stale_commit() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _believe_a_former_producer() -> Iterator[None]:
+    """EndTxn ends what the transactional id has open, whatever epoch it names."""
+    check_original, check_bumping = endings._check_original, endings._check_bumping
+
+    def without_fence(check: Callable[[Transaction, EndTxnRequest], bool]) -> Callable[..., bool]:
+        def checked(transaction: Transaction, request: EndTxnRequest) -> bool:
+            request.producer_epoch = transaction.producer_epoch
+            return check(transaction, request)
+
+        return checked
+
+    with (
+        patch.object(endings, "_check_original", without_fence(check_original)),
+        patch.object(endings, "_check_bumping", without_fence(check_bumping)),
+    ):
+        yield
+
+
+@contextmanager
+def _forget_markers() -> Iterator[None]:
+    """A transaction coordinator that loads does not go on with the transactions that were ending."""
+
+    def on_loaded(shard: TransactionShard, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
+        result = Result()
+        shard._lapses.start(result)
+        yield result
+
+    with patch.object(TransactionShard, "on_loaded", on_loaded):
+        yield
+
+
 BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "skip a fence": _skip_a_fence,
     "hand over before revocation": _hand_over_before_revocation,
@@ -153,4 +191,6 @@ BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "lose a timer": _lose_a_timer,
     "replay out of order": _replay_out_of_order,
     "accept a stale commit": _accept_a_stale_commit,
+    "believe a former producer": _believe_a_former_producer,
+    "forget markers": _forget_markers,
 }

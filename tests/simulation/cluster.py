@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tests.simulation.broker import Broker
-from tests.simulation.disk import Disk
+from tests.simulation.disk import STATE_PARTITION, Disk
 from tests.simulation.loop import EventLoop
 from tests.simulation.topics import Topics
 
@@ -29,6 +29,7 @@ class Cluster:
         self._loop = loop
         self._disk = disk
         self._topics = topics
+        self._partition_count = sum(partition != STATE_PARTITION for partition in disk.replicas)
         self.brokers = brokers
 
     def start(self) -> None:
@@ -44,7 +45,12 @@ class Cluster:
 
     def coordinator_of(self, group_id: str) -> Broker | None:
         """Who leads the group's partition, if anybody does."""
-        leader = self._disk.replicas[PartitionIndex(partition_for(group_id, len(self._disk.replicas)))].leader
+        leader = self._disk.replicas[PartitionIndex(partition_for(group_id, self._partition_count))].leader
+        return None if leader < 0 else self.brokers[leader]
+
+    def leader_of(self, partition: PartitionIndex) -> Broker | None:
+        """Who leads the partition, if anybody does."""
+        leader = self._disk.replicas[partition].leader
         return None if leader < 0 else self.brokers[leader]
 
     # Brokers that die and come back

@@ -12,17 +12,22 @@ append that failed, and goes offline for the latter (`Cluster.fail_disk`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from tests.simulation.loop import EventLoop, Process
+from tests.simulation.producers import Producers
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import UnstampedRecord, decode_batch, encode_batch, read_batch_header, restamp
-from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
+from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex, ProducerId
 
-__all__ = ["Batch", "BrokerLog", "Disk", "DiskObserver", "Replicas"]
+__all__ = ["STATE_PARTITION", "Batch", "BrokerLog", "Disk", "DiskObserver", "Replicas"]
+
+STATE_PARTITION = PartitionIndex(1_000)
+"""The one partition of `__transaction_state`: it lies beside those of `__consumer_offsets`."""
+_NO_PRODUCER = ProducerId(-1)
 
 
 class Batch(NamedTuple):
@@ -31,6 +36,9 @@ class Batch(NamedTuple):
     base_offset: Offset
     next_offset: Offset
     data: bytes
+    producer_id: ProducerId = _NO_PRODUCER
+    """Whose transaction it belongs to, or ends."""
+    is_control: bool = False
 
 
 class DiskObserver(Protocol):
@@ -60,6 +68,7 @@ class Replicas:
         self.leader_epoch = LeaderEpoch(-1)
         self.are_slow = False
         self.listeners: list[Callable[[Offset], None]] = []
+        self.producers = Producers()
 
 
 class _Listener:
@@ -81,7 +90,7 @@ class Disk:
         loop: EventLoop,
         observer: DiskObserver,
         *,
-        partitions: int,
+        partitions: Iterable[PartitionIndex],
         replication_ms: tuple[int, int],
         max_batch_bytes: int,
     ) -> None:
@@ -93,12 +102,16 @@ class Disk:
         self.append_error_rate = 0.0
         self.read_ms = 0
         """How long a read of a few batches takes: a slow disk makes loading long."""
-        self.replicas = {PartitionIndex(index): Replicas() for index in range(partitions)}
+        self.replicas = {partition: Replicas() for partition in partitions}
 
     # What a leader does
 
-    def append(self, broker_id: int, partition: PartitionIndex, batch: bytes) -> Offset:
-        """Append as the leader. Raises KafkaError and writes nothing if the broker is none, or the disk is bad."""
+    def append(
+        self, broker_id: int, partition: PartitionIndex, batch: bytes, *, guard: int = 0, transaction_version: int = 0
+    ) -> Offset:
+        """Append as the leader. Raises KafkaError and writes nothing if the broker is none, the disk is bad, or the
+        batch is of a transaction that has ended.
+        """
         replicas = self.replicas[partition]
         if replicas.leader != broker_id:
             raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -110,8 +123,11 @@ class Disk:
         base_offset = replicas.log_end_offset
         prefix, rest = restamp(batch, base_offset, replicas.leader_epoch)
         stamped = bytes(prefix) + bytes(rest)
-        next_offset = read_batch_header(stamped).next_offset
-        written = Batch(base_offset, next_offset, stamped)
+        header = read_batch_header(stamped)
+        next_offset = header.next_offset
+        if header.has_producer_id:
+            replicas.producers.append(header, stamped, guard, transaction_version)
+        written = Batch(base_offset, next_offset, stamped, ProducerId(header.producer_id), header.is_control)
         replicas.batches.append(written)
         replicas.log_end_offset = next_offset
         self._observer.on_appended(partition, written)
@@ -186,6 +202,7 @@ class Disk:
         replicas.leader_epoch = LeaderEpoch(replicas.leader_epoch + 1)
         if loses_tail:
             self._lose_tail(partition)
+        replicas.producers.load(batch.data for batch in replicas.batches if batch.producer_id >= 0)
         if not knows_high_watermark and self.replication_ms[1] > 0:
             replicas.high_watermark = Offset(self._loop.between(0, replicas.high_watermark))
         self._replicate(partition)
@@ -208,30 +225,41 @@ class Disk:
     def compact(self, partition: PartitionIndex, *, drops_tombstones: bool) -> None:
         """Keep the latest record of each key, of what is committed; offsets stay what they are.
 
-        Tombstones go as well once they are old enough, which is whenever the caller says so: no reader is slower.
+        Tombstones go as well once they are old enough, which is whenever the caller says so: no reader is slower. What
+        belongs to transactions stays, and so does a tombstone of what one has written.
         """
         replicas = self.replicas[partition]
         cleanable = [batch for batch in replicas.batches if batch.next_offset <= replicas.high_watermark]
         rest = replicas.batches[len(cleanable) :]
-        records = [record for batch in cleanable for record in decode_batch(batch.data)]
+        kept = [batch for batch in cleanable if batch.producer_id >= 0]
+        in_transactions = {record.key for batch in kept for record in decode_batch(batch.data)}
+        records = [record for batch in cleanable if batch.producer_id < 0 for record in decode_batch(batch.data)]
         latest = {record.key: record.offset for record in records}
-        kept = []
         for record in records:
-            if latest[record.key] != record.offset or (record.value is None and drops_tombstones):
+            if latest[record.key] != record.offset or (
+                record.value is None and drops_tombstones and record.key not in in_transactions
+            ):
                 continue
             unstamped: UnstampedRecord = (record.timestamp_ms, record.key, record.value, ())
             data = encode_batch([unstamped], base_offset=record.offset, partition_leader_epoch=0)
             kept.append(Batch(Offset(record.offset), Offset(record.offset + 1), data))
-        replicas.batches = kept + rest
+        replicas.batches = sorted(kept, key=lambda batch: batch.base_offset) + rest
 
 
 class BrokerLog:
     """The log as one broker's coordinator sees it: the port `CoordinatorLog`.
 
-    `on_read` hears how long each read took.
+    `on_read` hears how long each read took. The topic's partitions begin with `first` on the disk.
     """
 
-    def __init__(self, disk: Disk, broker_id: int, on_read: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        broker_id: int,
+        on_read: Callable[[int], None],
+        first: PartitionIndex = PartitionIndex(0),  # noqa: B008 - a NewType of int
+    ) -> None:
+        self._first = first
         self._disk = disk
         self._broker_id = broker_id
         self._on_read = on_read
@@ -243,20 +271,29 @@ class BrokerLog:
     def append(
         self, partition: PartitionIndex, batch: bytes, *, verification_guard: int = 0, transaction_version: int = 0
     ) -> Offset:
-        return self._disk.append(self._broker_id, partition, batch)
+        return self._disk.append(
+            self._broker_id,
+            self._on_disk(partition),
+            batch,
+            guard=verification_guard,
+            transaction_version=transaction_version,
+        )
+
+    def _on_disk(self, partition: PartitionIndex) -> PartitionIndex:
+        return PartitionIndex(self._first + partition)
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes:
         self._on_read(self._disk.read_ms)
-        return self._disk.read(partition, offset)
+        return self._disk.read(self._on_disk(partition), offset)
 
     def log_start_offset(self, partition: PartitionIndex) -> Offset:
         return Offset(0)
 
     def log_end_offset(self, partition: PartitionIndex) -> Offset:
-        return self._disk.replicas[partition].log_end_offset
+        return self._disk.replicas[self._on_disk(partition)].log_end_offset
 
     def high_watermark(self, partition: PartitionIndex) -> Offset:
-        return self._disk.replicas[partition].high_watermark
+        return self._disk.replicas[self._on_disk(partition)].high_watermark
 
     def on_high_watermark(self, partition: PartitionIndex, callback: Callable[[Offset], None]) -> _Listener:
-        return self._disk.listen(partition, callback)
+        return self._disk.listen(self._on_disk(partition), callback)

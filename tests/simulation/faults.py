@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.members.member import Member
+from tests.simulation.members.producer import TransactionalProducer
 from tests.simulation.plan import Trouble
 
 from klamm.protocol.errors import ErrorCode
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Faults"]
 
 _APPEND_ERRORS = (ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out)
+
+
+_OF_PRODUCERS = frozenset({Trouble.PRODUCER_CRASHES, Trouble.PRODUCER_STALLS, Trouble.PRODUCER_ZOMBIES})
 
 
 class Faults:
@@ -58,8 +62,15 @@ class Faults:
             Trouble.LATE_MESSAGES: partial(self._bad_network, "slow_rate", 0.3),
             Trouble.REPEATED_MESSAGES: partial(self._bad_network, "duplicate_rate", 0.3),
             Trouble.CUT_NETWORK: self._cut_network,
+            Trouble.PRODUCER_CRASHES: lambda: self._some_producer().crash(),
+            Trouble.PRODUCER_STALLS: lambda: self._some_producer().pause(),
+            Trouble.PRODUCER_ZOMBIES: lambda: self._some_producer().haunt(),
         }
-        self._strikes = [(trouble, strike) for trouble, strike in strikes.items() if trouble in self._plan.troubles]
+        self._strikes = [
+            (trouble, strike)
+            for trouble, strike in strikes.items()
+            if trouble in self._plan.troubles and (self._plan.producers or trouble not in _OF_PRODUCERS)
+        ]
         self._has_ended = False
 
     def begin(self) -> None:
@@ -137,13 +148,16 @@ class Faults:
     def _member_migrates(self) -> None:
         self._world.migrate(self._some_member())
 
+    def _some_producer(self) -> TransactionalProducer:
+        return self._loop.random.choice(self._world.producers)
+
     # Brokers
 
     def _some_broker(self) -> Broker:
         return self._loop.random.choice(self._world.cluster.brokers)
 
     def _some_partition(self) -> PartitionIndex:
-        return PartitionIndex(self._loop.between(0, self._plan.partition_count - 1))
+        return self._loop.random.choice(list(self._world.disk.replicas))
 
     def _broker_crashes(self) -> None:
         broker = self._some_broker()

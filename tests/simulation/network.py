@@ -17,7 +17,10 @@ from tests.simulation.loop import EventLoop, Process
 
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.message import Message
+from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.end_txn_request import EndTxnRequest
+from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
 
 __all__ = ["Call", "Connection", "Network", "Server"]
 
@@ -27,6 +30,8 @@ _ONLY_ONCE: Final = ConsumerGroupHeartbeatRequest
 member is told only once, and what it says of the member is not true any more. So says KIP-848, which leaves it to the
 connection to keep the order; here a request that is late never arrives once its client has given up on it.
 """
+_TRANSACTIONAL: Final = (AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest)
+_VERSION_2_FROM: Final = 5
 
 
 class Call:
@@ -62,6 +67,14 @@ class Server(Protocol):
         """Take a request; `Connection.respond` takes the answer, in this call or later."""
 
 
+def _is_only_once(call: Call) -> bool:
+    """Nor may what belongs to a transaction of version 1 be late: it would be part of the next one, and that is what
+    version 2 is for (KIP-890).
+    """
+    request = call.request
+    return isinstance(request, _ONLY_ONCE) or (isinstance(request, _TRANSACTIONAL) and call.version < _VERSION_2_FROM)
+
+
 class Connection:
     """One connection of one client."""
 
@@ -88,7 +101,7 @@ class Connection:
             return
         self._last_arrival_ms = max(self._last_arrival_ms, loop.now_ms + network.latency())
         loop.call_at(self._last_arrival_ms, partial(self._arrive, call), self._server_process, is_message=True)
-        if loop.chance(network.duplicate_rate) and not isinstance(call.request, _ONLY_ONCE):
+        if loop.chance(network.duplicate_rate) and not _is_only_once(call):
             self._send_twice(call)
         if loop.chance(network.reset_rate):
             loop.call_later(loop.between(0, 20), self.reset)
@@ -106,7 +119,7 @@ class Connection:
         )
 
     def _arrive(self, call: Call) -> None:
-        if not self.is_open and isinstance(call.request, _ONLY_ONCE):
+        if not self.is_open and _is_only_once(call):
             return
         self._queue.append(call)
         if not self._is_busy:

@@ -12,7 +12,10 @@ from enum import Enum
 
 from tests.simulation.loop import EventLoop
 
-__all__ = ["GroupKind", "GroupPlan", "MemberPlan", "Plan", "Trouble", "make_plan"]
+__all__ = ["LEDGER_GROUPS", "GroupKind", "GroupPlan", "MemberPlan", "Plan", "ProducerPlan", "Trouble", "make_plan"]
+
+LEDGER_GROUPS = ("ledger-0", "ledger-1")
+"""What transactional producers commit to: groups without members, on different partitions if there are two."""
 
 
 class GroupKind(Enum):
@@ -57,6 +60,9 @@ class Trouble(Enum):
     LATE_MESSAGES = "late messages"
     REPEATED_MESSAGES = "repeated messages"
     CUT_NETWORK = "cut network"
+    PRODUCER_CRASHES = "producer crashes"
+    PRODUCER_STALLS = "producer stalls"
+    PRODUCER_ZOMBIES = "zombies of producers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,15 @@ class GroupPlan:
     members: tuple[MemberPlan, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerPlan:
+    """One transactional producer."""
+
+    transactional_id: str
+    is_version_2: bool
+    timeout_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One world."""
@@ -115,6 +130,7 @@ class Plan:
     topics: dict[str, int] = field(default_factory=dict)
     groups: tuple[GroupPlan, ...] = ()
     has_independent_reader: bool = False
+    producers: tuple[ProducerPlan, ...] = ()
     troubles: frozenset[Trouble] = frozenset()
     trouble_interval_ms: int = 0
     trouble_ends_ms: int = 0
@@ -131,15 +147,19 @@ def make_plan(loop: EventLoop) -> Plan:
     # Where topics are deleted and made anew, only ids can tell what a commit was meant for.
     commit_version = 10 if Trouble.TOPICS_CHANGE in troubles else random.choice((9, 10))
     groups = tuple(_group(loop, f"group-{index}", tuple(topics), commit_version) for index in range(group_count))
+    producers = _producers(loop) if loop.chance(0.3) else ()
     return Plan(
         broker_count=loop.between(2, 3) if is_replicated else 1,
         has_racks=has_racks,
         partition_count=loop.between(1, 2),
-        replication_ms=random.choice(((1, 5), (1, 60), (5, 500))) if is_replicated else random.choice(((0, 0), (1, 30))),
+        replication_ms=random.choice(((1, 5), (1, 60), (5, 500)))
+        if is_replicated
+        else random.choice(((0, 0), (1, 30))),
         max_batch_bytes=random.choice((8_192, 1_048_588)),
         encodes=loop.chance(0.15),
         initial_rebalance_delay_ms=random.choice((0, 500, 3_000)),
-        offsets_retention_ms=random.choice((10_000, 30_000, 604_800_000)),
+        # What a ledger has must not expire: then a part of it would be missing.
+        offsets_retention_ms=random.choice((10_000, 30_000, 604_800_000)) if not producers else 604_800_000,
         rebalance_batch_ms=random.choice((0, 0, 500)),
         commit_linger_ms=random.choice((-1, -1, 0, 20)),
         assignment_interval_ms=random.choice((0, 1_000)),
@@ -147,9 +167,17 @@ def make_plan(loop: EventLoop) -> Plan:
         topics=topics,
         groups=groups,
         has_independent_reader=loop.chance(0.3),
+        producers=producers,
         troubles=troubles,
         trouble_interval_ms=random.choice((300, 1_000, 2_500)),
         trouble_ends_ms=random.choice((15_000, 30_000, 60_000)),
+    )
+
+
+def _producers(loop: EventLoop) -> tuple[ProducerPlan, ...]:
+    return tuple(
+        ProducerPlan(f"producer-{index}", loop.chance(0.6), loop.random.choice((3_000, 8_000)))
+        for index in range(loop.between(1, 3))
     )
 
 

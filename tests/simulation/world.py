@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Final
 
 from tests.simulation.broker import Broker
 from tests.simulation.checkers.checkers import Checkers
 from tests.simulation.checkers.reading import Judged
 from tests.simulation.cluster import Cluster
-from tests.simulation.disk import Disk
+from tests.simulation.disk import STATE_PARTITION, Disk
 from tests.simulation.faults import Faults
 from tests.simulation.loop import EventLoop
 from tests.simulation.members.administrator import Administrator
@@ -24,17 +25,20 @@ from tests.simulation.members.classic import ClassicMember
 from tests.simulation.members.consumer import ConsumerMember
 from tests.simulation.members.independent import IndependentReader
 from tests.simulation.members.member import Member
+from tests.simulation.members.producer import PARTITIONS, TransactionalProducer
 from tests.simulation.members.zombie import Zombies
 from tests.simulation.network import Network
 from tests.simulation.notes import Notes
-from tests.simulation.plan import GroupKind, GroupPlan, MemberPlan, make_plan
+from tests.simulation.plan import LEDGER_GROUPS, GroupKind, GroupPlan, MemberPlan, Trouble, make_plan
 from tests.simulation.rest import RestChecker
 from tests.simulation.topics import Topics
+from tests.simulation.transactions import ABORT_INTERVAL_MS
 from tests.simulation.violation import Violation
 
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.settings import GroupSettings
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import PartitionIndex
 
 __all__ = ["World"]
 
@@ -44,6 +48,10 @@ _REST_MS: Final = 120_000
 """Within this time after the last trouble all groups must be at rest: several sessions and rebalances."""
 _AFTERMATH_MS: Final = 12_000
 _CALM_CHANGES: Final = 3
+_LATE_MS: Final = 500
+"""So long a request may be on its way in good times."""
+_MARKERS_MS: Final = 10_000
+_MOST_WENT_BACK_MS: Final = 400_000
 _RETRIABLE: Final = frozenset(
     {
         ErrorCode.none,
@@ -84,7 +92,10 @@ class World:
         self.disk = Disk(
             loop,
             self.checkers,
-            partitions=plan.partition_count,
+            partitions=(
+                *map(PartitionIndex, range(plan.partition_count)),
+                *([STATE_PARTITION] if plan.producers else ()),
+            ),
             replication_ms=plan.replication_ms,
             max_batch_bytes=plan.max_batch_bytes,
         )
@@ -96,13 +107,26 @@ class World:
             offset_commit_linger_ms=plan.commit_linger_ms,
             looks_per_step=plan.looks_per_step,
         )
+        producer_ids = count(1_000)
         brokers = [
-            Broker(loop, index, disk=self.disk, config=config, settings=self.settings, checkers=self.checkers)
+            Broker(
+                loop,
+                index,
+                disk=self.disk,
+                network=self.network,
+                partition_count=plan.partition_count,
+                leader_of=self._leader_of,
+                next_producer_id=partial(next, producer_ids) if plan.producers else None,
+                config=config,
+                settings=self.settings,
+                checkers=self.checkers,
+            )
             for index in range(plan.broker_count)
         ]
         self.cluster = Cluster(loop, brokers, self.disk, self.topics)
         self._groups = {group.group_id: group for group in plan.groups}
         self.members = [self._member(member) for group in plan.groups for member in group.members]
+        self.producers = [TransactionalProducer(self, producer) for producer in plan.producers]
         self.zombies = Zombies(self)
         self.administrator = Administrator(self)
         self.faults = Faults(self)
@@ -119,6 +143,8 @@ class World:
             loop.call_later(loop.between(0, 4_000), partial(self.start_member, member))
         if plan.has_independent_reader:
             IndependentReader(self, "independent").start()
+        for producer in self.producers:
+            loop.call_later(loop.between(0, 4_000), producer.start)
         self._produce()
         self._measure()
         self.faults.begin()
@@ -127,6 +153,8 @@ class World:
         # Whoever was not heard of before has to be missed, and every request that was lost to be given up on.
         loop.run_until(loop.now_ms + _AFTERMATH_MS)
         self._come_to_rest("the trouble was over")
+        if self.producers:
+            self._end_transactions()
         for _ in range(_CALM_CHANGES):
             self._change_in_the_calm()
         self._produces = False
@@ -216,6 +244,27 @@ class World:
                 raise Violation(26, f"{_REST_MS} ms after {since}: {what}")
             loop.run_until(loop.now_ms + 500)
             what = checker.missing(is_all_read=is_all_read)
+
+    def _leader_of(self, partition: PartitionIndex) -> Broker | None:
+        return self.cluster.leader_of(partition)
+
+    def _end_transactions(self) -> None:
+        """I14: producers end, in the midst of a transaction some of them, and nothing stays pending."""
+        loop, checker, stores = self.loop, self.checkers.transactions, self.checkers.shadow.stores
+        for producer in self.producers:
+            producer.end()
+        # The clock on the wall decides, and it may have gone back since the transaction began.
+        went_back_ms = _MOST_WENT_BACK_MS if Trouble.CLOCK_JUMPS in self.plan.troubles else 0
+        most_ms = max(plan.timeout_ms for plan in self.plan.producers) + ABORT_INTERVAL_MS + _MARKERS_MS + went_back_ms
+        began_ms = loop.now_ms
+        loop.run_until(began_ms + _LATE_MS)
+        what = checker.unfinished(stores.values())
+        while what is not None:
+            if loop.now_ms - began_ms > most_ms:
+                raise Violation(14, f"{most_ms} ms after the last producer ended: {what}")
+            loop.run_until(loop.now_ms + 500)
+            what = checker.unfinished(stores.values())
+        checker.check_ledgers(stores.values(), LEDGER_GROUPS, PARTITIONS)
 
     def _change_in_the_calm(self) -> None:
         loop, reading = self.loop, self.checkers.reading

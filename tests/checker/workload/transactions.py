@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 
@@ -65,6 +66,7 @@ class TransactionalClient:
         for partition, offset in offsets.items():
             topic, _, index = partition.rpartition("-")
             named.append(TopicPartition(topic, int(index), offset))
+        signal.alarm(3 * _ONE_CALL_S)  # librdkafka 2.16 was seen to wait for ever here, after the broker had died
         self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), _ONE_CALL_S)
 
     def flush(self) -> None:

@@ -14,13 +14,15 @@ from tests.simulation.checkers.offsets import Allowed, OffsetKey, Offsets, Write
 from tests.simulation.checkers.reading import Reading
 from tests.simulation.checkers.records import Records
 from tests.simulation.checkers.shadow import Shadow, WrittenRecord
-from tests.simulation.checkers.view import active_shard, active_shards, find_group
-from tests.simulation.disk import Batch, Disk
+from tests.simulation.checkers.transactions import TransactionChecker
+from tests.simulation.checkers.view import active_shard, active_shards, find_group, transaction_shard
+from tests.simulation.disk import STATE_PARTITION, Batch, Disk
 from tests.simulation.network import Call
 from tests.simulation.notes import in_words
 from tests.simulation.violation import Violation
 
 from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.group.store import GroupStore
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
@@ -81,7 +83,8 @@ class Checkers:
         self.offsets = Offsets()
         self.reading = Reading()
         self.records = Records(topics, self.offsets, retention_ms, self._group_of_leader)
-        self.shadow = Shadow(partitions, self._on_record)
+        self.shadow = Shadow(partitions, self._on_record, self._on_marker)
+        self.transactions = TransactionChecker()
         self._deletions: list[tuple[Broker, Process | None, Call, Sequence[str]]] = []
         """DeleteGroups that are not answered yet, with the life of the broker that was asked."""
 
@@ -128,7 +131,10 @@ class Checkers:
         clock = self._world.cluster.broker(self._world.disk.replicas[partition].leader).clock
         assert clock is not None
         self.records.wall_clock = clock.wall
-        self._judge(lambda: self.shadow.on_appended(partition, batch))
+        if partition == STATE_PARTITION:
+            self._judge(lambda: self.transactions.on_state(batch))
+        else:
+            self._judge(lambda: self.shadow.on_appended(partition, batch))
 
     def on_refused(self, partition: PartitionIndex) -> None:
         """A leader could not write: what it had decided it may decide again, with all the time that it gives."""
@@ -140,6 +146,9 @@ class Checkers:
 
     def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None:
         """A new leader lacks what was not committed."""
+        if partition == STATE_PARTITION:
+            self.transactions.on_state_truncated(self._world.disk)
+            return
         self.shadow.on_truncated(self._world.disk, partition)
         self.offsets.on_truncated(partition, end_offset)
 
@@ -147,6 +156,9 @@ class Checkers:
         """More is committed."""
         self._is_touched = True
         self.offsets.on_high_watermark(partition, high_watermark)
+
+    def _on_marker(self, batch: Batch, store: GroupStore) -> None:
+        self._judge(lambda: self.transactions.on_marker(batch, store))
 
     def _on_record(self, written: WrittenRecord) -> None:
         store = self.shadow.stores[written.partition]
@@ -166,6 +178,9 @@ class Checkers:
         """A broker begins to lead: it knows what the log says, and nothing else."""
         self._world.note("broker %d leads partition %d", broker.broker_id, partition)
         self._is_touched = True
+        if partition == STATE_PARTITION:
+            self.transactions.is_unchecked = True
+            return
         self.shadow.unchecked.add(partition)
         for _, group in self._groups_on(partition):
             group.begin_round(self._loop.now_ms)
@@ -188,6 +203,20 @@ class Checkers:
         """A coordinator says what has happened in its groups."""
         for event in events:
             self._world.note("%s", event)
+
+    # Transactions
+
+    def on_transactional_request(self, broker: Broker, call: Call) -> None:
+        """A producer's request has reached a broker."""
+        self._is_touched = True
+        self._world.note("%s asks broker %d: %s", call.client_id, broker.broker_id, call.request)
+        self.transactions.on_request(call)
+
+    def on_transactional_answer(self, broker: Broker, call: Call, answer: Message) -> None:
+        """It is answered."""
+        self._is_touched = True
+        self._world.note("broker %d answers %s: %s", broker.broker_id, call.client_id, answer)
+        self._judge(lambda: self.transactions.on_answer(call, answer))
 
     # Requests
 
@@ -330,8 +359,9 @@ class Checkers:
             raise self._violation
 
     def _look(self) -> None:
-        now_ms = self._loop.now_ms
         for broker in self._world.cluster.brokers:
+            # Behind a slow read a broker's clock is ahead, and its timers run by that.
+            now_ms = self._loop.now_ms if broker.clock is None else broker.clock.now_ms()
             for partition, shard in active_shards(broker):
                 if partition in self.shadow.unchecked:
                     self.shadow.unchecked.discard(partition)
@@ -339,6 +369,10 @@ class Checkers:
                 for group_id, checker in self._groups.items():
                     if self._partition_of(group_id) == partition:
                         checker.look(find_group(shard, group_id), now_ms)
+            if self.transactions.is_unchecked:
+                transactions = transaction_shard(broker)
+                if transactions is not None:
+                    self.transactions.compare(transactions)
         for group_id in self.records.check_gone_groups(self.shadow.stores):
             self._group(group_id).forget()
         # A deletion that takes several steps goes on until it is answered, or its broker is no more.
@@ -357,4 +391,7 @@ class Checkers:
     def check_logs(self, disk: Disk) -> None:
         """The whole log, read once more: after each compaction, and at the end."""
         for partition in disk.replicas:
+            if partition == STATE_PARTITION:
+                self.transactions.check_log(disk)
+                continue
             self.shadow.check_log(disk, partition)

@@ -16,13 +16,15 @@ from tests.simulation.violation import Violation
 from klamm.core.coordinator.contract import CoordinatorRecord
 from klamm.core.group.metadata import NO_METADATA
 from klamm.core.group.store import GroupStore
+from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.records import decode_batch
-from klamm.protocol.types import Offset, PartitionIndex, ProducerId
+from klamm.protocol.types import Offset, PartitionIndex
 from klamm.runtime.record_serde import GroupRecordSerde
 
 __all__ = ["Shadow", "WrittenRecord"]
 
-_NO_PRODUCER = ProducerId(-1)
+_COMPARED = [name for name in GroupStore.__slots__ if name not in ("taken_back", "_last_ended")]
+"""All but hints, which compaction may take away."""
 
 
 class WrittenRecord(NamedTuple):
@@ -36,9 +38,15 @@ class WrittenRecord(NamedTuple):
 class Shadow:
     """A store for each partition of the log, and the comparison."""
 
-    def __init__(self, partitions: int, on_record: Callable[[WrittenRecord], None]) -> None:
+    def __init__(
+        self,
+        partitions: int,
+        on_record: Callable[[WrittenRecord], None],
+        on_marker: Callable[[Batch, GroupStore], None],
+    ) -> None:
         self._serde = GroupRecordSerde()
         self._on_record = on_record
+        self._on_marker = on_marker
         self.stores = {PartitionIndex(index): GroupStore() for index in range(partitions)}
         self.unchecked: set[PartitionIndex] = set()
         """Partitions that have changed since the last comparison."""
@@ -49,7 +57,10 @@ class Shadow:
         store = self.stores[partition]
         for written in self._read(partition, batch):
             self._on_record(written)
-            store.replay(written.offset, _NO_PRODUCER, written.record)
+            store.replay(written.offset, batch.producer_id, written.record)
+        if batch.is_control:
+            self._on_marker(batch, store)
+        self._end(store, batch)
 
     def on_truncated(self, disk: Disk, partition: PartitionIndex) -> None:
         """Replay what is left."""
@@ -61,8 +72,16 @@ class Shadow:
         store = GroupStore()
         for batch in disk.replicas[partition].batches:
             for written in self._read(partition, batch):
-                store.replay(written.offset, _NO_PRODUCER, written.record)
+                store.replay(written.offset, batch.producer_id, written.record)
+            self._end(store, batch)
         return store
+
+    def _end(self, store: GroupStore, batch: Batch) -> None:
+        if batch.is_control:
+            (record,) = decode_batch(batch.data)
+            marker = read_end_transaction_marker(record)
+            assert marker is not None
+            store.replay_end_transaction_marker(batch.producer_id, marker.is_commit)
 
     def compare(self, partition: PartitionIndex, store: GroupStore) -> None:
         """The coordinator's store, between two steps."""
@@ -77,7 +96,9 @@ class Shadow:
             raise Violation(17, f"partition {partition}, its log replayed: {_difference(replayed, expected)}")
 
     def _read(self, partition: PartitionIndex, batch: Batch) -> list[WrittenRecord]:
-        written = []
+        written: list[WrittenRecord] = []
+        if batch.is_control:
+            return written
         for record in decode_batch(batch.data):
             decoded = self._serde.deserialize(record.key or b"", record.value)
             if decoded is not None:
@@ -89,7 +110,7 @@ def _are_alike(left: GroupStore, right: GroupStore) -> bool:
     """Whether stores differ only in groups that have nothing: a simple group whose offsets are gone is in no record of
     a compacted log.
     """
-    names = [name for name in GroupStore.__slots__ if name != "groups"]
+    names = [name for name in _COMPARED if name != "groups"]
     return _something(left) == _something(right) and all(getattr(left, name) == getattr(right, name) for name in names)
 
 
@@ -102,7 +123,7 @@ def _something(store: GroupStore) -> dict[str, object]:
 
 
 def _difference(left: GroupStore, right: GroupStore) -> str:
-    for name in GroupStore.__slots__:
+    for name in _COMPARED:
         one, other = getattr(left, name), getattr(right, name)
         if one != other:
             return f"{name} is\n  {one}\nand the log says\n  {other}"

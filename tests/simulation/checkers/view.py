@@ -9,10 +9,11 @@ from tests.simulation.broker import Broker
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.shard import GroupShard
+from klamm.core.txn.shard import TransactionShard
 from klamm.protocol.types import PartitionIndex
 from klamm.runtime.led_partition import PartitionState
 
-__all__ = ["active_shard", "active_shards", "find_group"]
+__all__ = ["active_shard", "active_shards", "find_group", "transaction_shard"]
 
 
 def active_shards(broker: Broker) -> Iterator[tuple[PartitionIndex, GroupShard]]:
@@ -29,6 +30,11 @@ def active_shard(broker: Broker, partition: PartitionIndex) -> GroupShard | None
         return None
     led = broker.coordinator._runtime._led.get(partition)
     return led.shard if led is not None and led.state is PartitionState.ACTIVE else None
+
+
+def transaction_shard(broker: Broker) -> TransactionShard | None:
+    """The shard of `__transaction_state`, if the broker leads it and answers."""
+    return None if broker.transactions is None else broker.transactions.coordinator._runtime.shard(PartitionIndex(0))
 
 
 def find_group(shard: GroupShard, group_id: str) -> ClassicGroup | ConsumerGroup | None:
