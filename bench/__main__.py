@@ -34,7 +34,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=_ROOT / "bench" / "results", help="folder for table, picture, raw figures"
     )
-    parser.add_argument("--docs", action="store_true", help="also write docs/benchmarks.md and its picture")
+    parser.add_argument(
+        "--docs",
+        nargs="?",
+        const="benchmarks",
+        metavar="PAGE",
+        help="also write docs/PAGE.md and its picture (default: benchmarks); groups of rows may have pages of their own",
+    )
     parser.add_argument(
         "--profile",
         action="store_true",
@@ -88,10 +94,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     facts = {"Date": date, **machine_facts(), "Run": f"{kind}{minutes:.0f} minutes{profiled}"}
     outcome = Outcome(workloads, results, {key: peer.name for key, peer in peers.items()}, missing, facts)
-    folders = [output, _ROOT / "docs"] if arguments.docs else [output]
-    for folder in folders:
-        draw(outcome, folder / "benchmarks.png")
-        (folder / "benchmarks.md").write_text(markdown(outcome, picture="benchmarks.png"), encoding="utf-8")
+    pages = [output / "benchmarks"]
+    if arguments.docs:
+        pages.append(_ROOT / "docs" / arguments.docs)
+    for page in pages:
+        picture = page.with_suffix(".png")
+        draw(outcome, picture)
+        page.with_suffix(".md").write_text(markdown(outcome, picture=picture.name), encoding="utf-8")
     raw = {"facts": facts, "peers": outcome.peers, "rows": {name: vars(row) for name, row in results.items()}}
     (output / "benchmarks.json").write_text(json.dumps(raw, indent=1), encoding="utf-8")
     _say(markdown(outcome, picture="benchmarks.png"))

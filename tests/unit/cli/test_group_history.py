@@ -23,10 +23,11 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def write(broker: Broker, group: str) -> Write:
-    """Writes records into the topic as a broker would, which is made if it isn't there."""
+    """Writes records into the topic as a broker would, which is made if it isn't there, as the broker would make it: it
+    finds its groups in the partitions that they have among the offsets."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     if "__group_history" not in admin.list_topics().topics:
-        admin.create_topics([NewTopic("__group_history", 3, 1)])["__group_history"].result(PATIENCE_S)
+        admin.create_topics([NewTopic("__group_history", 1, 1)])["__group_history"].result(PATIENCE_S)
     count = len(admin.list_topics().topics["__group_history"].partitions)
     # The one client id that may write to internal topics.
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"})
