@@ -26,7 +26,7 @@ _QUICK_SCALE = 0.25
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     rows = [workload.name for workload in WORKLOADS]
-    parser.add_argument("--quick", action="store_true", help="a quarter of the load, two rounds: about three minutes")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the load, two rounds")
     parser.add_argument(
         "--only", action="append", choices=rows, metavar="ROW", help=f"one of {', '.join(rows)}; may be repeated"
     )
@@ -39,7 +39,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         nargs="?",
         const="benchmarks",
         metavar="PAGE",
-        help="also write docs/PAGE.md and its picture (default: benchmarks); groups of rows may have pages of their own",
+        help="also write docs/PAGE.md and its picture (default: benchmarks); some rows have a page of their own",
     )
     parser.add_argument(
         "--profile",
@@ -51,6 +51,17 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _write(outcome: Outcome, pages: Sequence[Path], raw: Path) -> None:
+    for page in pages:
+        picture = page.with_suffix(".png")
+        draw(outcome, picture)
+        about = page.stem.partition("-")[2]
+        page.with_suffix(".md").write_text(markdown(outcome, picture=picture.name, about=about), encoding="utf-8")
+    rows = {name: vars(row) for name, row in outcome.results.items()}
+    figures = {"facts": outcome.facts, "peers": outcome.peers, "rows": rows}
+    raw.write_text(json.dumps(figures, indent=1), encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,28 +93,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     load = Load(programs, _QUICK_SCALE if arguments.quick else 1.0)
     runner = Runner(peers, load, arguments.quick, runs, _say)
 
-    started = time.monotonic()
-    results: dict[str, RowResult] = {}
-    for workload in workloads:
-        _say(workload.title)
-        results[workload.name] = runner.run_row(workload)
-    minutes = (time.monotonic() - started) / 60
-
-    kind = "quick, " if arguments.quick else ""
-    profiled = ", klamm under a profiler" if arguments.profile else ""
-    date = datetime.now(UTC).strftime("%Y-%m-%d")
-    facts = {"Date": date, **machine_facts(), "Run": f"{kind}{minutes:.0f} minutes{profiled}"}
-    outcome = Outcome(workloads, results, {key: peer.name for key, peer in peers.items()}, missing, facts)
     pages = [output / "benchmarks"]
     if arguments.docs:
         pages.append(_ROOT / "docs" / arguments.docs)
-    for page in pages:
-        picture = page.with_suffix(".png")
-        draw(outcome, picture)
-        page.with_suffix(".md").write_text(markdown(outcome, picture=picture.name), encoding="utf-8")
-    raw = {"facts": facts, "peers": outcome.peers, "rows": {name: vars(row) for name, row in results.items()}}
-    (output / "benchmarks.json").write_text(json.dumps(raw, indent=1), encoding="utf-8")
-    _say(markdown(outcome, picture="benchmarks.png"))
+    kind = "quick, " if arguments.quick else ""
+    profiled = ", klamm under a profiler" if arguments.profile else ""
+    started = time.monotonic()
+    results: dict[str, RowResult] = {}
+    for measured, workload in enumerate(workloads, 1):
+        _say(workload.title)
+        results[workload.name] = runner.run_row(workload)
+        minutes = (time.monotonic() - started) / 60
+        date = datetime.now(UTC).strftime("%Y-%m-%d")
+        facts = {"Date": date, **machine_facts(), "Run": f"{kind}{minutes:.0f} minutes{profiled}"}
+        names = {key: peer.name for key, peer in peers.items()}
+        outcome = Outcome(workloads[:measured], results, names, missing, facts)
+        # After each row: a run that is broken off has measured something.
+        _write(outcome, pages, output / "benchmarks.json")
+    _say(markdown(outcome, picture="benchmarks.png", about=""))
     return 0
 
 

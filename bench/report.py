@@ -141,11 +141,13 @@ def _misses(outcome: Outcome) -> Iterator[str]:
             yield ""
 
 
-def markdown(outcome: Outcome, *, picture: str) -> str:
-    """The whole document; `picture` is the address of the PNG, as seen from it."""
+def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
+    """The whole document; `picture` is the address of the PNG, as seen from it, `about` what the rows are about, if not
+    all there is.
+    """
     header = ["Row", "Unit", *outcome.peers.values(), "klamm / Kafka", "Target", "klamm"]
     lines = [
-        "# klamm beside its peers",
+        f"# klamm beside its peers{': ' + about if about else ''}",
         "",
         *(f"- {name}: {fact}" for name, fact in outcome.facts.items()),
         "",

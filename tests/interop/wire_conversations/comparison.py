@@ -28,14 +28,18 @@ Differences: TypeAlias = dict[str, set[int]]
 """Lines, each with the versions in which it occurs."""
 
 
-def compare(name: str, kafka: Peer, klamm: Peer, prefix: str = "wire-") -> Differences:
-    """Holds the conversation in all its versions with both at the same time."""
+def compare(name: str, kafka: Peer, klamm: Peer, time: int = 1) -> Differences:
+    """Holds the conversation in all its versions with both at the same time.
+
+    `time`: how often it has been held with them, this time included; each has topics and groups of its own.
+    """
     conversation = CONVERSATIONS[name]
+    label = f"wire-{name}" if time == 1 else f"wire-{name}.{time}"
 
     def hold(peer: Peer) -> list[list[tuple[str, Tree]]]:
         transcripts = []
         for version in conversation.versions:
-            with Talk(peer, prefix + name, version) as talk:
+            with Talk(peer, label, version) as talk:
                 conversation.hold(talk)
                 transcripts.append(talk.transcript)
         return transcripts

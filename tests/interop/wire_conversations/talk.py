@@ -101,7 +101,7 @@ class Talk:
 
     def is_about(self, request_class: type[Message]) -> bool:
         """Whether it is this request's API that the conversation is held in all versions of."""
-        return CONVERSATIONS[self._name.removeprefix("wire-")].api_key == request_class.API_KEY
+        return CONVERSATIONS[self._name.removeprefix("wire-").partition(".")[0]].api_key == request_class.API_KEY
 
     def another(self, client_id: str = CLIENT_ID) -> Talk:
         """Another connection to the same broker, with the same transcript."""

@@ -201,12 +201,13 @@ def markers(talk: Talk) -> None:
 
 @conversation(ApiKey.DESCRIBE_PRODUCERS)
 def producers(talk: Talk) -> None:
-    """Those of transactions and others."""
+    """Those of transactions and others, each in a partition: Apache Kafka lists them by the hashes of their ids."""
     topic = talk.topic("topic", 2)
     producer = TransactionalProducer(talk)
     producer.add(topic, 0)
     producer.append(topic, b"a", b"b")
-    talk.append(topic, batch(b"c", producer_id=producer.producer_id + 100_000, producer_epoch=3, base_sequence=0))
+    other = batch(b"c", producer_id=producer.producer_id + 100_000, producer_epoch=3, base_sequence=0)
+    talk.append(topic, other, index=1)
     topics = [
         TopicRequest(name=topic.name, partition_indexes=[0, 1, 2]),
         TopicRequest(name="wire-no-such-topic", partition_indexes=[0]),
