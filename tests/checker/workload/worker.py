@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 
@@ -50,7 +51,7 @@ class Setting:
         }
 
 
-class Worker:
+class Worker(ABC):
     """`step` is done again and again.
 
     KafkaException is one of the things that happen here: it is recorded, and `renew` is called for a new client.
@@ -103,17 +104,17 @@ class Worker:
                 self.pause(0.2)
                 action = self.renew
 
+    @abstractmethod
     def renew(self) -> None:
         """Begins a new life, with a new client."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self) -> None:
         """One thing to do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> None:
         """The last thing to do."""
-        raise NotImplementedError
 
 
 def code_of(error: KafkaException) -> KafkaError:
