@@ -117,6 +117,8 @@ public class Tools {
             background.start();
         } else if (step.line().startsWith("wait for a member of ")) {
             waitForMember(step.line().substring("wait for a member of ".length()));
+        } else if (step.line().startsWith("wait for lines in the background: ")) {
+            waitForLines(Integer.parseInt(step.line().substring("wait for lines in the background: ".length())));
         } else if (step.line().equals("stop the background")) {
             // As Ctrl+C would. An interrupted consumer doesn't always leave its group.
             for (Runnable hook : BACKGROUND_SHUTDOWN_HOOKS) hook.run();
@@ -169,5 +171,13 @@ public class Tools {
             }
         }
         throw new IllegalStateException("no member of " + group + " within 30 seconds");
+    }
+
+    private static void waitForLines(int count) throws Exception {
+        for (int tries = 0; tries < 300; tries++) {
+            if (backgroundStep.out().toString(StandardCharsets.UTF_8).lines().count() >= count) return;
+            Thread.sleep(100);
+        }
+        throw new IllegalStateException("less than " + count + " lines from the background within 30 seconds");
     }
 }
