@@ -12,6 +12,7 @@ from klamm.client.config import HONOURED_KEYS, ClientConfig
 from klamm.client.errors import ClientConfigError
 from klamm.protocol.types import TopicPartition
 from klamm.spark.source.errors import OptionError
+from klamm.spark.source.klamm_options import KLAMM_PREFIX, KlammOptions
 from klamm.spark.source.offsets import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
@@ -19,6 +20,7 @@ from klamm.spark.source.offsets import (
     parse_assignment,
     parse_offsets,
 )
+from klamm.spark.source.option_values import parse_positive, parse_truth
 
 __all__ = ["KAFKA_PREFIX", "OffsetLimit", "SourceOptions", "Subscription"]
 
@@ -101,7 +103,6 @@ _CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
     }
 )
 _SECURITY_PREFIXES: Final = ("ssl.", "sasl.")
-_TRUTH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ class SourceOptions:
     max_offsets_per_trigger: int | None
     fail_on_data_loss: bool
     include_headers: bool
+    klamm: KlammOptions
+    """What begins with `klamm.`."""
 
     @classmethod
     def for_batch(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -164,6 +167,7 @@ class SourceOptions:
             max_offsets_per_trigger=_positive("maxOffsetsPerTrigger", given),
             fail_on_data_loss=_truth("failOnDataLoss", given, default=True),
             include_headers=_truth("includeHeaders", given, default=False),
+            klamm=KlammOptions.parse(given),
         )
 
 
@@ -177,7 +181,7 @@ def _names(limit: OffsetLimit, word: str, number: int) -> bool:
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
     for key in given:
-        if key.startswith(KAFKA_PREFIX) or key in _HONOURED:
+        if key.startswith((KAFKA_PREFIX, KLAMM_PREFIX)) or key in _HONOURED:
             continue
         if key in _NOT_YET:
             raise OptionError(f"the option {_NOT_YET[key]!r} of Spark's Kafka source is not supported yet")
@@ -247,17 +251,9 @@ def _offset_limit(option: str, given: Mapping[str, str], default: OffsetLimit) -
 
 def _positive(option: str, given: Mapping[str, str]) -> int | None:
     text = given.get(option.lower())
-    if text is None:
-        return None
-    if not text.strip().isdecimal() or int(text) == 0:
-        raise OptionError(f"{option}={text}: it is a positive whole number")
-    return int(text)
+    return None if text is None else parse_positive(option, text)
 
 
 def _truth(option: str, given: Mapping[str, str], *, default: bool) -> bool:
     text = given.get(option.lower())
-    if text is None:
-        return default
-    if text.strip().lower() not in _TRUTH:
-        raise OptionError(f"{option}={text}: it is true or false")
-    return _TRUTH[text.strip().lower()]
+    return default if text is None else parse_truth(option, text)
