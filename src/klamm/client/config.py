@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from klamm.client.errors import ClientConfigError
+from klamm.client.security import SECURITY_KEYS, Security, is_security_key, parse_security
 
-__all__ = ["Address", "ClientConfig", "HONOURED_KEYS", "IsolationLevel", "parse_bootstrap_servers"]
+__all__ = ["Address", "ClientConfig", "HONOURED_KEYS", "IsolationLevel", "is_security_key", "parse_bootstrap_servers"]
 
 Address = tuple[str, int]
 """Host and port."""
@@ -46,27 +47,26 @@ class ClientConfig:
     """Kafka's default is 1,048,576; a whole task reads one partition here, so that a larger answer costs less."""
     isolation_level: IsolationLevel = "read_uncommitted"
     check_crcs: bool = True
+    security: Security = field(default_factory=Security)
+    """TLS and SASL; by default neither (PLAINTEXT). Its repr shows no secret."""
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, str]) -> ClientConfig:
         """Settings from Kafka's own keys (`bootstrap.servers`, `request.timeout.ms`, …) and their text values.
 
-        Raises `ClientConfigError` for a key that is not honoured here, a value that is none, or a security protocol
-        other than PLAINTEXT.
+        Raises `ClientConfigError`, whose text begins with the key and shows no secret, for a key that is not honoured
+        here and for a value that is none. The files that keys of TLS name are read.
         """
-        given = dict(options)
-        protocol = given.pop("security.protocol", "PLAINTEXT")
-        if protocol.upper() != "PLAINTEXT":
-            raise ClientConfigError(
-                f"security.protocol={protocol} is not supported yet: this client speaks PLAINTEXT only"
-            )
-        if "bootstrap.servers" not in given:
+        if "bootstrap.servers" not in options:
             raise ClientConfigError("bootstrap.servers is missing: give it as host:port[,host:port…]")
         values: dict[str, Any] = {}
-        for key, text in given.items():
-            if key not in HONOURED_KEYS:
+        for key, text in options.items():
+            if is_security_key(key):
+                continue
+            if key not in _FIELDS:
                 raise ClientConfigError(f"unknown configuration key {key!r}")
-            values[HONOURED_KEYS[key]] = _parse(key, text)
+            values[_FIELDS[key]] = _parse(key, text)
+        values["security"] = parse_security({key: text for key, text in options.items() if is_security_key(key)})
         return cls(**values)
 
 
@@ -107,5 +107,10 @@ def parse_bootstrap_servers(text: str) -> tuple[Address, ...]:
     return tuple(addresses)
 
 
-HONOURED_KEYS: Final[Mapping[str, str]] = {field.name.replace("_", "."): field.name for field in fields(ClientConfig)}
-"""Kafka's key → the field of `ClientConfig` that holds it. `security.protocol` is understood as well."""
+_FIELDS: Final[Mapping[str, str]] = {
+    field.name.replace("_", "."): field.name for field in fields(ClientConfig) if field.name != "security"
+}
+
+HONOURED_KEYS: Final = frozenset(_FIELDS) | SECURITY_KEYS
+"""The keys of Kafka's that have an effect here. Of the others that begin with `ssl.` or `sasl.`, some have no meaning
+outside of Java and are warned of, others are refused: `is_security_key` says which ones `from_mapping` answers for."""

@@ -7,6 +7,7 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Offset, TopicPartition
 
 __all__ = [
+    "AuthenticationFailed",
     "ClientConfigError",
     "ConnectionFailed",
     "GaveUp",
@@ -30,6 +31,11 @@ class ConnectionFailed(KlammError):
 class RequestTimedOut(ConnectionFailed):
     """No answer within `request.timeout.ms`; the connection is closed, since its answers can't be told apart any
     more."""
+
+
+class AuthenticationFailed(KlammError):
+    """Broker and client did not accept who the other is: a certificate, a password, a mechanism. Asking again will not
+    change it, so this is no `ConnectionFailed`, which would be tried again."""
 
 
 class UnsupportedByBroker(KlammError):

@@ -45,7 +45,8 @@ def test_keys_are_kafkas() -> None:
         ("request.timeout.ms", str(2**31)),
         ("isolation.level", "serializable"),
         ("check.crcs", "perhaps"),
-        ("security.protocol", "SSL"),
+        ("security.protocol", "TLS"),
+        ("ssl.no.such.key", "1"),
         ("acks", "all"),
     ],
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from klamm.client.config import HONOURED_KEYS, ClientConfig
+from klamm.client.config import HONOURED_KEYS, ClientConfig, is_security_key
 from klamm.client.errors import ClientConfigError
 from klamm.protocol.types import TopicPartition
 from klamm.spark.source.errors import OptionError
@@ -102,7 +102,6 @@ _CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
-_SECURITY_PREFIXES: Final = ("ssl.", "sasl.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +219,10 @@ def _client_options(given: Mapping[str, str]) -> tuple[ClientConfig, str | None]
             if not value:
                 raise OptionError("kafka.group.id is empty")
             group_id = value
-        elif key in HONOURED_KEYS or key == "security.protocol":
+        elif key in HONOURED_KEYS or is_security_key(key):
             passed[key] = value
         elif key in _REFUSED_AS_IN_SPARK:
             raise OptionError(f"Kafka option '{key}' is not supported: {_REFUSED_AS_IN_SPARK[key]}")
-        elif key.startswith(_SECURITY_PREFIXES):
-            raise OptionError(f"Kafka option '{key}' is not supported yet: this source speaks PLAINTEXT only")
         elif key in _CONSUMER_KEYS_WITHOUT_EFFECT:
             _logger.warning("Kafka option %r has no effect: the source has no Java consumer inside", key)
         else:

@@ -1,0 +1,322 @@
+"""What is said on one connection, without the connection: frames, correlation ids, versions, authentication.
+
+Theory of operation. A face (`connection.py` blocking, `aio.py` for asyncio) owns the socket; this is what both have in
+common, and it touches none. To speak, the face takes a `Frame`, writes its data and says `sent`. To listen, it fills
+`buffer` and says `filled`; answers come in the order in which the requests were sent, and wait here for whoever `take`s
+them. What takes several turns (versions, SASL) is a `Dialogue`: a generator that yields frames and is sent the bodies
+of their answers. The clock is an argument.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Final, NamedTuple, TypeVar
+
+from klamm._version import __version__
+from klamm.client.config import ClientConfig
+from klamm.client.errors import AuthenticationFailed, ConnectionFailed, RequestTimedOut, UnsupportedByBroker
+from klamm.client.sasl import SaslConfig, new_exchange
+from klamm.protocol.codec import decode, encode
+from klamm.protocol.errors import ErrorCode, MalformedMessage
+from klamm.protocol.message import Message
+from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
+from klamm.protocol.schema.api_versions_response import ApiVersionsResponse
+from klamm.protocol.schema.sasl_authenticate_request import SaslAuthenticateRequest
+from klamm.protocol.schema.sasl_authenticate_response import SaslAuthenticateResponse
+from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
+from klamm.protocol.schema.sasl_handshake_response import SaslHandshakeResponse
+
+__all__ = ["Conversation", "Dialogue", "Frame", "Pending"]
+
+_REQUEST_PREFIX: Final = struct.Struct(">ihhih")
+_RESPONSE_PREFIX: Final = struct.Struct(">ii")
+# Far above any answer that our own limits allow; what lies beyond is another protocol's text taken for a length.
+_MAXIMUM_RESPONSE_BYTES: Final = 1 << 30
+_API_VERSIONS: Final = 18
+# Since this version of SaslHandshake, tokens travel in SaslAuthenticate and not bare (KIP-152).
+_HANDSHAKE_BEFORE_SASL_AUTHENTICATE: Final = 1
+# KIP-368: early enough for the answer to be back in time, and not all connections at once.
+_SHARE_OF_SESSION_LIFETIME: Final = (0.85, 0.95)
+
+M = TypeVar("M", bound=Message)
+
+
+class Pending(NamedTuple):
+    """A request that was sent and is not answered yet."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    flexible: bool
+    deadline: float
+    """On the monotonic clock, in seconds."""
+
+
+class Frame(NamedTuple):
+    """A request, ready to be written."""
+
+    pending: Pending
+    data: bytes
+
+
+Dialogue = Generator[Frame, memoryview, None]
+"""Yields frames to be sent, and is sent the body of each one's answer."""
+
+
+class Conversation:
+    """One connection's conversation with a broker.
+
+    What the broker says wrong raises `ConnectionFailed`; the face then closes the connection, for what follows in the
+    stream can't be trusted.
+    """
+
+    def __init__(self, peer: str, config: ClientConfig, clock: Callable[[], float]) -> None:
+        self.peer = peer
+        self.is_open = False
+        """Whether versions and, if need be, identities have been exchanged."""
+        self._config = config
+        self._client_id = config.client_id.encode()
+        self._clock = clock
+        self._next_correlation_id = 0
+        self._sent: deque[Pending] = deque()
+        self._abandoned: set[int] = set()
+        self._answers: dict[int, memoryview] = {}
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._has_answered = False
+        self._reauthentication_time = float("inf")
+        self._buffer = bytearray(_RESPONSE_PREFIX.size)
+        self._view = memoryview(self._buffer)
+        self._correlation_id: int | None = None
+
+    # To speak.
+
+    def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
+        """The highest version of an API that both sides know. Raises `UnsupportedByBroker` if there is none."""
+        offered = self._versions.get(api_key)
+        if offered is None:
+            raise UnsupportedByBroker(f"the broker at {self.peer} does not offer {name} (API key {api_key})")
+        version = min(highest, offered[1])
+        if version < max(lowest, offered[0]):
+            raise UnsupportedByBroker(
+                f"the broker at {self.peer} offers {name} in versions {offered[0]} to {offered[1]}; this client needs "
+                f"one of {lowest} to {highest}"
+            )
+        return version
+
+    def frame(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Frame:
+        """A request that the caller encoded. Its deadline is `request.timeout.ms` from now."""
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFF_FFFF
+        correlation_id = self._next_correlation_id
+        tags = b"\x00" if flexible else b""
+        size = _REQUEST_PREFIX.size - 4 + len(self._client_id) + len(tags) + len(body)
+        prefix = _REQUEST_PREFIX.pack(size, api_key, version, correlation_id, len(self._client_id))
+        deadline = self._clock() + self._config.request_timeout_ms / 1000
+        pending = Pending(correlation_id, api_key, version, flexible, deadline)
+        return Frame(pending, b"".join((prefix, self._client_id, tags, body)))
+
+    def request(self, request: Message, *, lowest_version: int = 0, highest_version: int | None = None) -> Frame:
+        """A request in the highest version that both sides know, within the given ones."""
+        cls = type(request)
+        lowest, highest = cls.VERSIONS
+        if cls.API_KEY is None:
+            raise ValueError(f"{cls.NAME} is not a request")
+        version = self.version_of(
+            cls.API_KEY,
+            cls.NAME,
+            max(lowest, lowest_version),
+            highest if highest_version is None else min(highest, highest_version),
+        )
+        flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+        return self.frame(cls.API_KEY, version, encode(request, version), flexible=flexible)
+
+    def sent(self, pending: Pending) -> None:
+        """Tells that the frame is written or about to be: its answer comes behind those of the frames before it."""
+        self._sent.append(pending)
+
+    # To listen.
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes from the socket belong; never empty."""
+        return self._view
+
+    def filled(self, size_bytes: int) -> int | None:
+        """Tells how much of `buffer` was filled; the correlation id of the answer that this completed, if it did.
+
+        Raises `ConnectionFailed` for what no broker would answer.
+        """
+        self._view = self._view[size_bytes:]
+        if len(self._view):
+            return None
+        if self._correlation_id is None:
+            size, correlation_id = _RESPONSE_PREFIX.unpack(self._buffer)
+            expected = self._sent[0].correlation_id if self._sent else None
+            if correlation_id != expected or not 4 <= size <= _MAXIMUM_RESPONSE_BYTES:
+                raise ConnectionFailed(
+                    f"the peer at {self.peer} does not answer like a Kafka broker (size {size}, correlation id "
+                    f"{correlation_id}): is the address right, and is its listener one for security.protocol="
+                    f"{self._config.security.protocol}?"
+                )
+            self._correlation_id = correlation_id
+            self._buffer = bytearray(size - 4)
+            self._view = memoryview(self._buffer)
+            if len(self._view):
+                return None
+        return self._file_answer(self._correlation_id)
+
+    def _file_answer(self, correlation_id: int) -> int:
+        self._sent.popleft()
+        if correlation_id in self._abandoned:
+            self._abandoned.discard(correlation_id)
+        else:
+            self._answers[correlation_id] = memoryview(self._buffer)
+        self._has_answered = self._has_answered or self.is_open
+        self._correlation_id = None
+        self._buffer = bytearray(_RESPONSE_PREFIX.size)
+        self._view = memoryview(self._buffer)
+        return correlation_id
+
+    def take(self, pending: Pending) -> memoryview | None:
+        """The body of a request's answer, once; None as long as it isn't there."""
+        answer = self._answers.pop(pending.correlation_id, None)
+        # ApiVersions answers have header version 0 whatever their own version is, so that any client can read them.
+        if answer is None or not pending.flexible or pending.api_key == _API_VERSIONS:
+            return answer
+        return self._without_tags(answer)
+
+    def abandon(self, pending: Pending) -> None:
+        """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
+        if self._answers.pop(pending.correlation_id, None) is None and pending in self._sent:
+            self._abandoned.add(pending.correlation_id)
+
+    def read(self, answer: type[M], version: int, body: memoryview) -> M:
+        """An answer's body, decoded."""
+        try:
+            message, _ = decode(answer, version, body)
+        except MalformedMessage as error:
+            raise ConnectionFailed(f"the broker at {self.peer} sent a malformed {answer.NAME}: {error}") from error
+        return message
+
+    # When it goes wrong.
+
+    def timed_out(self) -> RequestTimedOut:
+        """The error for an answer that did not come in time."""
+        return RequestTimedOut(
+            f"the broker at {self.peer} did not answer within request.timeout.ms={self._config.request_timeout_ms}"
+        )
+
+    def broken(self, reason: object) -> ConnectionFailed:
+        """The error for a connection that broke."""
+        # A listener that wants another security protocol hangs up: on the first bytes, or on the first real request.
+        hint = (
+            ""
+            if self._has_answered
+            else f" (is its listener one for security.protocol={self._config.security.protocol}?)"
+        )
+        return ConnectionFailed(f"the connection to the broker at {self.peer} broke: {reason}{hint}")
+
+    # What takes several turns.
+
+    def opening(self) -> Dialogue:
+        """Learns the broker's versions and tells it who the client is. Raises `AuthenticationFailed` if it refuses."""
+        yield from self._negotiation()
+        if self._config.security.sasl is not None:
+            yield from self._authentication(self._config.security.sasl)
+        self.is_open = True
+
+    def reauthentication(self) -> Dialogue | None:
+        """What has to be said before the next request, since the session's time is almost over (KIP-368); else None.
+
+        Raises `AuthenticationFailed` while it goes on.
+        """
+        sasl = self._config.security.sasl
+        if sasl is None or self._clock() < self._reauthentication_time:
+            return None
+        return self._authentication(sasl)
+
+    def _negotiation(self) -> Dialogue:
+        """Asks for the broker's versions; a broker that doesn't know ours answers in version 0 (KIP-511)."""
+        request = ApiVersionsRequest(client_software_name="klamm", client_software_version=__version__)
+        version = ApiVersionsRequest.VERSIONS[1]
+        body = yield self.frame(_API_VERSIONS, version, encode(request, version), flexible=True)
+        if len(body) >= 2 and int.from_bytes(body[:2], "big", signed=True) == ErrorCode.unsupported_version:
+            refusal = self.read(ApiVersionsResponse, 0, body)
+            ranges = {key.api_key: key.max_version for key in refusal.api_keys}
+            version = min(version, ranges.get(_API_VERSIONS, 0))
+            body = yield self.frame(_API_VERSIONS, version, encode(request, version), flexible=version >= 3)
+        answer = self.read(ApiVersionsResponse, version, body)
+        if answer.error_code != ErrorCode.none:
+            raise ConnectionFailed(
+                f"the broker at {self.peer} refused to name its API versions: error code {answer.error_code}"
+            )
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+
+    def _authentication(self, sasl: SaslConfig) -> Dialogue:
+        """SaslHandshake, then the mechanism's tokens in SaslAuthenticate (KIP-152)."""
+        yield from self._handshake(sasl.mechanism)
+        exchange = new_exchange(sasl)
+        token: bytes | None = exchange.first()
+        lifetime_ms = 0
+        while token is not None:
+            frame = self.request(SaslAuthenticateRequest(auth_bytes=token))
+            body = yield frame
+            answer = self.read(SaslAuthenticateResponse, frame.pending.version, body)
+            if answer.error_code != ErrorCode.none:
+                raise self._refused(answer.error_code, answer.error_message)
+            lifetime_ms = answer.session_lifetime_ms
+            token = exchange.answer(answer.auth_bytes)
+        share = random.uniform(*_SHARE_OF_SESSION_LIFETIME)
+        self._reauthentication_time = self._clock() + lifetime_ms / 1000 * share if lifetime_ms > 0 else float("inf")
+
+    def _handshake(self, mechanism: str) -> Dialogue:
+        frame = self.request(
+            SaslHandshakeRequest(mechanism=mechanism), lowest_version=_HANDSHAKE_BEFORE_SASL_AUTHENTICATE
+        )
+        body = yield frame
+        answer = self.read(SaslHandshakeResponse, frame.pending.version, body)
+        if answer.error_code == ErrorCode.unsupported_sasl_mechanism:
+            raise AuthenticationFailed(
+                f"the broker at {self.peer} has no sasl.mechanism={mechanism} on this listener; it has "
+                f"{', '.join(answer.mechanisms) or 'none'}"
+            )
+        if answer.error_code == ErrorCode.illegal_sasl_state:
+            raise AuthenticationFailed(
+                f"the broker at {self.peer} does not take SASL on this listener: its security.protocol is another than "
+                f"{self._config.security.protocol}"
+            )
+        if answer.error_code != ErrorCode.none:
+            raise self._refused(answer.error_code, None)
+
+    def _refused(self, code: int, message: str | None) -> AuthenticationFailed:
+        sasl = self._config.security.sasl
+        assert sasl is not None
+        try:
+            name = ErrorCode(code).name.upper()
+        except ValueError:
+            name = f"error code {code}"
+        return AuthenticationFailed(
+            f"the broker at {self.peer} does not accept {sasl.username!r} with sasl.mechanism={sasl.mechanism}: "
+            f"{name}: {message or 'it gave no reason'}"
+        )
+
+    def _without_tags(self, answer: memoryview) -> memoryview:
+        """The body behind a flexible header's tagged fields, of which this client knows none."""
+        count, position = self._read_varint(answer, 0)
+        for _ in range(count):
+            _, position = self._read_varint(answer, position)
+            size, position = self._read_varint(answer, position)
+            position += size
+        return answer[position:]
+
+    def _read_varint(self, view: memoryview, position: int) -> tuple[int, int]:
+        value = shift = 0
+        while position < len(view) and shift < 35:
+            byte = view[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position
+            shift += 7
+        raise ConnectionFailed(f"the broker at {self.peer} sent a malformed response header")

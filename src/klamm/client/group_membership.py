@@ -1,0 +1,184 @@
+"""One member of a classic group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+Version notes: JoinGroup 4 and later hands out the member id first (KIP-394), LeaveGroup 3 takes several members
+(KIP-345), both 8 and 5 take a reason (KIP-800).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from klamm.client.cluster import Cluster, error_code
+from klamm.client.config import Address, ClientConfig
+from klamm.client.coordinator import find_coordinator
+from klamm.client.errors import ConnectionFailed
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.schema.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from klamm.protocol.schema.join_group_response import JoinGroupResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+
+__all__ = ["ClassicMember", "GroupProtocol", "Joined", "MemberEpoch"]
+
+# As Kafka's consumer: a coordinator answers a JoinGroup when its rebalance is over, and that may take a moment more.
+_JOIN_ALLOWANCE_MS: Final = 5_000
+_MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+
+M = TypeVar("M", bound=Message)
+
+
+class MemberEpoch(NamedTuple):
+    """What a commit of a member carries, for the coordinator to refuse it when it comes from the past."""
+
+    generation_id: int
+    member_id: str
+
+
+class GroupProtocol(NamedTuple):
+    """What a member says of itself each time that it joins."""
+
+    protocol_type: str
+    name: str
+    """Of the assignor."""
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+
+
+class Joined(NamedTuple):
+    """A rebalance that this member is part of."""
+
+    generation_id: int
+    is_leader: bool
+    members: Mapping[str, bytes]
+    """The metadata of all members, by member id; only the leader is told."""
+
+
+class ClassicMember:
+    """A member, call by call. One thread at a time, except for `leave`, which has a connection of its own.
+
+    Each call asks the coordinator once and returns its error code if it is not what was hoped for; NOT_COORDINATOR and
+    the like make the next call look for the coordinator again. Each raises `ConnectionFailed` and `RequestTimedOut`.
+    """
+
+    def __init__(self, config: ClientConfig, group_id: str, protocol: GroupProtocol) -> None:
+        self.group_id = group_id
+        self.protocol = protocol
+        self.member_id = ""
+        self.generation_id = -1
+        patience_ms = max(config.request_timeout_ms, protocol.rebalance_timeout_ms + _JOIN_ALLOWANCE_MS)
+        # A heartbeat that isn't answered within the session is of no use any more.
+        brief_ms = min(config.request_timeout_ms, protocol.session_timeout_ms)
+        self._patient = Cluster(dataclasses.replace(config, request_timeout_ms=patience_ms))
+        self._brief = Cluster(dataclasses.replace(config, request_timeout_ms=brief_ms))
+        self._config = config
+        self._coordinator: Address | None = None
+
+    def forget_itself(self) -> None:
+        """The coordinator does not know this member any more: the next `join` is that of a new one."""
+        self.member_id = ""
+        self.generation_id = -1
+
+    def join(self, metadata: bytes) -> Joined | ErrorCode:
+        """Takes part in a rebalance; returns when all members do, or those that don't have been given up."""
+        for _ in range(2):
+            request = JoinGroupRequest(
+                group_id=self.group_id,
+                session_timeout_ms=self.protocol.session_timeout_ms,
+                rebalance_timeout_ms=self.protocol.rebalance_timeout_ms,
+                member_id=self.member_id,
+                protocol_type=self.protocol.protocol_type,
+                protocols=[JoinGroupRequestProtocol(name=self.protocol.name, metadata=metadata)],
+            )
+            answer = self._ask(self._patient, request, JoinGroupResponse)
+            if isinstance(answer, ErrorCode):
+                return answer
+            code = self._code(answer.error_code)
+            if code is not ErrorCode.member_id_required:
+                break
+            self.member_id = answer.member_id
+        if code is not ErrorCode.none:
+            return code
+        self.member_id, self.generation_id = answer.member_id, answer.generation_id
+        members = {member.member_id: bytes(member.metadata) for member in answer.members}
+        return Joined(answer.generation_id, answer.leader == answer.member_id, members)
+
+    def sync(self, assignments: Mapping[str, bytes]) -> bytes | ErrorCode:
+        """This member's assignment; the leader brings those of all, the others bring none."""
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            protocol_type=self.protocol.protocol_type,
+            protocol_name=self.protocol.name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in assignments.items()
+            ],
+        )
+        answer = self._ask(self._patient, request, SyncGroupResponse)
+        if isinstance(answer, ErrorCode):
+            return answer
+        code = self._code(answer.error_code)
+        return bytes(answer.assignment) if code is ErrorCode.none else code
+
+    def heartbeat(self) -> ErrorCode:
+        """Says that this member lives; the answer tells of a rebalance (REBALANCE_IN_PROGRESS)."""
+        request = HeartbeatRequest(
+            group_id=self.group_id, generation_id=self.generation_id, member_id=self.member_id
+        )
+        answer = self._ask(self._brief, request, HeartbeatResponse)
+        return answer if isinstance(answer, ErrorCode) else self._code(answer.error_code)
+
+    def leave(self, reason: str, patience_ms: int) -> ErrorCode:
+        """Leaves the group, over a new connection, so that it may be called while another thread is in a call."""
+        if not self.member_id:
+            return ErrorCode.none
+        config = dataclasses.replace(
+            self._config,
+            request_timeout_ms=patience_ms,
+            socket_connection_setup_timeout_ms=patience_ms,
+            default_api_timeout_ms=patience_ms,
+        )
+        cluster = Cluster(config)
+        try:
+            coordinator = self._coordinator or find_coordinator(cluster, self.group_id)
+            if isinstance(coordinator, ErrorCode):
+                return coordinator
+            # Before version 3 the one member stands outside the list; brokers that old are gone.
+            request = LeaveGroupRequest(
+                group_id=self.group_id, members=[MemberIdentity(member_id=self.member_id, reason=reason)]
+            )
+            answer = cluster.connection_to_address(coordinator).request(request, LeaveGroupResponse)
+            return error_code(answer.error_code or (answer.members[0].error_code if answer.members else 0))
+        finally:
+            cluster.close()
+
+    def close(self) -> None:
+        """Hangs up; a member that has not left is missed when its session is over."""
+        self._patient.close()
+        self._brief.close()
+
+    def _ask(self, cluster: Cluster, request: Message, answer: type[M]) -> M | ErrorCode:
+        try:
+            if self._coordinator is None:
+                found = find_coordinator(cluster, self.group_id)
+                if isinstance(found, ErrorCode):
+                    return found
+                self._coordinator = found
+            return cluster.connection_to_address(self._coordinator).request(request, answer)
+        except ConnectionFailed:
+            self._coordinator = None
+            raise
+
+    def _code(self, number: int) -> ErrorCode:
+        code = error_code(number)
+        if code in _MOVED:
+            self._coordinator = None
+        return code
