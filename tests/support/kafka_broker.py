@@ -63,8 +63,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _format(java: list[str], config: Path) -> None:
+def _format(java: list[str], config: Path, users: Mapping[str, str]) -> None:
     arguments = ["format", "--standalone", "-t", "klammtestAAAAAAAAAAAAA", "-c", str(config)]
+    for name, password in users.items():
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            arguments += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
     formatted = subprocess.run(
         [*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, check=False
     )
@@ -83,7 +86,9 @@ def _end_with_parent() -> None:
 class ApacheKafka:
     """A fresh single-node Apache Kafka: `with ApacheKafka() as kafka: kafka.bootstrap_servers`.
 
-    `config` overrides keys of server.properties. The data lies in a temporary folder that goes with the broker, unless
+    `config` overrides keys of server.properties. Beside the listener PLAINTEXT there are those of `listeners`, each a
+    name with its security protocol; their addresses are in `addresses`, and what they need is for `config` to say. Who is
+    in `scram_users` has a password for both of SCRAM's mechanisms. The data lies in a temporary folder that goes with the broker, unless
     there is a `data_directory` that was made for it: then nothing is formatted, the broker is `node_id` and its
     controller listens on `controller_port`.
     """
@@ -96,7 +101,12 @@ class ApacheKafka:
         data_directory: Path | None = None,
         node_id: int = 1,
         controller_port: int | None = None,
+        listeners: Mapping[str, str] | None = None,
+        scram_users: Mapping[str, str] | None = None,
     ) -> None:
+        self.addresses: dict[str, str] = {}
+        self._listeners = dict(listeners or {})
+        self._scram_users = dict(scram_users or {})
         self._given_data_directory = data_directory
         self._node_id = node_id
         self._controller_port = controller_port
@@ -124,14 +134,17 @@ class ApacheKafka:
 
     def _start(self, classpath: str, folder: Path) -> None:
         port, controller_port = free_port(), self._controller_port or free_port()
+        self.addresses = {name: f"localhost:{free_port()}" for name in self._listeners}
+        others = "".join(f",{name}://{address}" for name, address in self.addresses.items())
+        protocols = "".join(f",{name}:{protocol}" for name, protocol in self._listeners.items())
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(self._node_id),
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{others}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}{others}",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{protocols}",
             "log.dirs": str(self.data_directory),
             "num.partitions": "1",
             "offsets.topic.num.partitions": "1",
@@ -150,7 +163,7 @@ class ApacheKafka:
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
         java = ["java", f"-Xmx{self._heap}", "-XX:TieredStopAtLevel=1", "-cp", classpath]
         if self._given_data_directory is None:
-            _format(java, config)
+            _format(java, config, self._scram_users)
         self._command = [*java, "kafka.Kafka", str(config)]
         self.bootstrap_servers = f"127.0.0.1:{port}"
         self._run(folder)

@@ -224,10 +224,10 @@ def _load_keystore(context: ssl.SSLContext, config: TlsConfig) -> None:
             # A password is given in any case: without one OpenSSL would ask at the terminal.
             context.load_cert_chain(path, password=lambda: password)
         except (ssl.SSLError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
+            reason = getattr(error, "reason", None)
             raise ClientConfigError(
-                f"{key}: the private key can't be used ({reason}): is ssl.key.password right, and do key and "
-                "certificate belong together?"
+                f"{key}: the private key can't be used{f' ({reason})' if reason else ''}: is ssl.key.password right, "
+                "and do key and certificate belong together?"
             ) from None
 
 
