@@ -87,10 +87,10 @@ class ApacheKafka:
     """A fresh single-node Apache Kafka: `with ApacheKafka() as kafka: kafka.bootstrap_servers`.
 
     `config` overrides keys of server.properties. Beside the listener PLAINTEXT there are those of `listeners`, each a
-    name with its security protocol; their addresses are in `addresses`, and what they need is for `config` to say. Who is
-    in `scram_users` has a password for both of SCRAM's mechanisms. The data lies in a temporary folder that goes with the broker, unless
-    there is a `data_directory` that was made for it: then nothing is formatted, the broker is `node_id` and its
-    controller listens on `controller_port`.
+    name with its security protocol; their addresses are in `addresses`, and what they need is for `config` to say.
+    Who is in `scram_users` has a password for both of SCRAM's mechanisms. The data lies in a temporary folder that goes
+    with the broker, unless there is a `data_directory` that was made for it: then nothing is formatted, the broker is
+    `node_id` and its controller listens on `controller_port`.
     """
 
     def __init__(

@@ -22,8 +22,9 @@ def tls_failure(error: OSError, peer: str, config: ClientConfig) -> Authenticati
     tls = config.security.tls
     assert tls is not None
     if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message.rstrip(".")
         return AuthenticationFailed(
-            f"the certificate of the broker at {peer} is not accepted: {error.verify_message.rstrip('.')}. {_advice(error, tls)}"
+            f"the certificate of the broker at {peer} is not accepted: {reason}. {_advice(error, tls)}"
         )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or not isinstance(error, ssl.SSLError):
         return ConnectionFailed(
