@@ -47,6 +47,9 @@ class ClientConfig:
     """Kafka's default is 1,048,576; a whole task reads one partition here, so that a larger answer costs less."""
     isolation_level: IsolationLevel = "read_uncommitted"
     check_crcs: bool = True
+    session_timeout_ms: int = 45_000
+    """Of a member of a group, as is the next one."""
+    heartbeat_interval_ms: int = 3_000
     security: Security = field(default_factory=Security)
     """TLS and SASL; by default neither (PLAINTEXT). Its repr shows no secret."""
 

@@ -130,9 +130,7 @@ class ClassicMember:
 
     def heartbeat(self) -> ErrorCode:
         """Says that this member lives; the answer tells of a rebalance (REBALANCE_IN_PROGRESS)."""
-        request = HeartbeatRequest(
-            group_id=self.group_id, generation_id=self.generation_id, member_id=self.member_id
-        )
+        request = HeartbeatRequest(group_id=self.group_id, generation_id=self.generation_id, member_id=self.member_id)
         answer = self._ask(self._brief, request, HeartbeatResponse)
         return answer if isinstance(answer, ErrorCode) else self._code(answer.error_code)
 

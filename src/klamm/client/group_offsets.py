@@ -1,18 +1,20 @@
-"""What a group has committed: FindCoordinator, OffsetCommit and OffsetFetch of a consumer that is no member.
+"""What a group has committed: FindCoordinator, OffsetCommit and OffsetFetch.
 
-Such a "simple" consumer commits with generation -1, which a coordinator accepts as long as the group has no members.
+Who is no member, a "simple" consumer, commits with generation -1, which a coordinator accepts as long as the group has
+no members. Members commit with their generation and id, and the coordinator refuses those that come from the past.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from klamm.client.cluster import Cluster, error_code
 from klamm.client.config import Address
 from klamm.client.connection import Connection
 from klamm.client.coordinator import find_coordinator
 from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.group_membership import MemberEpoch
 from klamm.client.retry import Retries
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.offset_commit_request import (
@@ -30,13 +32,13 @@ from klamm.protocol.schema.offset_fetch_request import (
 from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
-__all__ = ["GroupOffsets"]
+__all__ = ["Commit", "CommittingMember", "GroupOffsets"]
 
 # Version 10 of both APIs names topics by id only; the names are what a group is known by.
 _HIGHEST_WITH_NAMES: Final = 9
 # Since this version OffsetFetch takes a list of groups (KIP-709).
 _GROUPS_FROM: Final = 8
-_HAS_MEMBERS: Final = (
+_OUT_OF_DATE: Final = (
     ErrorCode.unknown_member_id,
     ErrorCode.illegal_generation,
     ErrorCode.rebalance_in_progress,
@@ -44,42 +46,72 @@ _HAS_MEMBERS: Final = (
     ErrorCode.stale_member_epoch,
 )
 _MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+_NO_MEMBER: Final = MemberEpoch(-1, "")
+
+
+class Commit(NamedTuple):
+    """What is committed for one partition."""
+
+    offset: Offset
+    metadata: str
+    """A text that whoever commits leaves for others to read."""
+
+
+class CommittingMember(Protocol):
+    """The member that commits, if any does."""
+
+    def epoch(self) -> MemberEpoch:
+        """What a commit carries; raises once the member is out of its group."""
+
+    def refused(self, code: ErrorCode) -> None:
+        """A commit came from the past: `epoch` has to be found anew."""
 
 
 class GroupOffsets:
     """The committed offsets of one group. Not thread-safe.
 
-    Both methods raise `GaveUp` when errors that should pass do not, and `RequestRefused` for the others.
+    Its methods raise `GaveUp` when errors that should pass do not, and `RequestRefused` for the others.
     """
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: Cluster, group_id: str, member: CommittingMember | None = None) -> None:
+        """Without a member the commits are those of a simple consumer."""
         self.group_id = group_id
         self._cluster = cluster
+        self._member = member
         self._coordinator: Address | None = None
 
-    def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+    def close(self) -> None:
+        """Closes the connections to the cluster."""
+        self._cluster.close()
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         """Commits the offset of each partition; when it returns, the coordinator has them in its log.
 
-        Raises `RequestRefused`, saying so, if the group has live members, whose offsets these would overwrite.
+        Raises `RequestRefused`, saying so, if the group has live members, whose offsets these would overwrite; with a
+        member, what its `epoch` raises.
         """
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
             topic.partitions.append(
-                OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+                OffsetCommitRequestPartition(
+                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                )
             )
         if topics:
-            request = OffsetCommitRequest(
-                group_id=self.group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
-            )
+            request = OffsetCommitRequest(group_id=self.group_id, topics=list(topics.values()))
             self._until_accepted(lambda: self._commit_once(request), "commit offsets to")
 
     def committed(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """What the group has committed for these partitions; those without a commit are left out."""
+        return {key: commit.offset for key, commit in self.commits(topic_partitions).items()}
+
+    def commits(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Commit]:
+        """As `committed`, with the metadata of each commit."""
         by_topic: dict[str, list[int]] = {}
         for name, partition in topic_partitions:
             by_topic.setdefault(name, []).append(partition)
-        found: dict[TopicPartition, Offset] = {}
+        found: dict[TopicPartition, Commit] = {}
         if by_topic:
             self._until_accepted(lambda: self._fetch_once(by_topic, found), "fetch the committed offsets of")
         return found
@@ -95,7 +127,11 @@ class GroupOffsets:
                 continue
             if code is ErrorCode.none:
                 return
-            if code in _HAS_MEMBERS:
+            if code in _OUT_OF_DATE and self._member is not None:
+                self._member.refused(code)
+                retries.pause(code.name.upper())
+                continue
+            if code in _OUT_OF_DATE:
                 raise RequestRefused(
                     code,
                     f"group {self.group_id!r} has members of its own, so its offsets are theirs to commit: "
@@ -119,10 +155,12 @@ class GroupOffsets:
         connection = self._connection()
         if isinstance(connection, ErrorCode):
             return connection
+        epoch = _NO_MEMBER if self._member is None else self._member.epoch()
+        request.generation_id_or_member_epoch, request.member_id = epoch
         answer = connection.request(request, OffsetCommitResponse, highest_version=_HIGHEST_WITH_NAMES)
         return _first_error(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
-    def _fetch_once(self, by_topic: Mapping[str, list[int]], found: dict[TopicPartition, Offset]) -> ErrorCode:
+    def _fetch_once(self, by_topic: Mapping[str, list[int]], found: dict[TopicPartition, Commit]) -> ErrorCode:
         connection = self._connection()
         if isinstance(connection, ErrorCode):
             return connection
@@ -146,9 +184,8 @@ class GroupOffsets:
                 if partition.error_code != ErrorCode.none:
                     return error_code(partition.error_code)
                 if partition.committed_offset >= 0:
-                    found[TopicPartition(topic.name, PartitionIndex(partition.partition_index))] = Offset(
-                        partition.committed_offset
-                    )
+                    key = TopicPartition(topic.name, PartitionIndex(partition.partition_index))
+                    found[key] = Commit(Offset(partition.committed_offset), partition.metadata or "")
         return ErrorCode.none
 
 

@@ -6,7 +6,7 @@ import logging
 
 from klamm.errors import KlammError
 
-__all__ = ["DataLoss", "LossPolicy", "OptionError"]
+__all__ = ["DataLoss", "GroupConflict", "LossPolicy", "OptionError", "QueryFenced"]
 
 _logger = logging.getLogger("klamm.spark")
 
@@ -28,6 +28,14 @@ class OptionError(KlammError):
 
 class DataLoss(KlammError):
     """Records that the query had still to read are not in the log, and `failOnDataLoss` is true."""
+
+
+class GroupConflict(KlammError):
+    """The checkpoint and the group disagree on how far the query has come, and `klamm.group.conflict` is `fail`."""
+
+
+class QueryFenced(KlammError):
+    """The query owned its group (`klamm.group.mode=member`), and does not any more."""
 
 
 class LossPolicy:

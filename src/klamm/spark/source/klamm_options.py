@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from klamm.spark.source.errors import OptionError
-from klamm.spark.source.option_values import parse_truth
+from klamm.spark.source.option_values import parse_truth, parse_word
 
 __all__ = ["KLAMM_PREFIX", "KlammOptions"]
 
@@ -23,6 +23,14 @@ class KlammOptions:
 
     filter_pushdown: bool = False
     """Whether filters of a batch read are pushed down to the log."""
+    group_mode: Literal["commit", "member"] = "commit"
+    """Whether the query only tells its group how far it has come, or is the one member that owns it."""
+    group_reset: Literal["earliest", "latest", "fail"] = "earliest"
+    """Where `startingOffsets=committed` starts in a partition that the group has committed nothing for."""
+    group_conflict: Literal["checkpoint", "fail"] = "checkpoint"
+    """What happens when the checkpoint and the group disagree."""
+    group_checkpoint: str | None = None
+    """Where the query's checkpoint is, for its last micro-batch to be told to the group when the query is stopped."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> KlammOptions:
@@ -49,7 +57,23 @@ class _Row(NamedTuple):
     """From the option's name and its text; raises `OptionError`."""
 
 
-_ROWS: Final = (_Row("klamm.filterPushdown", "filter_pushdown", parse_truth),)
+def _word(*words: str) -> Callable[[str, str], str]:
+    return lambda option, text: parse_word(option, text, *words)
+
+
+def _path(option: str, text: str) -> str:
+    if not text.strip():
+        raise OptionError(f"{option} is empty")
+    return text.strip()
+
+
+_ROWS: Final = (
+    _Row("klamm.filterPushdown", "filter_pushdown", parse_truth),
+    _Row("klamm.group.mode", "group_mode", _word("commit", "member")),
+    _Row("klamm.group.reset", "group_reset", _word("earliest", "latest", "fail")),
+    _Row("klamm.group.conflict", "group_conflict", _word("checkpoint", "fail")),
+    _Row("klamm.group.checkpointLocation", "group_checkpoint", _path),
+)
 _PARSERS: Final[Mapping[str, _Row]] = {row.name.lower(): row for row in _ROWS}
 
 

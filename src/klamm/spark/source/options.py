@@ -12,6 +12,7 @@ from klamm.client.config import HONOURED_KEYS, ClientConfig, is_security_key
 from klamm.client.errors import ClientConfigError
 from klamm.protocol.types import TopicPartition
 from klamm.spark.source.errors import OptionError
+from klamm.spark.source.group_options import check_batch_group, check_group_options
 from klamm.spark.source.klamm_options import KLAMM_PREFIX, KlammOptions
 from klamm.spark.source.offsets import (
     EARLIEST_OFFSET,
@@ -26,8 +27,9 @@ __all__ = ["KAFKA_PREFIX", "OffsetLimit", "SourceOptions", "Subscription"]
 
 _logger = logging.getLogger("klamm.spark")
 
-OffsetLimit = Literal["earliest", "latest"] | PartitionOffsets
-"""Where to start or end: a word for all partitions, or an offset for each (-1 latest, -2 earliest)."""
+OffsetLimit = Literal["earliest", "latest", "committed"] | PartitionOffsets
+"""Where to start or end: a word for all partitions, or an offset for each (-1 latest, -2 earliest). `committed`, which
+is only for the start, is where the group stands."""
 
 KAFKA_PREFIX: Final = "kafka."
 _STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")
@@ -84,7 +86,6 @@ _CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
         "group.instance.id",
         "group.protocol",
         "group.remote.assignor",
-        "heartbeat.interval.ms",
         "max.poll.interval.ms",
         "max.poll.records",
         "metadata.max.age.ms",
@@ -98,7 +99,6 @@ _CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "security.providers",
-        "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
     }
 )
@@ -132,6 +132,7 @@ class SourceOptions:
         """The options of a batch read. Keys are case-insensitive. Raises `OptionError`."""
         given = _lower(options)
         parsed = cls._parse(given, starting_offsets="earliest")
+        check_batch_group(parsed.klamm)
         if "maxoffsetspertrigger" in given:
             _logger.warning("maxOffsetsPerTrigger option ignored in batch queries")
         if _names(parsed.starting_offsets, "latest", LATEST_OFFSET):
@@ -157,6 +158,7 @@ class SourceOptions:
     def _parse(cls, given: Mapping[str, str], *, starting_offsets: OffsetLimit) -> SourceOptions:
         _refuse_unknown(given)
         client, group_id = _client_options(given)
+        check_group_options(given, group_id)
         return cls(
             client=client,
             subscription=_subscription(given),
@@ -243,6 +245,8 @@ def _offset_limit(option: str, given: Mapping[str, str], default: OffsetLimit) -
         return "earliest"
     if text.lower() == "latest":
         return "latest"
+    if text.lower() == "committed" and option == "startingOffsets":
+        return "committed"
     return parse_offsets(option, text)
 
 

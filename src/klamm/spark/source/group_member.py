@@ -1,0 +1,287 @@
+"""A query's planning process as a member of its group: it waits until it owns the group, and stops when it no longer does.
+
+One thread keeps the membership (joins, heartbeats); the query's own thread asks whether it may plan, and commits. The
+right to plan is a lease: it ends one session after the sending of the last request that the coordinator answered well.
+Until then the coordinator can't have given the group to another: it waits for a silent member for a session, and for one
+that does not come to a rebalance for the rebalance timeout, which is the same here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from enum import Enum
+from typing import Final
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.errors import ConnectionFailed, GaveUp, RequestRefused
+from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined, MemberEpoch
+from klamm.errors import KlammError
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import TopicPartition
+from klamm.spark.source.errors import QueryFenced
+from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing, owner_in
+from klamm.spark.source.group_successor import describe_successor
+
+__all__ = ["QueryMember"]
+
+_logger = logging.getLogger("klamm.spark")
+
+PROTOCOL_TYPE: Final = "consumer"
+# A process that is being ended does not wait for long; what has not left is missed when its session is over.
+_LEAVE_PATIENCE_MS: Final = 5_000
+_NO_MEMBER: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
+_COME_AGAIN: Final = (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation)
+
+
+class _State(Enum):
+    JOINING = "has not been told yet who owns the group"
+    STANDING_BY = "stands by"
+    OWNER = "owns the group"
+    OVER = "is no member any more"
+
+
+class QueryMember:
+    """The membership of one query. `start`, then the other methods from the query's thread."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group_id: str,
+        standing: Standing,
+        *,
+        session_timeout_ms: int,
+        heartbeat_interval_ms: int,
+    ) -> None:
+        self.group_id = group_id
+        self._config = config
+        self._standing = standing
+        self._session_s = session_timeout_ms / 1000
+        self._interval_s = heartbeat_interval_ms / 1000
+        self._member = ClassicMember(
+            config, group_id, GroupProtocol(PROTOCOL_TYPE, ASSIGNOR, session_timeout_ms, session_timeout_ms)
+        )
+        self._changed = threading.Condition()
+        self._wake = threading.Event()
+        self._state = _State.JOINING
+        self._must_join = True
+        self._confirmed_at = float("-inf")
+        self._trouble = "it has not been reached yet"
+        self._failure: KlammError | None = None
+        self._leaving = False
+        self._thread = threading.Thread(target=self._run, name=f"member of {group_id}", daemon=True)
+
+    def start(self) -> None:
+        """Joins, in the background."""
+        self._thread.start()
+
+    def await_ownership(self) -> None:
+        """Returns when this query owns the group, however long another does.
+
+        Raises `RequestRefused` if the group does not take this member: it has members that are no such queries, say.
+        """
+        with self._changed:
+            told = False
+            while not self._may_plan():
+                if self._failure is not None:
+                    raise self._failure
+                if self._state is _State.STANDING_BY and not told:
+                    _logger.warning(
+                        "another query owns group %r: this one stands by, and takes over when that one ends",
+                        self.group_id,
+                    )
+                    told = True
+                self._changed.wait(self._interval_s)
+
+    def ensure_owner(self) -> None:
+        """Returns when this query is known to own the group at this moment.
+
+        Raises `QueryFenced`, saying who took over, if it doesn't any more, and `GaveUp` if the coordinator can't be
+        asked for `default.api.timeout.ms`.
+        """
+        deadline = _clock() + self._config.default_api_timeout_ms / 1000
+        with self._changed:
+            while not self._may_plan():
+                if self._failure is not None:
+                    raise self._failure
+                if _clock() > deadline:
+                    raise GaveUp(
+                        f"whether this query still owns group {self.group_id!r} could not be learned in "
+                        f"default.api.timeout.ms={self._config.default_api_timeout_ms}: {self._trouble}"
+                    )
+                self._wake.set()
+                self._changed.wait(self._interval_s)
+
+    def epoch(self) -> MemberEpoch:
+        """What the next commit carries. Raises as `ensure_owner`."""
+        self.ensure_owner()
+        return MemberEpoch(self._member.generation_id, self._member.member_id)
+
+    def refused(self, code: ErrorCode) -> None:
+        """A commit was refused with this code: the thread finds out what it means, and `ensure_owner` waits for that."""
+        with self._changed:
+            self._confirmed_at = float("-inf")
+            self._trouble = code.name.upper()
+            self._wake.set()
+
+    def reads(self, partitions: Collection[TopicPartition]) -> None:
+        """Tells the group what the query reads, if that has changed; tools show it."""
+        if self._standing.partitions != frozenset(partitions):
+            with self._changed:
+                self._standing = replace(self._standing, partitions=frozenset(partitions))
+                self._must_join = True
+                self._wake.set()
+
+    def leave(self, reason: str) -> None:
+        """Gives the group to whoever stands by, at once; never raises."""
+        with self._changed:
+            self._leaving = True
+            was_member = self._state is not _State.OVER
+            self._state = _State.OVER
+            self._wake.set()
+        if was_member:
+            try:
+                self._member.leave(reason, _LEAVE_PATIENCE_MS)
+            except KlammError as error:
+                _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, error)
+        self._member.close()
+
+    def _may_plan(self) -> bool:
+        return self._state is _State.OWNER and _clock() < self._confirmed_at + self._session_s
+
+    def _run(self) -> None:
+        try:
+            while not self._leaving:
+                try:
+                    self._turn()
+                except ConnectionFailed as error:
+                    self._pause(str(error))
+                    self._wake.set()
+        except KlammError as error:
+            self._fail(error)
+        except Exception as error:
+            if not self._leaving:  # else the connections have been closed under it
+                self._fail(KlammError(f"the membership of group {self.group_id!r} broke: {error!r}"))
+
+    def _turn(self) -> None:
+        """Joins if need be, else waits for the time of a heartbeat and sends one."""
+        if self._must_join:
+            self._join()
+            return
+        self._wake.wait(self._interval_s)
+        self._wake.clear()
+        if self._leaving or self._must_join:
+            return
+        sent_at = _clock()
+        code = self._member.heartbeat()
+        if code is ErrorCode.none:
+            self._confirm(sent_at, self._state)
+        else:
+            self._respond(code)
+
+    def _join(self) -> None:
+        sent_at = _clock()
+        with self._changed:
+            # What is said of it after this moment is for the next rebalance.
+            self._must_join = False
+            standing = self._standing
+        try:
+            joined = self._member.join(encode_standing(standing))
+            if isinstance(joined, ErrorCode):
+                self._must_join = True
+                self._respond(joined)
+                return
+            self._note_generation(joined)
+            sent_at = _clock()
+            assignment = self._member.sync(assign(joined.members) if joined.is_leader else {})
+            if isinstance(assignment, ErrorCode):
+                self._must_join = True
+                self._respond(assignment)
+                return
+        except BaseException:
+            self._must_join = True
+            raise
+        self._take(assignment, sent_at)
+
+    def _note_generation(self, joined: Joined) -> None:
+        if self._standing.since_generation < 0:
+            with self._changed:
+                self._standing = replace(self._standing, since_generation=joined.generation_id)
+
+    def _take(self, assignment: bytes, sent_at: float) -> None:
+        owner = owner_in(assignment)
+        if owner is None:
+            raise RequestRefused(
+                ErrorCode.inconsistent_group_protocol,
+                f"group {self.group_id!r} has consumers of the new protocol (KIP-848) and can't be owned by one query: "
+                "give the query a group of its own",
+            )
+        if owner == self._member.member_id:
+            self._confirm(sent_at, _State.OWNER)
+        elif self._state is _State.OWNER:
+            self._fence()
+        else:
+            self._confirm(sent_at, _State.STANDING_BY)
+
+    def _respond(self, code: ErrorCode) -> None:
+        """To an answer that is not the one hoped for."""
+        if code in _NO_MEMBER:
+            if self._state is _State.OWNER:
+                self._fence()
+            # Who stood by comes again, as a newcomer.
+            self._member.forget_itself()
+            with self._changed:
+                self._standing = replace(self._standing, since_generation=-1)
+                self._state = _State.JOINING
+            self._must_join = True
+        elif code in _COME_AGAIN:
+            self._must_join = True
+        elif code is ErrorCode.inconsistent_group_protocol:
+            raise RequestRefused(
+                code,
+                f"group {self.group_id!r} has members that are no queries with klamm.group.mode=member: stop them, or "
+                "give the query a group of its own",
+            )
+        elif code.retriable:
+            self._pause(code.name.upper())
+        else:
+            raise RequestRefused(code, f"the coordinator does not take the query into group {self.group_id!r}")
+
+    def _confirm(self, sent_at: float, state: _State) -> None:
+        with self._changed:
+            if self._state is not _State.OVER:
+                self._state = state
+                self._confirmed_at = sent_at
+                self._changed.notify_all()
+
+    def _fence(self) -> None:
+        with self._changed:
+            self._state = _State.OVER
+        who = describe_successor(Cluster(self._config), self.group_id)
+        raise QueryFenced(
+            f"this query no longer owns group {self.group_id!r}: {who}. It plans no further batch and commits nothing; "
+            "a batch that was under way may still reach its sink"
+        )
+
+    def _fail(self, error: KlammError) -> None:
+        with self._changed:
+            self._state = _State.OVER
+            self._failure = error
+            self._changed.notify_all()
+
+    def _pause(self, trouble: str) -> None:
+        self._trouble = trouble
+        time.sleep(self._config.retry_backoff_ms / 1000)
+
+
+def _monotonic_with_sleep() -> Callable[[], float]:
+    """A clock that runs on while the machine sleeps, where there is one: the session runs out meanwhile."""
+    clock_id = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic if clock_id is None else lambda: time.clock_gettime(clock_id)
+
+
+_clock = _monotonic_with_sleep()

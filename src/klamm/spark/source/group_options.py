@@ -1,0 +1,42 @@
+"""Which options of the group go together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from klamm.spark.source.errors import OptionError
+from klamm.spark.source.klamm_options import KlammOptions
+
+__all__ = ["check_batch_group", "check_group_options"]
+
+_logger = logging.getLogger("klamm.spark")
+
+_GROUP_PREFIX: Final = "klamm.group."
+_OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms")
+
+
+def check_group_options(given: Mapping[str, str], group_id: str | None) -> None:
+    """Keys are in lower case. Raises `OptionError` for what needs a group, or another start, and doesn't have it."""
+    starts_where_committed = given.get("startingoffsets", "").strip().lower() == "committed"
+    if group_id is None:
+        for key in given:
+            if key.startswith(_GROUP_PREFIX):
+                raise OptionError(f"{key} needs kafka.group.id, the group that it speaks of")
+        if starts_where_committed:
+            raise OptionError("startingOffsets=committed needs kafka.group.id, the group whose commits are meant")
+    if "klamm.group.reset" in given and not starts_where_committed:
+        raise OptionError(
+            "klamm.group.reset is for startingOffsets=committed: it says where to start in a partition without a commit"
+        )
+    if given.get("klamm.group.mode", "").strip().lower() != "member":
+        for key in _OF_MEMBERS:
+            if key in given:
+                _logger.warning("Kafka option %r has no effect without klamm.group.mode=member", key)
+
+
+def check_batch_group(options: KlammOptions) -> None:
+    """Raises `OptionError` for what a batch read, which commits nothing and is nobody's member, can't do."""
+    if options.group_mode == "member":
+        raise OptionError("klamm.group.mode=member is for streaming queries: a batch read is no member of its group")
