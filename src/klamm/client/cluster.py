@@ -1,61 +1,34 @@
-"""What a client knows of a cluster (brokers, topics, leaders), and the connections it holds.
-
-Knowledge is a cache of the last Metadata answers; whoever meets an error that tells of a change
-(NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, a broken connection …) calls `refresh` and tries again.
-"""
+"""One client's blocking view of one cluster: what it knows of it (`ClusterView`), and the connections it holds."""
 
 from __future__ import annotations
 
-import random
+import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, TypeVar
 
+from klamm.client.cluster_view import ClusterView, PartitionLeader, TopicMetadata, error_code
 from klamm.client.config import Address, ClientConfig
-from klamm.client.connection import Connection
-from klamm.client.errors import ConnectionFailed, RequestRefused
-from klamm.client.retry import Retries
-from klamm.protocol.errors import ErrorCode
-from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
-from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponseTopic
-from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from klamm.client.connection import Connection, Pending
+from klamm.client.errors import ConnectionFailed
+from klamm.client.steps import Ask, Pause, Refresh, Steps
+from klamm.protocol.message import Message
+from klamm.protocol.types import BrokerId
 
 __all__ = ["Cluster", "PartitionLeader", "TopicMetadata", "error_code"]
 
-NO_LEADER = BrokerId(-1)
+T = TypeVar("T")
 
 
-class PartitionLeader(NamedTuple):
-    """Who leads a partition; `broker` is -1 while nobody does."""
+class Cluster(ClusterView):
+    """One client's view of one cluster, and its connections, one to each broker. Not thread-safe.
 
-    broker: BrokerId
-    epoch: LeaderEpoch
-
-
-class TopicMetadata(NamedTuple):
-    """A topic as the cluster described it; partition p is at index p."""
-
-    name: str
-    topic_id: TopicId
-    partitions: tuple[PartitionLeader, ...]
-
-
-def error_code(number: int) -> ErrorCode:
-    """The code of a number from the wire; a number that is newer than this client counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.unknown_server_error
-
-
-class Cluster:
-    """One client's view of one cluster. Not thread-safe."""
+    Whatever makes a connection raises `ConnectionFailed` if it can't, and `AuthenticationFailed` if one side does not
+    accept the other.
+    """
 
     def __init__(self, config: ClientConfig) -> None:
-        self.config = config
-        self.cluster_id: str | None = None
-        self._addresses: dict[BrokerId, Address] = {}
+        super().__init__(config)
         self._connections: dict[Address, Connection] = {}
-        self._topics: dict[str, TopicMetadata] = {}
 
     def close(self) -> None:
         """Closes all connections. Safe to call twice."""
@@ -63,53 +36,24 @@ class Cluster:
             connection.close()
         self._connections.clear()
 
-    def topic(self, name: str) -> TopicMetadata | None:
-        """What the last `refresh` said of the topic; None if it does not exist."""
-        return self._topics.get(name)
-
-    def has(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition exists, by what the last `refresh` said."""
-        topic = self._topics.get(topic_partition.topic)
-        return topic is not None and topic_partition.partition < len(topic.partitions)
-
-    def name_of(self, topic_id: TopicId) -> str | None:
-        """The name of the topic with this id; None if none is known."""
-        return next((topic.name for topic in self._topics.values() if topic.topic_id == topic_id), None)
-
-    def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader | None:
-        """The partition's leader as last heard; None while there is none, or no such partition."""
-        if not self.has(topic_partition):
-            return None
-        leader = self._topics[topic_partition.topic].partitions[topic_partition.partition]
-        return leader if leader.broker in self._addresses else None
-
-    def brokers(self) -> list[BrokerId]:
-        """The brokers that there are, by the last answer; all of them, for who has to ask each."""
-        return sorted(self._addresses)
-
     def connection_to(self, broker: BrokerId) -> Connection:
-        """The connection to a broker, made if there is none. Raises `ConnectionFailed`."""
-        return self.connection_to_address(self._addresses[broker])
+        """The connection to a broker, made if there is none."""
+        return self.connection_to_address(self.address_of(broker))
 
     def connection_to_address(self, address: Address) -> Connection:
-        """The connection to an address, made if there is none. Raises `ConnectionFailed`."""
+        """The connection to an address, made if there is none."""
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
             connection = self._connections[address] = Connection(address, self.config)
         return connection
 
     def any_connection(self) -> Connection:
-        """A connection to whichever broker can be reached: one that is open, one that is known, a bootstrap server.
-
-        Raises `ConnectionFailed` if none can.
-        """
+        """A connection to whichever broker can be reached: one that is open, one that is known, a bootstrap server."""
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
-        known = list(self._addresses.values())
-        random.shuffle(known)
         failures = []
-        for address in dict.fromkeys([*known, *self.config.bootstrap_servers]):
+        for address in self.addresses():
             try:
                 return self.connection_to_address(address)
             except ConnectionFailed as error:
@@ -124,50 +68,45 @@ class Cluster:
         Topics that don't exist are forgotten, not created. Raises `GaveUp` when no broker answers, `RequestRefused`
         when a topic may not be described or has a name that no topic can have.
         """
-        wanted = sorted(set(topics))
-        operation = f"learn the partitions of {', '.join(wanted)}" if wanted else "learn of the brokers"
-        retries = Retries(self.config, operation)
-        while True:
-            try:
-                self._apply(self._ask(wanted), wanted)
-            except ConnectionFailed as error:
-                retries.pause(error)
-            else:
-                return
+        self.run(self.refreshing(topics))
 
     def ensure(self, topics: Iterable[str]) -> None:
         """Like `refresh`, for those topics that nothing is known of."""
-        if missing := [name for name in topics if name not in self._topics]:
+        if missing := self.missing(topics):
             self.refresh(missing)
 
-    def _ask(self, topics: list[str]) -> MetadataResponse:
-        request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
-        )
-        connection = self.any_connection()
-        # Before version 4 the request can't say that missing topics are not to be created; brokers that old are gone.
-        return connection.request(request, MetadataResponse)
+    def run(self, steps: Steps[T]) -> T:
+        """Takes the steps of an operation, one by one, and returns what it comes to."""
+        reply: Any = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            reply = None
+            if isinstance(step, Ask):
+                reply = self._ask(step)
+            elif isinstance(step, Refresh):
+                self.refresh(step.topics)
+            elif isinstance(step, Pause):
+                time.sleep(step.seconds)
 
-    def _apply(self, answer: MetadataResponse, wanted: list[str]) -> None:
-        self.cluster_id = answer.cluster_id
-        if answer.brokers:
-            self._addresses = {BrokerId(broker.node_id): (broker.host, broker.port) for broker in answer.brokers}
-        for name in wanted:
-            self._topics.pop(name, None)
-        for topic in answer.topics:
-            self._apply_topic(topic)
-
-    def _apply_topic(self, topic: MetadataResponseTopic) -> None:
-        code = error_code(topic.error_code)
-        name = topic.name or ""
-        if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available):
-            return
-        if code is not ErrorCode.none:
-            raise RequestRefused(code, f"the cluster does not describe the topic {name!r}")
-        leaders = [PartitionLeader(NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
-        for partition in topic.partitions:
-            if 0 <= partition.partition_index < len(leaders):
-                leaders[partition.partition_index] = PartitionLeader(
-                    BrokerId(partition.leader_id), LeaderEpoch(partition.leader_epoch)
-                )
-        self._topics[name] = TopicMetadata(name, TopicId(bytes(topic.topic_id or ZERO_TOPIC_ID)), tuple(leaders))
+    def _ask(self, ask: Ask) -> list[Message | ConnectionFailed]:
+        sent: list[tuple[Connection, Pending] | ConnectionFailed] = []
+        for broker, request in ask.questions:
+            try:
+                connection = self.any_connection() if broker is None else self.connection_to(broker)
+                sent.append((connection, connection.send(request)))
+            except ConnectionFailed as error:
+                sent.append(error)
+        replies: list[Message | ConnectionFailed] = []
+        for one in sent:
+            if isinstance(one, ConnectionFailed):
+                replies.append(one)
+                continue
+            try:
+                replies.append(one[0].receive(one[1], ask.answer))
+            except ConnectionFailed as error:
+                replies.append(error)
+        return replies

@@ -10,16 +10,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from klamm.client.cluster import Cluster, error_code
-from klamm.client.connection import Connection, Pending
+from klamm.client.cluster import Cluster
+from klamm.client.cluster_view import ClusterView, error_code
 from klamm.client.errors import ConnectionFailed, RequestRefused
 from klamm.client.retry import Retries
+from klamm.client.steps import Ask, Pause, Refresh, Steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "ListedOffset", "latest_offsets", "list_offsets"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "ListedOffset",
+    "latest_offsets",
+    "list_offsets",
+    "listing_latest_offsets",
+    "listing_offsets",
+]
 
 LATEST: Final = Millis(-1)
 """Asks for the high watermark, or for the last stable offset when reading committed."""
@@ -48,25 +57,7 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> d
     changed; else metadata is refreshed and what failed is asked again.
     Raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others.
     """
-    cluster.ensure({topic_partition.topic for topic_partition in wanted})
-    retries = Retries(cluster.config, f"list the offsets of {_names(wanted)}")
-    found: dict[TopicPartition, ListedOffset] = {}
-    open_requests = {
-        topic_partition: timestamp for topic_partition, timestamp in wanted.items() if cluster.has(topic_partition)
-    }
-    while open_requests:
-        answers, failures = _round(cluster, open_requests)
-        found.update(answers)
-        if not failures:
-            break
-        _raise_if_refused(failures)
-        cluster.refresh({topic_partition.topic for topic_partition in failures})
-        open_requests = {
-            topic_partition: wanted[topic_partition] for topic_partition in failures if cluster.has(topic_partition)
-        }
-        if open_requests:
-            retries.pause(_reason(failures))
-    return found
+    return cluster.run(listing_offsets(cluster, wanted))
 
 
 def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartition, Offset]:
@@ -75,15 +66,45 @@ def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartiti
     One round trip when nothing has changed: each topic is asked for the partition after its last as well, and any
     answer other than UNKNOWN_TOPIC_OR_PARTITION tells that the topic has grown.
     """
+    return cluster.run(listing_latest_offsets(cluster, topics))
+
+
+def listing_offsets(
+    cluster: ClusterView, wanted: Mapping[TopicPartition, Millis]
+) -> Steps[dict[TopicPartition, ListedOffset]]:
+    """The steps of `list_offsets`, for either face."""
+    if missing := cluster.missing({topic_partition.topic for topic_partition in wanted}):
+        yield Refresh(missing)
+    retries = Retries(cluster.config, f"list the offsets of {_names(wanted)}")
+    found: dict[TopicPartition, ListedOffset] = {}
+    open_requests = {
+        topic_partition: timestamp for topic_partition, timestamp in wanted.items() if cluster.has(topic_partition)
+    }
+    while open_requests:
+        answers, failures = yield from _round(cluster, open_requests)
+        found.update(answers)
+        if not failures:
+            break
+        _raise_if_refused(failures)
+        yield Refresh({topic_partition.topic for topic_partition in failures})
+        open_requests = {
+            topic_partition: wanted[topic_partition] for topic_partition in failures if cluster.has(topic_partition)
+        }
+        if open_requests:
+            yield Pause(retries.next_pause_s(_reason(failures)))
+    return found
+
+
+def listing_latest_offsets(cluster: ClusterView, topics: Iterable[str]) -> Steps[dict[TopicPartition, Offset]]:
+    """The steps of `latest_offsets`, for either face."""
     names = list(topics)
-    cluster.ensure(names)
     # A topic that wasn't there a moment ago may be there now; nobody would tell.
-    if missing := [name for name in names if cluster.topic(name) is None]:
-        cluster.refresh(missing)
+    if missing := cluster.missing(names):
+        yield Refresh(missing)
     retries = Retries(cluster.config, f"list the latest offsets of {', '.join(names)}")
     while True:
         wanted, probes = _latest_of(cluster, names)
-        found, failures = _round(cluster, {**wanted, **probes})
+        found, failures = yield from _round(cluster, {**wanted, **probes})
         grown = {
             probe.topic
             for probe in probes
@@ -92,15 +113,16 @@ def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartiti
         if not failures and not grown:
             return {topic_partition: listed.offset for topic_partition, listed in found.items()}
         _raise_if_refused(failures)
-        cluster.refresh(grown | {topic_partition.topic for topic_partition in failures})
+        yield Refresh(grown | {topic_partition.topic for topic_partition in failures})
         if failures:
-            retries.pause(_reason(failures))
+            yield Pause(retries.next_pause_s(_reason(failures)))
         elif any(_next_partition(cluster, probe.topic) == probe for probe in probes if probe.topic in grown):
-            retries.pause(f"{', '.join(sorted(grown))} gained partitions that no broker describes yet")
+            reason = f"{', '.join(sorted(grown))} gained partitions that no broker describes yet"
+            yield Pause(retries.next_pause_s(reason))
 
 
 def _latest_of(
-    cluster: Cluster, topics: Iterable[str]
+    cluster: ClusterView, topics: Iterable[str]
 ) -> tuple[dict[TopicPartition, Millis], dict[TopicPartition, Millis]]:
     """All partitions of the topics, and for each topic the partition it would gain next."""
     wanted: dict[TopicPartition, Millis] = {}
@@ -113,12 +135,12 @@ def _latest_of(
     return wanted, probes
 
 
-def _next_partition(cluster: Cluster, topic: str) -> TopicPartition | None:
+def _next_partition(cluster: ClusterView, topic: str) -> TopicPartition | None:
     metadata = cluster.topic(topic)
     return None if metadata is None else TopicPartition(topic, PartitionIndex(len(metadata.partitions)))
 
 
-def _round(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> _Round:
+def _round(cluster: ClusterView, wanted: Mapping[TopicPartition, Millis]) -> Steps[_Round]:
     """One request to each leader, all sent before the first answer is awaited."""
     found: dict[TopicPartition, ListedOffset] = {}
     failures: dict[TopicPartition, ErrorCode] = {}
@@ -132,25 +154,20 @@ def _round(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> _Round:
             failures[topic_partition] = ErrorCode.leader_not_available
         else:
             by_leader[leader.broker].append(topic_partition)
-    sent: list[tuple[Connection, Pending, list[TopicPartition]]] = []
-    for broker, topic_partitions in by_leader.items():
-        try:
-            connection = cluster.connection_to(broker)
-            sent.append((connection, connection.send(_request(cluster, wanted, topic_partitions)), topic_partitions))
-        except ConnectionFailed:
+    questions = [
+        (broker, _request(cluster, wanted, topic_partitions)) for broker, topic_partitions in by_leader.items()
+    ]
+    answers = yield Ask(questions, ListOffsetsResponse)
+    for answer, topic_partitions in zip(answers, by_leader.values(), strict=True):
+        if isinstance(answer, ConnectionFailed):
             failures.update(dict.fromkeys(topic_partitions, ErrorCode.network_exception))
-    for connection, pending, topic_partitions in sent:
-        try:
-            answer = connection.receive(pending, ListOffsetsResponse)
-        except ConnectionFailed:
-            failures.update(dict.fromkeys(topic_partitions, ErrorCode.network_exception))
-            continue
-        _sort(answer, found, failures)
+        else:
+            _sort(answer, found, failures)
     return found, failures
 
 
 def _request(
-    cluster: Cluster, wanted: Mapping[TopicPartition, Millis], topic_partitions: list[TopicPartition]
+    cluster: ClusterView, wanted: Mapping[TopicPartition, Millis], topic_partitions: list[TopicPartition]
 ) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for topic_partition in topic_partitions:

@@ -26,6 +26,10 @@ class Retries:
 
     def pause(self, reason: str | Exception) -> None:
         """Rests before the next attempt. Raises `GaveUp`, with the reason, when there is no time for another."""
+        time.sleep(self.next_pause_s(reason))
+
+    def next_pause_s(self, reason: str | Exception) -> float:
+        """How many seconds to rest before the next attempt. Raises `GaveUp` when there is no time for another."""
         backoff_ms = min(
             self._config.retry_backoff_ms * _MULTIPLIER**self.attempts, self._config.retry_backoff_max_ms
         ) * random.uniform(1 - _JITTER, 1 + _JITTER)
@@ -36,7 +40,7 @@ class Retries:
                 f"{self._config.default_api_timeout_ms}: {reason}"
             )
             raise GaveUp(message) from (reason if isinstance(reason, Exception) else None)
-        time.sleep(backoff_ms / 1000)
+        return backoff_ms / 1000
 
     def progressed(self) -> None:
         """Starts the time anew, after an attempt that brought the operation on."""

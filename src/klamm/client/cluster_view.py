@@ -1,0 +1,139 @@
+"""What a client knows of a cluster (brokers, topics, leaders), without the connections to it.
+
+Knowledge is a cache of the last Metadata answers; whoever meets an error that tells of a change
+(NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, a broken connection …) refreshes it and tries again. `cluster.py`
+and `aio_cluster.py` add the connections.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from klamm.client.config import Address, ClientConfig
+from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.retry import Retries
+from klamm.client.steps import Ask, Pause, Steps
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponseTopic
+from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+
+__all__ = ["ClusterView", "PartitionLeader", "TopicMetadata", "error_code"]
+
+NO_LEADER = BrokerId(-1)
+
+
+class PartitionLeader(NamedTuple):
+    """Who leads a partition; `broker` is -1 while nobody does."""
+
+    broker: BrokerId
+    epoch: LeaderEpoch
+
+
+class TopicMetadata(NamedTuple):
+    """A topic as the cluster described it; partition p is at index p."""
+
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionLeader, ...]
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code of a number from the wire; a number that is newer than this client counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.unknown_server_error
+
+
+class ClusterView:
+    """One client's knowledge of one cluster. Not thread-safe."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.cluster_id: str | None = None
+        self._addresses: dict[BrokerId, Address] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """What the last `refresh` said of the topic; None if it does not exist."""
+        return self._topics.get(name)
+
+    def has(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition exists, by what the last `refresh` said."""
+        topic = self._topics.get(topic_partition.topic)
+        return topic is not None and topic_partition.partition < len(topic.partitions)
+
+    def name_of(self, topic_id: TopicId) -> str | None:
+        """The name of the topic with this id; None if none is known."""
+        return next((topic.name for topic in self._topics.values() if topic.topic_id == topic_id), None)
+
+    def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader | None:
+        """The partition's leader as last heard; None while there is none, or no such partition."""
+        if not self.has(topic_partition):
+            return None
+        leader = self._topics[topic_partition.topic].partitions[topic_partition.partition]
+        return leader if leader.broker in self._addresses else None
+
+    def brokers(self) -> list[BrokerId]:
+        """The brokers that there are, by the last answer; all of them, for who has to ask each."""
+        return sorted(self._addresses)
+
+    def address_of(self, broker: BrokerId) -> Address:
+        """Where a broker is, by the last answer. Raises `ConnectionFailed` for one that is no longer there."""
+        address = self._addresses.get(broker)
+        if address is None:
+            raise ConnectionFailed(f"the cluster names no broker {broker} any more")
+        return address
+
+    def addresses(self) -> list[Address]:
+        """Where to look for any broker: those known, in an order that differs from client to client, then the
+        bootstrap servers."""
+        known = list(self._addresses.values())
+        random.shuffle(known)
+        return list(dict.fromkeys([*known, *self.config.bootstrap_servers]))
+
+    def missing(self, topics: Iterable[str]) -> list[str]:
+        """Those topics that nothing is known of."""
+        return [name for name in topics if name not in self._topics]
+
+    def refreshing(self, topics: Iterable[str]) -> Steps[None]:
+        """Asks the cluster for these topics, again and again until it answers; see `Cluster.refresh`."""
+        wanted = sorted(set(topics))
+        operation = f"learn the partitions of {', '.join(wanted)}" if wanted else "learn of the brokers"
+        # Before version 4 the request can't say that missing topics are not to be created; brokers that old are gone.
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in wanted], allow_auto_topic_creation=False
+        )
+        retries = Retries(self.config, operation)
+        while True:
+            (answer,) = yield Ask([(None, request)], MetadataResponse)
+            if not isinstance(answer, ConnectionFailed):
+                return self._apply(answer, wanted)
+            yield Pause(retries.next_pause_s(answer))
+
+    def _apply(self, answer: MetadataResponse, wanted: list[str]) -> None:
+        self.cluster_id = answer.cluster_id
+        if answer.brokers:
+            self._addresses = {BrokerId(broker.node_id): (broker.host, broker.port) for broker in answer.brokers}
+        for name in wanted:
+            self._topics.pop(name, None)
+        for topic in answer.topics:
+            self._apply_topic(topic)
+
+    def _apply_topic(self, topic: MetadataResponseTopic) -> None:
+        code = error_code(topic.error_code)
+        name = topic.name or ""
+        if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available):
+            return
+        if code is not ErrorCode.none:
+            raise RequestRefused(code, f"the cluster does not describe the topic {name!r}")
+        leaders = [PartitionLeader(NO_LEADER, LeaderEpoch(-1))] * len(topic.partitions)
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < len(leaders):
+                leaders[partition.partition_index] = PartitionLeader(
+                    BrokerId(partition.leader_id), LeaderEpoch(partition.leader_epoch)
+                )
+        self._topics[name] = TopicMetadata(name, TopicId(bytes(topic.topic_id or ZERO_TOPIC_ID)), tuple(leaders))
