@@ -30,9 +30,8 @@ class Retries:
 
     def next_pause_s(self, reason: str | Exception) -> float:
         """How many seconds to rest before the next attempt. Raises `GaveUp` when there is no time for another."""
-        backoff_ms = min(
-            self._config.retry_backoff_ms * _MULTIPLIER**self.attempts, self._config.retry_backoff_max_ms
-        ) * random.uniform(1 - _JITTER, 1 + _JITTER)
+        longest_ms = min(self._config.retry_backoff_ms * _MULTIPLIER**self.attempts, self._config.retry_backoff_max_ms)
+        backoff_ms: float = longest_ms * random.uniform(1 - _JITTER, 1 + _JITTER)
         self.attempts += 1
         if time.monotonic() + backoff_ms / 1000 > self._deadline:
             message = (

@@ -1,0 +1,247 @@
+"""One connection to one broker for asyncio: requests go out in order, and their answers come back in that order.
+
+The same conversation as of the blocking `connection.py`, over a transport of the event loop. Bytes are received
+straight into the buffer of the answer that they belong to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import TypeVar
+
+from klamm.client.config import Address, ClientConfig
+from klamm.client.conversation import Conversation, Dialogue, Frame, Pending
+from klamm.client.errors import ConnectionFailed
+from klamm.client.tls import tls_context
+from klamm.client.tls_errors import tls_failure
+from klamm.protocol.message import Message
+
+__all__ = ["AsyncConnection"]
+
+M = TypeVar("M", bound=Message)
+
+
+class _Wire(asyncio.BufferedProtocol):
+    """Moves bytes between a transport and a conversation, and wakes who waits for an answer."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.transport: asyncio.Transport | None = None
+        self.failure: Exception | None = None
+        self.waiters: dict[int, asyncio.Future[None]] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.conversation.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.failure is not None:
+            return
+        try:
+            correlation_id = self.conversation.filled(nbytes)
+        except ConnectionFailed as error:
+            self.fail(error)
+            return
+        waiter = None if correlation_id is None else self.waiters.get(correlation_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(exc or self.conversation.broken("the broker hung up"))
+
+    def fail(self, error: Exception) -> None:
+        """Closes the transport; who waits, and who comes later, gets the (first) error."""
+        if self.failure is None:
+            self.failure = error
+        if self.transport is not None:
+            self.transport.abort()
+        for waiter in self.waiters.values():
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class AsyncConnection:
+    """A connection whose API versions are negotiated and whose two sides know each other: `await open(…)`.
+
+    Belongs to one event loop; any of its tasks may use it. Sending never waits: what the transport can't take yet it
+    keeps. Raises what the blocking `Connection` raises, and is closed by the same errors.
+    """
+
+    def __init__(self, address: Address, config: ClientConfig) -> None:
+        """Not connected yet: use `open`."""
+        self.peer = f"{address[0]}:{address[1]}"
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        # uvloop's clock is not the monotonic one; deadlines are of the loop's.
+        self._conversation = Conversation(self.peer, config, self._loop.time)
+        self._wire = _Wire(self._conversation)
+        self._held: list[Frame] = []
+        self._reauthentication: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @classmethod
+    async def open(cls, address: Address, config: ClientConfig) -> AsyncConnection:
+        """A connection that is ready for requests."""
+        connection = cls(address, config)
+        try:
+            await connection._connect(address)
+            await connection._hold(connection._conversation.opening())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_closed or self._wire.failure is not None
+
+    async def _connect(self, address: Address) -> None:
+        tls = self._config.security.tls
+        context = None if tls is None else await asyncio.to_thread(tls_context, tls)
+        timeout_s = self._config.socket_connection_setup_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                transport, _ = await self._loop.create_connection(lambda: self._wire, *address)
+        except OSError as error:
+            raise ConnectionFailed(
+                f"no connection to the broker at {self.peer}: {error or 'timed out'}. "
+                "Is a broker running there, and is the address right?"
+            ) from error
+        connected = transport.get_extra_info("socket")
+        if self._config.receive_buffer_bytes >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._config.receive_buffer_bytes)
+        if self._config.send_buffer_bytes >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._config.send_buffer_bytes)
+        if context is not None:
+            await self._encrypt(transport, context, address[0], timeout_s)
+
+    async def _encrypt(
+        self, transport: asyncio.Transport, context: ssl.SSLContext, host: str, timeout_s: float
+    ) -> None:
+        try:
+            encrypted = await self._loop.start_tls(
+                transport, self._wire, context, server_hostname=host, ssl_handshake_timeout=timeout_s
+            )
+        except OSError as error:
+            raise tls_failure(error, self.peer, self._config) from error
+        if encrypted is None:
+            raise self._conversation.broken("the broker hung up in the TLS handshake")
+        self._wire.transport = encrypted
+
+    def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
+        """The highest version of an API that both sides know. Raises `UnsupportedByBroker` if there is none."""
+        return self._conversation.version_of(api_key, name, lowest, highest)
+
+    def send(self, request: Message, *, highest_version: int | None = None) -> Pending:
+        """Sends a request in the highest version both sides know, up to `highest_version`, and returns at once."""
+        return self._send(self._conversation.request(request, highest_version=highest_version))
+
+    async def receive(self, pending: Pending, answer: type[M]) -> M:
+        """The answer to a request that `send` sent, decoded."""
+        body = await self.receive_body(pending)
+        try:
+            return self._conversation.read(answer, pending.version, body)
+        except ConnectionFailed as error:
+            self._wire.fail(error)
+            raise
+
+    async def request(self, request: Message, answer: type[M], *, highest_version: int | None = None) -> M:
+        """Sends a request and waits for its answer."""
+        return await self.receive(self.send(request, highest_version=highest_version), answer)
+
+    def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
+        """Sends a request body that the caller encoded (Fetch has a codec of its own)."""
+        return self._send(self._conversation.frame(api_key, version, body, flexible=flexible))
+
+    async def receive_body(self, pending: Pending) -> memoryview:
+        """The answer's body as it came. Who is cancelled while waiting has abandoned the request."""
+        while (answer := self._take(pending)) is None:
+            self._require_open()
+            waiter = self._wire.waiters[pending.correlation_id] = self._loop.create_future()
+            try:
+                async with asyncio.timeout_at(pending.deadline):
+                    await waiter
+            except TimeoutError:
+                error = self._conversation.timed_out()
+                self._wire.fail(error)
+                raise error from None
+            except asyncio.CancelledError:
+                self.abandon(pending)
+                raise
+            finally:
+                self._wire.waiters.pop(pending.correlation_id, None)
+        return answer
+
+    def _take(self, pending: Pending) -> memoryview | None:
+        try:
+            return self._conversation.take(pending)
+        except ConnectionFailed as error:
+            self._wire.fail(error)
+            raise
+
+    def abandon(self, pending: Pending) -> None:
+        """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
+        self._held = [frame for frame in self._held if frame.pending != pending]
+        self._conversation.abandon(pending)
+
+    def close(self) -> None:
+        """Closes the socket. Safe to call twice."""
+        self._is_closed = True
+        if self._reauthentication is not None:
+            self._reauthentication.cancel()
+        self._wire.fail(ConnectionFailed(f"the connection to the broker at {self.peer} is closed"))
+
+    def _send(self, frame: Frame) -> Pending:
+        self._require_open()
+        dialogue = None if self._reauthentication is not None else self._conversation.reauthentication()
+        if dialogue is not None:
+            self._reauthentication = self._loop.create_task(self._reauthenticate(dialogue))
+        if self._reauthentication is not None:
+            self._held.append(frame)
+        else:
+            self._write(frame)
+        return frame.pending
+
+    async def _reauthenticate(self, dialogue: Dialogue) -> None:
+        """Tells the broker anew who the client is; what was to be sent meanwhile goes out afterwards (KIP-368)."""
+        try:
+            await self._hold(dialogue)
+        except Exception as error:
+            self._wire.fail(error)
+            return
+        self._reauthentication = None
+        held, self._held = self._held, []
+        for frame in held:
+            self._write(frame)
+
+    async def _hold(self, dialogue: Dialogue) -> None:
+        """Says what there is to say, turn by turn."""
+        try:
+            frame = next(dialogue)
+            while True:
+                self._require_open()
+                self._write(frame)
+                frame = dialogue.send(await self.receive_body(frame.pending))
+        except StopIteration:
+            return
+
+    def _write(self, frame: Frame) -> None:
+        assert self._wire.transport is not None
+        self._conversation.sent(frame.pending)
+        self._wire.transport.write(frame.data)
+
+    def _require_open(self) -> None:
+        failure = self._wire.failure
+        if failure is None:
+            return
+        if isinstance(failure, ssl.SSLError) and not self._conversation.is_open:
+            raise tls_failure(failure, self.peer, self._config)
+        if isinstance(failure, OSError):
+            raise self._conversation.broken(failure)
+        raise failure
