@@ -87,27 +87,29 @@ class ClassicMember:
 
     def join(self, metadata: bytes) -> Joined | ErrorCode:
         """Takes part in a rebalance; returns when all members do, or those that don't have been given up."""
-        for _ in range(2):
-            request = JoinGroupRequest(
-                group_id=self.group_id,
-                session_timeout_ms=self.protocol.session_timeout_ms,
-                rebalance_timeout_ms=self.protocol.rebalance_timeout_ms,
-                member_id=self.member_id,
-                protocol_type=self.protocol.protocol_type,
-                protocols=[JoinGroupRequestProtocol(name=self.protocol.name, metadata=metadata)],
-            )
-            answer = self._ask(self._patient, request, JoinGroupResponse)
-            if isinstance(answer, ErrorCode):
-                return answer
-            code = self._code(answer.error_code)
-            if code is not ErrorCode.member_id_required:
-                break
+        answer = self._join_once(metadata)
+        if not isinstance(answer, ErrorCode) and answer.error_code == ErrorCode.member_id_required:
             self.member_id = answer.member_id
+            answer = self._join_once(metadata)
+        if isinstance(answer, ErrorCode):
+            return answer
+        code = self._code(answer.error_code)
         if code is not ErrorCode.none:
             return code
         self.member_id, self.generation_id = answer.member_id, answer.generation_id
         members = {member.member_id: bytes(member.metadata) for member in answer.members}
         return Joined(answer.generation_id, answer.leader == answer.member_id, members)
+
+    def _join_once(self, metadata: bytes) -> JoinGroupResponse | ErrorCode:
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.protocol.session_timeout_ms,
+            rebalance_timeout_ms=self.protocol.rebalance_timeout_ms,
+            member_id=self.member_id,
+            protocol_type=self.protocol.protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=self.protocol.name, metadata=metadata)],
+        )
+        return self._ask(self._patient, request, JoinGroupResponse)
 
     def sync(self, assignments: Mapping[str, bytes]) -> bytes | ErrorCode:
         """This member's assignment; the leader brings those of all, the others bring none."""

@@ -1,7 +1,7 @@
 """Which Spark application a process belongs to, and how the source gets to know.
 
-Spark does not tell a Python source. The resource managers do (YARN and Kubernetes, in the driver's environment); for all
-others `register` hands the id over, in the environment that Spark gives to the source's processes.
+Spark does not tell a Python source. The resource managers do (YARN and Kubernetes, in the driver's environment); for
+all others `register` hands the id over, in the environment that Spark gives to the source's processes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["application_id", "register"]
+__all__ = ["application_id", "application_in", "commit_metadata", "register"]
 
 _OURS: Final = "KLAMM_SPARK_APPLICATION_ID"
+_IN_COMMITS: Final = "spark application "
 _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_")
 
 
@@ -44,3 +45,13 @@ def application_id(environment: Mapping[str, str] | None = None) -> str:
     if container is not None:
         return f"application_{container[1]}_{container[2]}"
     return f"{socket.gethostname()}-{os.getppid()}"
+
+
+def commit_metadata(application: str) -> str:
+    """What a query of the application leaves with the offsets that it commits."""
+    return _IN_COMMITS + application
+
+
+def application_in(metadata: str) -> str | None:
+    """The application whose query committed; None where it was none."""
+    return metadata.removeprefix(_IN_COMMITS) if metadata.startswith(_IN_COMMITS) else None

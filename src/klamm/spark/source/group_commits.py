@@ -1,51 +1,190 @@
-"""Tells the group how far the query has come, once Spark has it in its commit log.
+"""What a query and its group tell each other: how far the query has come, and whether it may go on.
 
 The checkpoint is the truth and the group follows it. Spark calls `latestOffset(start)` with the end of the last
 finished micro-batch as `start`, also after the last batch of an AvailableNow query and after a restart; so that is
 where the group is told, before `latestOffset` returns. The source's own `commit` would come one batch late and never
-for the last.
+for the last. Nobody tells the source that the last batch of a query that is being stopped was finished: it looks into
+the checkpoint, if it has been told where that is.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from klamm.client.errors import GaveUp
+from klamm.client.group_offsets import Commit
 from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.application import application_in, commit_metadata
+from klamm.spark.source.errors import GroupConflict, OptionError
 
-__all__ = ["Committer", "GroupCommits"]
+__all__ = ["CommittedOffsets", "GroupCommits", "GroupPolicy", "Owner"]
 
 _logger = logging.getLogger("klamm.spark")
 
+# Of a report; a topic may have thousands of partitions.
+_PARTITIONS_NAMED = 10
 
-class Committer(Protocol):
-    """Where commits go: `klamm.client.group_offsets.GroupOffsets`."""
 
-    def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+class CommittedOffsets(Protocol):
+    """Where commits go, and whence they come: `klamm.client.group_offsets.GroupOffsets`."""
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         """Commits, or raises."""
+
+    def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
+        """What is committed, or raises."""
+
+
+class Owner(Protocol):
+    """The membership of a query that owns its group: `klamm.spark.source.group_member.QueryMember`."""
+
+    def ensure_owner(self) -> None:
+        """Raises unless the query owns the group now."""
+
+    def reads(self, partitions: Collection[TopicPartition]) -> None:
+        """Takes note of what the query reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPolicy:
+    """What the options say of the group."""
+
+    group_id: str
+    application_id: str
+    reset: Literal["earliest", "latest", "fail"] = "earliest"
+    fail_on_conflict: bool = False
 
 
 class GroupCommits:
-    """What has been committed to the group, and what has still to be."""
+    """One run of a query, as its group sees it."""
 
-    def __init__(self, group: Committer | None) -> None:
+    def __init__(
+        self, group: CommittedOffsets | None, policy: GroupPolicy | None = None, owner: Owner | None = None
+    ) -> None:
         """`group` is None for a query that names no group; then nothing is ever committed."""
         self._group = group
+        self._policy = policy or GroupPolicy("", "")
+        self._owner = owner
         self._committed: Mapping[TopicPartition, Offset] | None = None
+        self._planned: Mapping[TopicPartition, Offset] | None = None
+        self._is_compared = False
+        self.uncommitted: frozenset[TopicPartition] = frozenset()
+        """The partitions that the group had no commit for when `start` was asked."""
+
+    @property
+    def resets_to_latest(self) -> bool:
+        """Whether partitions that the group has no commit for are read from their end."""
+        return self._policy.reset == "latest"
+
+    def may_plan(self, partitions: Collection[TopicPartition]) -> None:
+        """Raises `QueryFenced` or `GaveUp` unless the query owns its group, or needn't; it reads these partitions."""
+        if self._owner is not None:
+            self._owner.ensure_owner()
+            if partitions:
+                self._owner.reads(partitions)
+
+    def start(self, latest: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
+        """Where the group stands in each of these partitions that it has committed anything for.
+
+        Raises `OptionError` for one without a commit if `klamm.group.reset` is `fail`, and what the coordinator's
+        answer raises.
+        """
+        assert self._group is not None, "the options have been checked"
+        found = {key: commit.offset for key, commit in self._group.commits(latest).items()}
+        self.uncommitted = frozenset(latest.keys() - found.keys())
+        if self.uncommitted and self._policy.reset == "fail":
+            raise OptionError(
+                f"startingOffsets=committed: group {self._policy.group_id!r} has committed nothing for "
+                f"{_listed(map(str, sorted(self.uncommitted)))}, and klamm.group.reset is fail. With earliest or "
+                "latest the query would start there"
+            )
+        return found
+
+    def starts_fresh(self) -> None:
+        """There is no checkpoint that could disagree with the group."""
+        self._is_compared = True
+
+    def resumes(
+        self, finished: Mapping[TopicPartition, Offset], planned: Mapping[TopicPartition, Offset] | None = None
+    ) -> None:
+        """The query goes on from a checkpoint: compares that with the group, once.
+
+        `planned` is the end of a micro-batch that may have been finished before. A group that a query has left behind
+        is no disagreement, for the group follows. Raises `GroupConflict` if the options say so.
+        """
+        if self._is_compared or self._group is None:
+            return
+        try:
+            commits = self._group.commits(finished)
+        except GaveUp as error:
+            if self._policy.fail_on_conflict:
+                raise
+            _logger.warning("the checkpoint could not be compared with the group: %s", error)
+            return
+        finally:
+            self._is_compared = True
+        differences = [
+            f"{key}: checkpoint {finished[key]}, group {commit.offset}" + _by(commit)
+            for key, commit in sorted(commits.items())
+            if commit.offset not in (finished[key], (planned or {}).get(key))
+            and not (commit.offset < finished[key] and application_in(commit.metadata) is not None)
+        ]
+        if differences:
+            self._report(differences)
 
     def finished_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """The query has finished everything before these offsets: commits them if they are news to the group.
 
         A coordinator that can't be reached for long is a warning, and the next call tries again; a group that has
-        members of its own raises `RequestRefused`.
+        members of its own raises `RequestRefused`, one that another query owns now `QueryFenced`.
         """
         if self._group is None or offsets == self._committed:
             return
         try:
-            self._group.commit(offsets)
+            self._group.commit(offsets, commit_metadata(self._policy.application_id))
         except GaveUp as error:
             _logger.warning("the group's offsets lag behind the checkpoint: %s", error)
         else:
             self._committed = dict(offsets)
+
+    def planned_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """A micro-batch that ends here is about to run."""
+        self._planned = dict(offsets)
+
+    def stopped(
+        self,
+        group: CommittedOffsets,
+        is_finished: Callable[[Mapping[TopicPartition, Offset]], bool],
+    ) -> None:
+        """The query ends: commits the last micro-batch through `group` if `is_finished` says that it was finished.
+
+        Raises what the commit raises.
+        """
+        if self._planned is not None and self._planned != self._committed and is_finished(self._planned):
+            group.commit(self._planned, commit_metadata(self._policy.application_id))
+
+    def _report(self, differences: list[str]) -> None:
+        text = (
+            f"the checkpoint and group {self._policy.group_id!r} disagree on how far the query has come: "
+            f"{_listed(differences)}"
+        )
+        if self._policy.fail_on_conflict:
+            raise GroupConflict(
+                f"{text}. klamm.group.conflict=checkpoint would go on from the checkpoint; a fresh checkpoint with "
+                "startingOffsets=committed starts where the group stands"
+            )
+        _logger.warning("%s. The query goes on from its checkpoint, and the group will follow", text)
+
+
+def _by(commit: Commit) -> str:
+    application = application_in(commit.metadata)
+    return "" if application is None else f" (by Spark application {application})"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    given = list(texts)
+    more = len(given) - _PARTITIONS_NAMED
+    return "; ".join(given[:_PARTITIONS_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -1,9 +1,9 @@
-"""A query's planning process as a member of its group: it waits until it owns the group, and stops when it no longer does.
+"""A query's planning process as a member of its group: it waits until it owns the group, and stops when it doesn't.
 
 One thread keeps the membership (joins, heartbeats); the query's own thread asks whether it may plan, and commits. The
 right to plan is a lease: it ends one session after the sending of the last request that the coordinator answered well.
-Until then the coordinator can't have given the group to another: it waits for a silent member for a session, and for one
-that does not come to a rebalance for the rebalance timeout, which is the same here.
+Until then the coordinator can't have given the group to another: it waits for a silent member for a session, and for
+one that does not come to a rebalance for the rebalance timeout, which is the same here.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class QueryMember:
         return MemberEpoch(self._member.generation_id, self._member.member_id)
 
     def refused(self, code: ErrorCode) -> None:
-        """A commit was refused with this code: the thread finds out what it means, and `ensure_owner` waits for that."""
+        """A commit was refused with this code: the thread finds out what it means; `ensure_owner` waits for that."""
         with self._changed:
             self._confirmed_at = float("-inf")
             self._trouble = code.name.upper()

@@ -1,0 +1,119 @@
+"""A streaming query's dealings with its group, from its start to its end, in its planning process."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.group_offsets import GroupOffsets
+from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.application import application_id
+from klamm.spark.source.checkpoint_log import is_last_finished
+from klamm.spark.source.exclusive_assignor import Standing
+from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
+from klamm.spark.source.group_member import QueryMember
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.planning_process import end_in_order
+
+__all__ = ["QueryGroup", "commits_of", "named_client"]
+
+_logger = logging.getLogger("klamm.spark")
+
+# The query waits while it commits; a coordinator that is away for longer hears of the offsets at the next trigger.
+_COMMIT_PATIENCE_MS: Final = 10_000
+_UNNAMED: Final = next(field.default for field in dataclasses.fields(ClientConfig) if field.name == "client_id")
+# A process that is being ended does not wait for long.
+_STOP_PATIENCE_MS: Final = 5_000
+
+
+class QueryGroup:
+    """The group of one query; without `kafka.group.id` there is none, and nothing is done."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._client = named_client(options.client)
+        self._member: QueryMember | None = None
+        self._offsets: GroupOffsets | None = None
+        self.commits = GroupCommits(None)
+
+    def enter(self, partitions: Collection[TopicPartition]) -> None:
+        """Connects to the group; a member waits here until it owns it. `partitions` is what the query reads.
+
+        Raises `RequestRefused` if the group does not take the member.
+        """
+        options = self._options
+        if options.group_id is None:
+            return
+        end_in_order()
+        if options.klamm.group_mode == "member":
+            self._member = QueryMember(
+                self._client,
+                options.group_id,
+                Standing(application_id(), frozenset(partitions)),
+                session_timeout_ms=options.client.session_timeout_ms,
+                heartbeat_interval_ms=options.client.heartbeat_interval_ms,
+            )
+            self._member.start()
+            self._member.await_ownership()
+        self._offsets = self._connect(_COMMIT_PATIENCE_MS)
+        self.commits = GroupCommits(self._offsets, _policy(options), self._member)
+
+    def stop(self) -> None:
+        """Commits the last micro-batch if it is known to be finished, and leaves the group. Never raises."""
+        try:
+            self._commit_the_last()
+        except Exception as error:
+            _logger.warning("the group was not told of the last micro-batch, the next run will tell it: %s", error)
+        if self._member is not None:
+            self._member.leave("the query was stopped")
+        if self._offsets is not None:
+            self._offsets.close()
+
+    def _commit_the_last(self) -> None:
+        location = self._options.klamm.group_checkpoint
+        if location is None or self._offsets is None:
+            return
+
+        def is_finished(end: Mapping[TopicPartition, Offset]) -> bool:
+            return is_last_finished(location, end)
+
+        # The other connection may have been interrupted in the middle of a request.
+        group = self._connect(_STOP_PATIENCE_MS)
+        try:
+            self.commits.stopped(group, is_finished)
+        finally:
+            group.close()
+
+    def _connect(self, patience_ms: int) -> GroupOffsets:
+        assert self._options.group_id is not None
+        patience_ms = min(self._client.default_api_timeout_ms, patience_ms)
+        cluster = Cluster(dataclasses.replace(self._client, default_api_timeout_ms=patience_ms))
+        return GroupOffsets(cluster, self._options.group_id, self._member)
+
+
+def commits_of(options: SourceOptions, cluster: Cluster) -> GroupCommits:
+    """The group as a batch read needs it, which only wants to know where it stands."""
+    if options.group_id is None:
+        return GroupCommits(None)
+    return GroupCommits(GroupOffsets(cluster, options.group_id), _policy(options))
+
+
+def named_client(client: ClientConfig) -> ClientConfig:
+    """The client under the application's name, unless the options give it one: groups show their members by it."""
+    if client.client_id != _UNNAMED:
+        return client
+    return dataclasses.replace(client, client_id=f"spark-{application_id()}")
+
+
+def _policy(options: SourceOptions) -> GroupPolicy:
+    assert options.group_id is not None
+    return GroupPolicy(
+        options.group_id,
+        application_id(),
+        reset=options.klamm.group_reset,
+        fail_on_conflict=options.klamm.group_conflict == "fail",
+    )

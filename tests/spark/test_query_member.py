@@ -1,0 +1,222 @@
+"""A query's process as a member of its group, without Spark: who owns it, who waits, who is refused, who is fenced."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+from tests.support.spark_topics import Topic
+
+from klamm.cli.group_picture import picture_of
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.errors import RequestRefused
+from klamm.client.group_description import ClassicDescription, GroupDescriptions
+from klamm.client.group_membership import ClassicMember, GroupProtocol
+from klamm.client.group_offsets import GroupOffsets
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.source.errors import QueryFenced
+from klamm.spark.source.exclusive_assignor import Standing
+from klamm.spark.source.group_member import QueryMember
+
+_PATIENCE_S = 60.0
+
+
+class Members:
+    """Queries of one group, and what the coordinator says of them."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self.partitions = frozenset(TopicPartition(topic.name, PartitionIndex(index)) for index in range(3))
+        self.running: list[QueryMember] = []
+
+    def config(self, name: str) -> ClientConfig:
+        return ClientConfig.from_mapping(
+            {"bootstrap.servers": self.topic.bootstrap_servers, "client.id": f"spark-{name}"}
+        )
+
+    def start(self, name: str, *, session_timeout_ms: int = 10_000) -> QueryMember:
+        member = QueryMember(
+            self.config(name),
+            self.group,
+            Standing(name, self.partitions),
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=200,
+        )
+        self.running.append(member)
+        member.start()
+        return member
+
+    def owner(self, name: str, **options: Any) -> QueryMember:
+        member = self.start(name, **options)
+        member.await_ownership()
+        return member
+
+    def described(self) -> ClassicDescription:
+        with closing(GroupDescriptions(Cluster(self.config("observer")), self.group)) as descriptions:
+            described = descriptions.describe()
+        assert isinstance(described, ClassicDescription)
+        return described
+
+    def offsets(self, member: QueryMember | None) -> GroupOffsets:
+        return GroupOffsets(Cluster(self.config("committer")), self.group, member)
+
+    def put_out(self, client_id: str) -> None:
+        """As an administrator would, or the coordinator for a process that was paused for too long."""
+        (member_id,) = (each.member_id for each in self.described().members if each.client_id == client_id)
+        member = ClassicMember(self.config("admin"), self.group, GroupProtocol("consumer", "any", 10_000, 10_000))
+        member.member_id = member_id
+        member.leave("put out", 10_000)
+        member.close()
+
+    def settle(self, count: int) -> None:
+        eventually(lambda: len(self.described().members) == count and self.described().group_state == "Stable")
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def members(topic: Topic) -> Iterator[Members]:
+    made = Members(topic)
+    yield made
+    for member in made.running:
+        member.leave("the test is over")
+
+
+def test_the_oldest_owns_everything_and_is_shown(members: Members) -> None:
+    """Tools see the owner with its partitions, and who stands by without."""
+    owner = members.owner("first")
+    members.start("second")
+    members.settle(2)
+
+    picture = picture_of(members.described())
+    assert picture.assignor == "klamm-exclusive"
+    assert {member.client_id: len(member.assigned) for member in picture.members} == {
+        "spark-first": 3,
+        "spark-second": 0,
+    }
+    owner.ensure_owner()
+
+
+def test_who_stands_by_takes_over_when_the_owner_leaves(members: Members) -> None:
+    """In the order in which they came, whatever their ids and whoever leads the group."""
+    first = members.owner("first")
+    second = members.start("second")
+    members.settle(2)
+    third = members.start("third")
+    members.settle(3)
+
+    first.leave("it is done")
+    second.await_ownership()
+    members.settle(2)
+    second.leave("it is done")
+    third.await_ownership()
+
+
+def test_an_owner_that_is_put_out_is_fenced_and_told_by_whom(members: Members) -> None:
+    """Its commits are refused, and it may not plan."""
+    zero = TopicPartition(members.topic.name, PartitionIndex(0))
+    owner = members.owner("first")
+    successor = members.start("second")
+    members.settle(2)
+    with closing(members.offsets(owner)) as commits:
+        commits.commit({zero: Offset(1)})
+        members.put_out("spark-first")
+        successor.await_ownership()
+        with pytest.raises(QueryFenced, match=r"spark-second at .* has taken over \(member spark-second-"):
+            commits.commit({zero: Offset(2)})
+    with pytest.raises(QueryFenced, match="no longer owns"):
+        owner.ensure_owner()
+    assert members.topic.committed(members.group)[0] == 1
+
+    with closing(members.offsets(successor)) as commits:
+        commits.commit({zero: Offset(3)})
+    assert members.topic.committed(members.group)[0] == 3
+
+
+def test_an_owner_that_nobody_follows_is_told_so(members: Members) -> None:
+    """It does not come again by itself: somebody may have moved the group meanwhile."""
+    owner = members.owner("only")
+    members.put_out("spark-only")
+
+    with pytest.raises(QueryFenced, match="nobody has taken over"):
+        eventually(lambda: owner.ensure_owner() is not None)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_ordinary_consumers_are_refused(members: Members, protocol: str) -> None:
+    """Of either protocol; the owner goes on."""
+    owner = members.owner("first")
+    refusals: list[KafkaError] = []
+    consumer = Consumer(
+        {
+            "bootstrap.servers": members.topic.bootstrap_servers,
+            "group.id": members.group,
+            "group.protocol": protocol,
+            "error_cb": refusals.append,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([members.topic.name])
+    try:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not refusals:
+            assert time.monotonic() < deadline
+            message = consumer.poll(0.2)
+            if message is not None:
+                error = message.error()
+                assert error is not None
+                refusals.append(error)
+        wanted = KafkaError.INCONSISTENT_GROUP_PROTOCOL if protocol == "classic" else KafkaError.GROUP_ID_NOT_FOUND
+        assert refusals[0].code() in (wanted, KafkaError._FATAL), refusals
+        assert consumer.assignment() == []
+    finally:
+        consumer.close()
+    owner.ensure_owner()
+
+
+def test_a_group_of_consumers_is_not_taken(members: Members) -> None:
+    """The error says what to do."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": members.topic.bootstrap_servers,
+            "group.id": members.group,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([members.topic.name])
+    deadline = time.monotonic() + _PATIENCE_S
+    while not consumer.assignment():
+        consumer.poll(0.1)
+        assert time.monotonic() < deadline
+    try:
+        with pytest.raises(RequestRefused, match=r"members that are no queries with klamm\.group\.mode=member"):
+            members.owner("first")
+    finally:
+        consumer.close()
+
+
+def test_an_owner_outlives_rebalances(members: Members) -> None:
+    """Others come and go; its commits are accepted in every generation."""
+    owner = members.owner("first")
+    with closing(members.offsets(owner)) as commits:
+        for turn in range(5):
+            other = members.start(f"other-{turn}")
+            commits.commit({TopicPartition(members.topic.name, PartitionIndex(0)): Offset(turn)})
+            members.settle(2)
+            commits.commit({TopicPartition(members.topic.name, PartitionIndex(1)): Offset(turn)})
+            other.leave("it is done")
+            owner.ensure_owner()
+
+    assert members.topic.committed(members.group)[:2] == [4, 4]
