@@ -1,0 +1,295 @@
+"""klamm's client meets Apache Kafka's listeners with TLS and SASL: it gets in with what fits, and says what doesn't.
+
+Both faces of the client, the blocking one and asyncio's, go through the same doors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+from tests.interop.conftest import toolchain_is_missing
+from tests.support.certificates import Authority, OpensslUnavailable
+from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+
+from klamm.client.aio_cluster import AsyncCluster
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.errors import AuthenticationFailed, ConnectionFailed, GaveUp
+from klamm.client.fetch import stream_batches
+from klamm.client.list_offsets import LATEST, list_offsets, listing_offsets
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+PASSWORD = "alice's secret; = 'so'"
+KEY_PASSWORD = "of the key"
+# The shortest that leaves Kafka's broker the second that it wants between two authentications of one connection.
+SESSION_LIFETIME_MS = 2_000
+MODULES = "org.apache.kafka.common.security"
+MECHANISMS = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}
+LISTENERS = {"TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL", "SASL": "SASL_PLAINTEXT"}
+
+
+class SecureKafka(NamedTuple):
+    """A broker with a listener for each security protocol, and what its clients need."""
+
+    broker: ApacheKafka
+    authority: Authority
+    other_authority: Authority
+    client_store: Path
+    stranger_store: Path
+
+    def options(self, listener: str, **more: str) -> dict[str, str]:
+        """The options of a client of this listener; an underscore in a name stands for a dot."""
+        given = {
+            "bootstrap.servers": self.broker.addresses.get(listener, self.broker.bootstrap_servers),
+            "security.protocol": LISTENERS.get(listener, "PLAINTEXT"),
+            "default.api.timeout.ms": "30000",
+        }
+        if given["security.protocol"].endswith("SSL"):
+            given |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority.certificate)}
+        return given | {key.replace("_", "."): value for key, value in more.items()}
+
+    def sasl_options(self, listener: str, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
+        """The same for alice."""
+        return self.options(listener) | {
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{MODULES}.{MECHANISMS[mechanism]} required username="alice" password="{password}";',
+        }
+
+
+def _listener_config(authority: Authority, broker_store: Path) -> Iterator[tuple[str, str]]:
+    for listener in ("tls", "mutual", "sasl_tls"):
+        prefix = f"listener.name.{listener}.ssl"
+        yield f"{prefix}.keystore.type", "PEM"
+        yield f"{prefix}.keystore.location", str(broker_store)
+        yield f"{prefix}.truststore.type", "PEM"
+        yield f"{prefix}.truststore.location", str(authority.certificate)
+    yield "listener.name.mutual.ssl.client.auth", "required"
+    for listener in ("sasl_tls", "sasl"):
+        prefix = f"listener.name.{listener}"
+        yield f"{prefix}.sasl.enabled.mechanisms", ",".join(MECHANISMS)
+        for mechanism, module in MECHANISMS.items():
+            users = f' user_alice="{PASSWORD}"' if mechanism == "PLAIN" else ""
+            key = f"{prefix}.{mechanism.lower()}"
+            yield f"{key}.sasl.jaas.config", f"{MODULES}.{module} required{users};"
+            if mechanism == "SCRAM-SHA-512":
+                yield f"{key}.connections.max.reauth.ms", str(SESSION_LIFETIME_MS)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """The broker of all tests here."""
+    folder = tmp_path_factory.mktemp("certificates")
+    try:
+        authority, other = Authority(folder), Authority(folder, "other-authority")
+    except OpensslUnavailable as error:
+        toolchain_is_missing("openssl", str(error))
+    client_store = authority.issue("client", key_password=KEY_PASSWORD)
+    stranger_store = other.issue("stranger")
+    config = dict(_listener_config(authority, authority.issue("broker", ["DNS:localhost"])))
+    try:
+        with ApacheKafka(config, listeners=LISTENERS, scram_users={"alice": PASSWORD}) as broker:
+            yield SecureKafka(broker, authority, other, client_store, stranger_store)
+    except KafkaUnavailable as error:
+        toolchain_is_missing("java", str(error))
+
+
+def _blocking(options: dict[str, str]) -> str | None:
+    with contextlib.closing(Cluster(ClientConfig.from_mapping(options))) as cluster:
+        cluster.refresh([])
+        return cluster.cluster_id
+
+
+def _asyncio(options: dict[str, str]) -> str | None:
+    async def refresh() -> str | None:
+        with contextlib.closing(AsyncCluster(ClientConfig.from_mapping(options))) as cluster:
+            await cluster.refresh([])
+            return cluster.cluster_id
+
+    return asyncio.run(refresh())
+
+
+both_faces = pytest.mark.parametrize("connect", [_blocking, _asyncio])
+Connect = Callable[[dict[str, str]], str | None]
+
+
+@both_faces
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {
+            "ssl_enabled_protocols": "TLSv1.2",
+            "ssl_cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        },
+        {"ssl_enabled_protocols": "TLSv1.3"},
+    ],
+)
+def test_tls(kafka: SecureKafka, connect: Connect, more: dict[str, str]) -> None:
+    """The broker's certificate is signed by an authority of the truststore, and names the host."""
+    assert connect(kafka.options("TLS", **more)) is not None
+
+
+@both_faces
+def test_certificates_as_text(kafka: SecureKafka, connect: Connect) -> None:
+    """Trusted certificates, key and chain may stand in the options themselves, with blanks for line ends."""
+    text = kafka.authority.certificate.read_text().replace("\n", " ")
+    options = kafka.options("MUTUAL", ssl_truststore_certificates=text, ssl_keystore_type="PEM")
+    del options["ssl.truststore.location"]
+    store = kafka.client_store.read_text()
+    end_of_key = store.index("-----BEGIN CERTIFICATE")
+    options |= {
+        "ssl.keystore.key": store[:end_of_key],
+        "ssl.keystore.certificate.chain": store[end_of_key:],
+        "ssl.key.password": KEY_PASSWORD,
+    }
+
+    assert connect(options) is not None
+
+
+@both_faces
+def test_a_certificate_of_the_client(kafka: SecureKafka, connect: Connect) -> None:
+    """A listener that wants one lets in who shows one that its authority signed, and nobody else."""
+    mine = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(kafka.client_store)}
+    strange = mine | {"ssl_keystore_location": str(kafka.stranger_store)}
+
+    assert connect(kafka.options("MUTUAL", **mine, ssl_key_password=KEY_PASSWORD)) is not None
+    for refused in ({}, strange):
+        with pytest.raises(AuthenticationFailed, match=r"refused the TLS handshake.*ssl\.keystore\.location"):
+            connect(kafka.options("MUTUAL", **refused))
+
+
+@both_faces
+def test_another_authority(kafka: SecureKafka, connect: Connect) -> None:
+    """A broker that could be anybody is not talked to; the error names the truststore."""
+    with pytest.raises(AuthenticationFailed, match=r"not accepted.*other-authority\.pem.*ssl\.truststore\.location"):
+        connect(kafka.options("TLS", ssl_truststore_location=str(kafka.other_authority.certificate)))
+
+
+@both_faces
+def test_another_host_name(kafka: SecureKafka, connect: Connect) -> None:
+    """The certificate has to name the host that was asked for, unless that check is turned off."""
+    address = kafka.broker.addresses["TLS"].replace("localhost", "127.0.0.1")
+
+    with pytest.raises(AuthenticationFailed, match=r"not valid for '127\.0\.0\.1'.*made out to other names"):
+        connect(kafka.options("TLS", bootstrap_servers=address))
+    assert (
+        connect(kafka.options("TLS", bootstrap_servers=address, ssl_endpoint_identification_algorithm="")) is not None
+    )
+
+
+@both_faces
+@pytest.mark.parametrize("listener", ["SASL_TLS", "SASL"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_name_and_password(kafka: SecureKafka, connect: Connect, mechanism: str, listener: str) -> None:
+    """The right one gets in; with a wrong one the first answer is the last, and the error shows neither."""
+    assert connect(kafka.sasl_options(listener, mechanism)) is not None
+    with pytest.raises(AuthenticationFailed, match=f"'alice'.*{mechanism}: SASL_AUTHENTICATION_FAILED") as refused:
+        connect(kafka.sasl_options(listener, mechanism, "a guess"))
+    assert "guess" not in str(refused.value)
+
+
+@both_faces
+@pytest.mark.parametrize(("speaks", "listener"), [("PLAINTEXT", "TLS"), ("PLAINTEXT", "SASL"), ("SSL", "PLAINTEXT")])
+def test_another_security_protocol(kafka: SecureKafka, connect: Connect, speaks: str, listener: str) -> None:
+    """The broker only hangs up, as one that is restarted does; so it is tried again for a while, and the error says
+    what may be the matter."""
+    options = kafka.options(listener, security_protocol=speaks, default_api_timeout_ms="500")
+
+    with pytest.raises(GaveUp, match=f"is its listener one for security.protocol={speaks}"):
+        connect(options)
+
+
+def test_a_mechanism_that_the_listener_does_not_have(kafka: SecureKafka) -> None:
+    """A listener without SASL says so at once."""
+    options = kafka.sasl_options("SASL", "PLAIN") | {"bootstrap.servers": kafka.broker.bootstrap_servers}
+
+    with pytest.raises(AuthenticationFailed, match="does not take SASL on this listener"):
+        _blocking(options)
+
+
+def _fill(kafka: SecureKafka) -> TopicPartition:
+    name = f"secure-{uuid.uuid4().hex[:12]}"
+    producer = Producer({"bootstrap.servers": kafka.broker.bootstrap_servers})
+    for number in range(100):
+        producer.produce(name, b"x" * 1_000 + b"%d" % number, partition=0)
+    assert producer.flush(60) == 0
+    return TopicPartition(name, PartitionIndex(0))
+
+
+def test_records_through_tls(kafka: SecureKafka) -> None:
+    """Answers of many TLS records, with several requests under way."""
+    partition = _fill(kafka)
+    config = ClientConfig.from_mapping(
+        kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256") | {"max.partition.fetch.bytes": "20000"}
+    )
+
+    with contextlib.closing(Cluster(config)) as cluster:
+        end = list_offsets(cluster, {partition: LATEST})[partition].offset
+        parts = list(stream_batches(cluster, partition, Offset(0), end))
+
+    assert end == 100
+    assert parts[-1].next_offset == 100
+
+
+def test_a_session_that_ends_is_renewed(kafka: SecureKafka) -> None:
+    """The client authenticates again before its time is over, and goes on with the same connection (KIP-368)."""
+    config = ClientConfig.from_mapping(kafka.sasl_options("SASL", "SCRAM-SHA-512"))
+    with contextlib.closing(Cluster(config)) as cluster:
+        cluster.refresh([])
+        connection = cluster.any_connection()
+        _until_twice_as_old_as_a_session(lambda: cluster.refresh([]))
+        assert cluster.any_connection() is connection
+
+
+def test_a_session_that_ends_is_renewed_between_requests_under_way(kafka: SecureKafka) -> None:
+    """asyncio's face holds back what is sent meanwhile, and loses nothing of what was sent before."""
+    partition = _fill(kafka)
+    config = ClientConfig.from_mapping(kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512"))
+
+    async def run() -> None:
+        with contextlib.closing(AsyncCluster(config)) as cluster:
+            await cluster.refresh([partition.topic])
+            leader = cluster.leader_of(partition)
+            assert leader is not None
+            connection = await cluster.connection_to(leader.broker)
+            end = time.monotonic() + 2.2 * SESSION_LIFETIME_MS / 1000
+            while time.monotonic() < end:
+                asked = [cluster.run(listing_offsets(cluster, {partition: LATEST})) for _ in range(10)]
+                assert {found[partition].offset for found in await asyncio.gather(*asked)} == {100}
+            assert await cluster.connection_to(leader.broker) is connection
+
+    asyncio.run(run())
+
+
+def test_a_session_that_is_not_renewed(kafka: SecureKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker does end it: else the tests above would prove nothing."""
+    monkeypatch.setattr("klamm.client.conversation.Conversation.reauthentication", lambda _: None)
+    config = ClientConfig.from_mapping(kafka.sasl_options("SASL", "SCRAM-SHA-512"))
+    with contextlib.closing(Cluster(config)) as cluster:
+        cluster.refresh([])
+        connection = cluster.any_connection()
+        _until_twice_as_old_as_a_session(lambda: cluster.refresh([]))
+        assert connection.is_closed
+        with pytest.raises(ConnectionFailed, match="closed"):
+            connection.send_body(3, 0, b"\0\0\0\0", flexible=False)
+
+
+def _until_twice_as_old_as_a_session(step: Callable[[], None]) -> None:
+    end = time.monotonic() + 2.2 * SESSION_LIFETIME_MS / 1000
+    while time.monotonic() < end:
+        step()
+        time.sleep(0.01)
