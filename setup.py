@@ -12,6 +12,7 @@ setup(
             "klamm.protocol._record_scanner",
             ["src/klamm/protocol/_record_scanner.pyx"],
             depends=[
+                "src/klamm/protocol/_record_scanner_columns.pxi",
                 "src/klamm/protocol/_record_scanner_table.pxi",
                 "src/klamm/protocol/_record_scanner_varints.pxi",
             ],

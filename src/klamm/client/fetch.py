@@ -7,9 +7,10 @@ Version notes: 4 brought batches of magic 2 and the isolation level, 9 the leade
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from klamm.client.cluster import Cluster, error_code
+from klamm.client.cluster import Cluster
+from klamm.client.cluster_view import ClusterView, error_code
 from klamm.client.connection import Connection, Pending
 from klamm.client.errors import (
     ConnectionFailed,
@@ -23,8 +24,11 @@ from klamm.client.retry import Retries
 from klamm.protocol.errors import ErrorCode, MalformedMessage
 from klamm.protocol.fetch_client import decode_fetch_response, encode_fetch_request
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
-from klamm.protocol.record_batch import BatchHeader, iterate_batches
+from klamm.protocol.record_scanner import batches_from
 from klamm.protocol.types import ZERO_TOPIC_ID, Offset, PartitionIndex, TopicPartition
+
+if TYPE_CHECKING:
+    from klamm.client.aio import AsyncConnection
 
 __all__ = ["AbortedTransaction", "FetchedBatches", "FetchedPartition", "receive_fetch", "send_fetch", "stream_batches"]
 
@@ -55,13 +59,15 @@ class FetchedPartition(NamedTuple):
 class FetchedBatches(NamedTuple):
     """Whole batches in the order of their offsets; the first may begin before the offset that was asked for."""
 
-    batches: list[tuple[BatchHeader, memoryview]]
+    records: memoryview
     aborted_transactions: tuple[AbortedTransaction, ...]
     next_offset: Offset
     """The first offset behind the batches."""
 
 
-def send_fetch(cluster: Cluster, connection: Connection, positions: Mapping[TopicPartition, Offset]) -> Pending:
+def send_fetch(
+    cluster: ClusterView, connection: Connection | AsyncConnection, positions: Mapping[TopicPartition, Offset]
+) -> Pending:
     """Asks one broker for these partitions from these offsets on; it must lead them. Raises `ConnectionFailed`."""
     config = cluster.config
     topics: dict[str, FetchTopic] = {}
@@ -103,7 +109,13 @@ def receive_fetch(cluster: Cluster, connection: Connection, pending: Pending) ->
     An error that concerns the whole request is answered for no partition but raised: `ConnectionFailed` (also for an
     answer that can't be read), `RequestRefused`.
     """
-    body = connection.receive_body(pending)
+    return read_fetch(cluster, connection, pending, connection.receive_body(pending))
+
+
+def read_fetch(
+    cluster: ClusterView, connection: Connection | AsyncConnection, pending: Pending, body: memoryview
+) -> dict[TopicPartition, FetchedPartition]:
+    """What `receive_fetch` says of an answer's body that is there already."""
     try:
         answer = decode_fetch_response(pending.version, body, 0)
     except MalformedMessage as error:
@@ -210,12 +222,5 @@ def _whole_batches(
         if not code.retriable:
             raise RequestRefused(code, f"the broker does not let {topic_partition} be fetched")
         raise _Passing(code.name.upper())
-    records = fetched.records
-    batches = [
-        (header, records[start : start + header.size_bytes])
-        for start, header in iterate_batches(records)
-        if header.next_offset > position
-    ]
-    if not batches:
-        return None
-    return FetchedBatches(batches, fetched.aborted_transactions, batches[-1][0].next_offset)
+    run = batches_from(fetched.records, position)
+    return None if run is None else FetchedBatches(run.records, fetched.aborted_transactions, run.next_offset)

@@ -1,7 +1,54 @@
-# What the compiled module offers: the same as its twin, described there.
+# What the compiled module offers: the same as its twin, described there; and columns, whose twin is in
+# klamm.spark.source.numpy_columns.
+from collections.abc import Callable
+from typing import TypeAlias
+
 from klamm.protocol._record_scanner_py import OffsetTable as OffsetTable
 from klamm.protocol._record_scanner_py import copy_kept as copy_kept
 from klamm.protocol._record_scanner_py import count_kept as count_kept
+from klamm.protocol._record_scanner_py import find_batches as find_batches
 from klamm.protocol._record_scanner_py import scan_body as scan_body
 
 def siphash128(secret: bytes, data: bytes | bytearray | memoryview) -> bytes: ...
+
+class Memory:
+    """Bytes under Python's buffer protocol, not to be written to."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+
+BytesColumn: TypeAlias = tuple[int, Memory | None, Memory, Memory]
+"""Number of nulls, a bit a row (None if there are no nulls), 32-bit bounds (one more than rows), the bytes."""
+
+HeaderLists: TypeAlias = tuple[int, Memory | None, Memory, BytesColumn, BytesColumn]
+"""As above for each row's list of headers, then the keys (UTF-8) and the values of all headers."""
+
+class ColumnFiller:
+    """Records of many batches, laid into columns in Arrow's memory layout."""
+
+    rows: int
+    """Records in the table so far."""
+    is_full: bool
+    """Whether the next record would make it larger than it may be."""
+
+    def __init__(self, max_rows: int, max_bytes: int, *, include_headers: bool = False) -> None: ...
+    def set_range(self, start_offset: int, end_offset: int) -> None: ...
+    def add_plain_batches(
+        self,
+        records: bytes | bytearray | memoryview,
+        position: int,
+        crc32c: Callable[[memoryview, int], int] | None,
+        with_transactions: bool,
+    ) -> int: ...
+    def add_records(
+        self,
+        body: bytes | bytearray | memoryview,
+        position: int,
+        count: int,
+        *,
+        base_offset: int,
+        base_timestamp: int,
+        append_time: int | None,
+    ) -> tuple[int, int]: ...
+    def take(self) -> tuple[int, BytesColumn, BytesColumn, Memory, Memory, Memory, HeaderLists | None]:
+        """Rows, keys, values, offsets, timestamps in microseconds, timestamp types (32 bits), headers."""

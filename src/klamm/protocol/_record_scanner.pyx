@@ -5,19 +5,21 @@ Each function does what its namesake in `_record_scanner_py.py` does; tests hold
 without the interpreter's lock, so that a cleaner's thread does not hold up the loop. Bytes are read only below an end
 that was checked: nothing in here trusts a length.
 
-One module in three files: what numbers look like (`_record_scanner_varints.pxi`), scanning and copying here, and the
-table of keys (`_record_scanner_table.pxi`).
+One module in four files: what numbers look like (`_record_scanner_varints.pxi`), scanning and copying here, the table of
+keys (`_record_scanner_table.pxi`), and columns (`_record_scanner_columns.pxi`).
 """
 
 from cpython.array cimport array, clone
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 
-__all__ = ["OffsetTable", "copy_kept", "count_kept", "scan_body", "siphash128"]
+__all__ = ["ColumnFiller", "OffsetTable", "copy_kept", "count_kept", "find_batches", "scan_body", "siphash128"]
 
 cdef array _INT32 = array("i")
 cdef array _INT64 = array("q")
@@ -31,6 +33,8 @@ cdef enum Flaw:
     RECORD_END
     HEADERS_COUNT
     HEADER_KEY
+    RECORDS_COUNT
+    NO_MEMORY
 
 
 include "_record_scanner_varints.pxi"
@@ -191,6 +195,7 @@ _FLAWS = {
     RECORD_END: "it does not end where its length says",
     HEADERS_COUNT: "it has fewer bytes than that many headers need",
     HEADER_KEY: "a header without a key",
+    RECORDS_COUNT: "there are fewer bytes than that many records need",
 }
 
 
@@ -317,3 +322,4 @@ def copy_kept(spans, keep, int64_t old_base_timestamp, base_timestamp, append_ti
 
 
 include "_record_scanner_table.pxi"
+include "_record_scanner_columns.pxi"

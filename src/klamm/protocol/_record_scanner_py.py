@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from hashlib import blake2b
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
@@ -16,9 +17,36 @@ from klamm.protocol.varint import encode_varint, read_varint, read_varlong
 if TYPE_CHECKING:
     from klamm.protocol.record_scanner import RecordSpans
 
-__all__ = ["OffsetTable", "copy_kept", "count_kept", "scan_body"]
+__all__ = ["OffsetTable", "copy_kept", "count_kept", "find_batches", "scan_body"]
 
 _NULL: Final = -1
+
+# Of a batch's header: base offset, batch length, magic, last offset delta.
+_EXTENT: Final = Struct(">qi4xb6xi")
+_HEADER_SIZE_BYTES: Final = 61
+_LOG_OVERHEAD_BYTES: Final = 12
+_MAGIC: Final = 2
+
+
+def find_batches(records: bytes | bytearray | memoryview, offset: int) -> tuple[int, int, int]:
+    """The run of whole batches of magic 2 from the start of `records`, without those that end before `offset`.
+
+    Returns where the first that is left begins, where the run ends, and the first offset behind it: -1 if none is left.
+    """
+    position, start, next_offset = 0, -1, -1
+    end = len(records)
+    while position <= end - _HEADER_SIZE_BYTES:
+        base_offset, batch_length, magic, last_offset_delta = _EXTENT.unpack_from(records, position)
+        size = batch_length + _LOG_OVERHEAD_BYTES
+        if magic != _MAGIC or not _HEADER_SIZE_BYTES <= size <= end - position:
+            break
+        behind = _as_int64(base_offset + last_offset_delta + 1)
+        if behind > offset:
+            if start < 0:
+                start = position
+            next_offset = behind
+        position += size
+    return position if start < 0 else start, position, next_offset
 
 
 def scan_body(body: memoryview, count: int) -> tuple[memoryview, ...]:  # noqa: PLR0912, PLR0915 - in line for speed

@@ -1,8 +1,10 @@
 """The record scanner: where the records of a batch lie in its bytes, without an object for any of them.
 
-`scan_records` opens one batch and says in flat arrays where each record, its key, its value and its headers begin and
-end. `rewrite_batch` closes the batch again with only some of its records, as a cleaner does. `OffsetTable` remembers
-the latest offset of each key of many batches in a bounded piece of memory. All three go over whole batches at a time.
+`batches_from` says which whole batches a fetch brought. `scan_records` opens one batch and says in flat arrays where
+each record, its key, its value and its headers begin and end. `rewrite_batch` closes the batch again with only some of
+its records, as a cleaner does. `OffsetTable` remembers the latest offset of each key of many batches in a bounded piece
+of memory. All of them go over whole batches at a time. The compiled form also lays records into the columns of a table:
+`klamm.spark.source.columns` uses that.
 
 The loops stand twice: compiled (`_record_scanner.pyx`), which also lets other threads run meanwhile, and in Python
 (`_record_scanner_py.py`) for installations without a compiler. `KLAMM_PURE_PYTHON=1` in the environment takes the
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.protocol.compression import DEFAULT_MAX_BYTES, Compression, compress, decompress
 from klamm.protocol.record_batch import (
@@ -22,11 +24,12 @@ from klamm.protocol.record_batch import (
     HEADER_SIZE_BYTES,
     BatchHeader,
     CorruptRecord,
+    iterate_batches,
     pack_header,
     read_batch_header,
 )
 from klamm.protocol.records import require_magic
-from klamm.protocol.types import NO_TIMESTAMP, Millis
+from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
 
 if TYPE_CHECKING:
     from klamm.protocol import _record_scanner_py as _loops
@@ -46,7 +49,7 @@ else:
 
         IS_COMPILED = False
 
-__all__ = ["IS_COMPILED", "OffsetTable", "RecordSpans", "rewrite_batch", "scan_records"]
+__all__ = ["IS_COMPILED", "BatchRun", "OffsetTable", "RecordSpans", "batches_from", "rewrite_batch", "scan_records"]
 
 OffsetTable = _loops.OffsetTable
 
@@ -96,6 +99,29 @@ class RecordSpans:
     def headers_ends(self) -> memoryview:
         """Where the headers end, which is where the record ends."""
         return self.record_bounds[1:]
+
+
+class BatchRun(NamedTuple):
+    """Whole batches one behind the other."""
+
+    records: memoryview
+    next_offset: Offset
+    """The first offset behind them."""
+
+
+def batches_from(records: memoryview, offset: int) -> BatchRun | None:
+    """The whole batches of a Fetch answer from the one that reaches `offset` on, not copied; None if there are none.
+
+    The first may begin before the offset; a partial one at the end is left out, and so is what follows a header that
+    can't be one, until it stands first.
+    Raises `KafkaError`: CORRUPT_MESSAGE if that is so now, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
+    """
+    start, end, next_offset = _loops.find_batches(records, offset)
+    if start < end:
+        return BatchRun(records[start:end], Offset(next_offset))
+    for _, header in iterate_batches(records[end:]):
+        require_magic(header)
+    return None
 
 
 def scan_records(

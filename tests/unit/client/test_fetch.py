@@ -14,6 +14,7 @@ from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, Partitio
 from klamm.client.fetch import stream_batches
 from klamm.protocol.fetch import encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopicResponse
+from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
@@ -34,7 +35,7 @@ def batch(offset: int, count: int = 5) -> bytes:
 def offsets(cluster: Cluster, start: int = 0, end: int = 20) -> list[int]:
     """The base offsets of the batches that come."""
     parts = stream_batches(cluster, ZERO, Offset(start), Offset(end))
-    return [header.base_offset for part in parts for header, _ in part.batches]
+    return [header.base_offset for part in parts for _, header in iterate_batches(part.records)]
 
 
 def test_batches_come_in_order_until_the_end(broker: ScriptedBroker, cluster: Cluster) -> None:

@@ -18,8 +18,14 @@ from tests.unit.protocol.test_records import JAVA_BATCHES, JAVA_RECORDS, each_co
 from klamm.protocol import record_scanner
 from klamm.protocol.compression import DEFAULT_MAX_BYTES, Compression, compress
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.record_batch import HEADER_SIZE_BYTES, BatchHeader, batch_crc_is_valid, read_batch_header
-from klamm.protocol.record_scanner import RecordSpans, rewrite_batch, scan_records
+from klamm.protocol.record_batch import (
+    HEADER_SIZE_BYTES,
+    BatchHeader,
+    batch_crc_is_valid,
+    iterate_batches,
+    read_batch_header,
+)
+from klamm.protocol.record_scanner import RecordSpans, batches_from, rewrite_batch, scan_records
 from klamm.protocol.records import Record, UnstampedRecord, decode_batch, encode_batch
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
 from klamm.protocol.varint import read_varint
@@ -360,6 +366,64 @@ def test_compiled_loops_check_the_arrays_that_they_get() -> None:
     spans.key_ends = memoryview(bytes(3 * 4)).cast("i")
     with pytest.raises(ValueError, match="another body"):
         table.put_records(spans, 0, start_offset=0, max_entries=10)
+
+
+# --- runs of batches ------------------------------------------------------------------------------------------------
+
+
+@each_loops
+@settings(max_examples=100, deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 5), max_size=6),
+    offset=st.integers(0, 30),
+    cut=st.integers(0, 200),
+    damage=st.none() | st.tuples(st.integers(0, 1_000), st.integers(0, 255)),
+)
+def test_finds_the_whole_batches_of_an_answer(
+    loops: ModuleType, counts: list[int], offset: int, cut: int, damage: tuple[int, int] | None
+) -> None:
+    """From the one that reaches the offset on, whatever the end cuts; both forms agree where bytes were changed."""
+    use(loops)
+    log = bytearray()
+    for count in counts:
+        log += encode_batch([(0, None, b"v", ())] * count, base_offset=len(log) and next_offset(log))
+    view = memoryview(bytes(log[: len(log) - cut]) if cut else bytes(log))
+    expected = [(at, header) for at, header in iterate_batches(view) if header.next_offset > offset]
+    run = batches_from(view, offset)
+    if expected:
+        assert run is not None
+        end = expected[-1][0] + expected[-1][1].size_bytes
+        assert run == (view[expected[0][0] : end], expected[-1][1].next_offset)
+    else:
+        assert run is None
+    if damage is not None and log:
+        log[damage[0] % len(log)] = damage[1]
+        assert len({loops.find_batches(bytes(log), offset) for loops in LOOPS}) == 1
+
+
+def next_offset(log: bytes | bytearray) -> int:
+    """The offset behind the last batch."""
+    return [header.next_offset for _, header in iterate_batches(log)][-1]
+
+
+@each_loops
+def test_what_can_be_no_batch_is_refused_when_it_stands_first(loops: ModuleType) -> None:
+    """What was whole before it is not lost; an older format is named, and part of a batch is nothing yet."""
+    use(loops)
+    batch = JAVA_BATCHES[Compression.NONE]
+    damaged = bytearray(batch)
+    damaged[16] = 9
+    run = batches_from(memoryview(batch + damaged), 0)
+    assert run is not None
+    assert run.records == batch
+    with pytest.raises(KafkaError, match="invalid magic 9") as refused:
+        batches_from(memoryview(damaged), 0)
+    assert refused.value.code is ErrorCode.corrupt_message
+    damaged[16] = 1
+    with pytest.raises(KafkaError, match="magic 1"):
+        batches_from(memoryview(damaged), 0)
+    for size in (0, 11, 40, len(batch) - 1):
+        assert batches_from(memoryview(batch)[:size], 0) is None
 
 
 # --- choosing -------------------------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ module.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from klamm.client.cluster import Cluster
@@ -19,19 +19,14 @@ from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.types import Offset
-from klamm.spark.source.columns import ClosedBatch, RecordColumns, arrow_array, open_batches, repeated_text
+from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.source.columns import RecordColumns
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.planner import OffsetRange
 from klamm.spark.source.schema import arrow_schema
-from klamm.spark.source.visible import visible_batches
+from klamm.spark.source.tables import TableBuilder
 
 __all__ = ["read_range", "shared_cluster"]
-
-# Spark takes batches of 10,000 to 50,000 rows fastest; large records fill a batch sooner.
-_ROWS: Final = 20_000
-_MAXIMUM_ROWS: Final = 50_000
-_BYTES: Final = 8 * 1024 * 1024
 
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 
@@ -52,24 +47,31 @@ def read_range(
 
     Raises `DataLoss` when offsets are gone and that is to fail the query, and the errors of `stream_batches`.
     """
+    spark = _SparkBatches(offsets.topic_partition, include_headers=include_headers)
+    for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
+        yield spark.batch(columns)
+
+
+def _read_tables(
+    config: ClientConfig, offsets: OffsetRange, loss: LossPolicy, *, include_headers: bool
+) -> Iterator[RecordColumns]:
     cluster = shared_cluster(config)
-    build = _BatchBuilder(offsets, include_headers=include_headers)
+    tables = TableBuilder(offsets.start, offsets.end, include_headers=include_headers, check_crcs=config.check_crcs)
     position = offsets.start
     while position < offsets.end:
         try:
-            for part in stream_batches(cluster, offsets.topic_partition, position, offsets.end):
-                for batch in visible_batches(part.batches, part.aborted_transactions, check_crcs=config.check_crcs):
-                    yield from build.add(batch)
-                position = part.next_offset
+            for fetched in stream_batches(cluster, offsets.topic_partition, position, offsets.end):
+                yield from tables.add(fetched)
+                position = fetched.next_offset
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
-            yield from build.skip_to(position)
+            yield from tables.skip_to(position)
         except KafkaError as error:
             raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
         except (LogEndsEarly, PartitionMissing) as error:
             _report(offsets, position, str(error), loss)
             break
-    yield from build.finish()
+    yield from tables.finish()
 
 
 def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, loss: LossPolicy) -> Offset:
@@ -94,66 +96,43 @@ def _report(offsets: OffsetRange, position: Offset, reason: str, loss: LossPolic
     )
 
 
-class _BatchBuilder:
-    """Gathers Kafka's batches until they make a good record batch for Spark."""
+class _SparkBatches:
+    """Tables with the columns that are the same in every row."""
 
-    def __init__(self, offsets: OffsetRange, *, include_headers: bool) -> None:
-        self._offsets = offsets
-        self._start = offsets.start
-        self._include_headers = include_headers
+    def __init__(self, topic_partition: TopicPartition, *, include_headers: bool) -> None:
+        self._topic_partition = topic_partition
         self._schema = arrow_schema(include_headers=include_headers)
-        self._batches: list[ClosedBatch] = []
         self._rows = 0
-        self._bytes = 0
-        self._constants = (pa.nulls(0, pa.string()), pa.nulls(0, pa.int32()))
+        self._topics: pa.Array[Any] = pa.nulls(0, pa.string())
+        self._partitions: pa.Array[Any] = pa.nulls(0, pa.int32())
 
-    def add(self, batch: ClosedBatch) -> Iterator[pa.RecordBatch]:
-        """Takes a batch, and gives what is ready."""
-        self._batches.append(batch)
-        self._rows += batch.header.records_count
-        self._bytes += len(batch.data)
-        if self._rows >= _ROWS or self._bytes >= _BYTES:
-            yield from self.finish()
-
-    def skip_to(self, offset: Offset) -> Iterator[pa.RecordBatch]:
-        """Takes no offsets before this one any more: a batch may begin before the start of the log and end after."""
-        yield from self.finish()
-        self._start = offset
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """Gives what has been gathered."""
-        if not self._batches:
-            return
-        columns = open_batches(self._batches, self._start, self._offsets.end, include_headers=self._include_headers)
-        self._batches, self._rows, self._bytes = [], 0, 0
-        if len(columns):
-            whole = self._record_batch(columns)
-            for row in range(0, len(columns), _MAXIMUM_ROWS):
-                yield whole.slice(row, _MAXIMUM_ROWS)
-
-    def _record_batch(self, columns: RecordColumns) -> pa.RecordBatch:
-        count = len(columns)
-        topics, partitions = self._repeated(count)
+    def batch(self, columns: RecordColumns) -> pa.RecordBatch:
+        """The table as Spark wants it."""
+        rows = columns.rows
+        if self._rows < rows:
+            # Written out once, and then shared.
+            self._rows = rows
+            self._topics = _repeated_text(self._topic_partition.topic, rows)
+            self._partitions = _repeated_number(self._topic_partition.partition, rows)
         arrays = [
             columns.keys,
             columns.values,
-            topics,
-            partitions,
-            arrow_array(pa.int64(), columns.offsets),
-            arrow_array(pa.timestamp("us", tz="UTC"), columns.timestamps_ms * 1000),
-            arrow_array(pa.int32(), columns.timestamp_types),
+            self._topics.slice(0, rows),
+            self._partitions.slice(0, rows),
+            columns.offsets,
+            columns.timestamps,
+            columns.timestamp_types,
         ]
         if columns.headers is not None:
             arrays.append(columns.headers)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _repeated(self, count: int) -> tuple[Any, Any]:
-        """The columns topic and partition, whose one value is written out once and then shared."""
-        if len(self._constants[0]) < count:
-            topic, partition = self._offsets.topic_partition
-            self._constants = (
-                repeated_text(topic, count),
-                arrow_array(pa.int32(), np.full(count, partition, np.int32)),
-            )
-        topics, partitions = self._constants
-        return topics.slice(0, count), partitions.slice(0, count)
+
+def _repeated_text(text: str, rows: int) -> pa.Array[Any]:
+    encoded = text.encode()
+    bounds = array("i", range(0, (rows + 1) * len(encoded), len(encoded)))
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(bounds), pa.py_buffer(encoded * rows)], 0)
+
+
+def _repeated_number(number: int, rows: int) -> pa.Array[Any]:
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(array("i", [number]) * rows)], 0)

@@ -1,126 +1,304 @@
-"""Columns of record batches hold what the record decoder says that the batches hold, and damage is refused."""
+"""Columns hold what the record decoder says that the batches hold, in both of their forms, and damage is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.scanner_loops import compiled_loops
+from tests.unit.protocol.test_records import JAVA_BATCHES
 
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.record_batch import HEADER_SIZE_BYTES, iterate_batches
-from klamm.protocol.records import Record, decode_records, encode_batch
+from klamm.protocol.record_batch import HEADER_SIZE_BYTES, BatchHeader, read_batch_header
+from klamm.protocol.records import Record, UnstampedRecord, decode_batch, decode_records, encode_batch
 from klamm.protocol.types import Millis, Offset
-from klamm.spark.source.columns import ClosedBatch, open_batches
-
-Unstamped = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+from klamm.spark.source.columns import ColumnFiller, CompiledColumnFiller, RecordColumns
+from klamm.spark.source.numpy_columns import NumpyColumnFiller
 
 _nullable = st.none() | st.binary(max_size=300)
 _headers = st.lists(st.tuples(st.text(max_size=8), _nullable), max_size=3)
 _timestamps = st.integers(min_value=-1, max_value=2**41)
 _records = st.lists(st.tuples(_timestamps, _nullable, _nullable, _headers), min_size=1, max_size=30)
+_END = 2**63 - 1
+
+MakeFiller = Callable[..., ColumnFiller]
 
 
-def closed(data: bytes) -> list[ClosedBatch]:
-    view = memoryview(data)
-    return [ClosedBatch(header, view[start : start + header.size_bytes]) for start, header in iterate_batches(view)]
+def compiled(max_rows: int, max_bytes: int, *, include_headers: bool = True) -> ColumnFiller:
+    """The compiled form; skips where it is not."""
+    compiled_loops()
+    return CompiledColumnFiller(max_rows, max_bytes, include_headers=include_headers)
 
 
-def opened(data: bytes, start: int = 0, end: int = 2**63 - 1) -> list[Record]:
-    columns = open_batches(closed(data), start, end, include_headers=True)
-    assert columns.headers is not None
+def in_numpy(max_rows: int, max_bytes: int, *, include_headers: bool = True) -> ColumnFiller:
+    """Its twin."""
+    return NumpyColumnFiller(max_rows, max_bytes, include_headers=include_headers)
+
+
+each_form = pytest.mark.parametrize("make", [compiled, in_numpy])
+
+
+def tables(
+    make: MakeFiller,
+    log: bytes,
+    start: int = 0,
+    end: int = _END,
+    *,
+    max_rows: int = 20_000,
+    max_bytes: int = 1 << 20,
+    check_crcs: bool = True,
+    include_headers: bool = True,
+) -> Iterator[RecordColumns]:
+    """The uncompressed batches of a log, as the source gathers them."""
+    filler = make(max_rows, max_bytes, include_headers=include_headers)
+    filler.set_range(start, end)
+    records = memoryview(log)
+    position = 0
+    while position < len(records):
+        position = filler.add_plain_batches(records, position, check_crcs=check_crcs, with_transactions=True)
+        if not filler.is_full and position < len(records):
+            header = read_batch_header(records, position)
+            body = records[position + HEADER_SIZE_BYTES : position + header.size_bytes]
+            yield from in_parts(filler, body, header)
+            position += header.size_bytes
+        elif filler.rows:
+            yield filler.take()
+
+
+def in_parts(filler: ColumnFiller, body: memoryview, header: BatchHeader) -> Iterator[RecordColumns]:
+    """One batch, whatever its size."""
+    position, left = 0, header.records_count
+    while True:
+        position, left = filler.add_records(
+            body,
+            position,
+            left,
+            base_offset=header.base_offset,
+            base_timestamp=header.base_timestamp,
+            append_time=header.max_timestamp if header.timestamp_type else None,
+        )
+        if not left:
+            break
+        yield filler.take()
+    if filler.rows:
+        yield filler.take()
+
+
+def rows_of(columns: RecordColumns) -> list[Record]:
+    """The rows as records; every array is held against Arrow's own rules."""
+    for column in columns[1:]:
+        if isinstance(column, pa.Array):
+            column.validate(full=True)
+            assert len(column) == columns.rows
+    headers = [None] * columns.rows if columns.headers is None else columns.headers.to_pylist()
     return [
-        Record(Offset(offset), Millis(timestamp), key, value, tuple((h["key"], h["value"]) for h in headers or ()))
-        for offset, timestamp, key, value, headers in zip(
-            columns.offsets.tolist(),
-            columns.timestamps_ms.tolist(),
+        Record(
+            Offset(offset),
+            Millis(timestamp.value // 1000),
+            key,
+            value,
+            tuple((header["key"], header["value"]) for header in headers_of_row or ()),
+        )
+        for offset, timestamp, key, value, headers_of_row in zip(
+            columns.offsets.to_pylist(),
+            columns.timestamps,
             columns.keys.to_pylist(),
             columns.values.to_pylist(),
-            columns.headers.to_pylist(),
+            headers,
             strict=True,
         )
     ]
 
 
-def written(
-    batches: list[list[Unstamped]], codec: Compression = Compression.NONE, log_append_time_ms: int | None = None
-) -> bytes:
+def opened(make: MakeFiller, log: bytes, start: int = 0, end: int = _END, **limits: int) -> list[Record]:
+    return [record for columns in tables(make, log, start, end, **limits) for record in rows_of(columns)]  # type: ignore[arg-type]
+
+
+def written(batches: list[list[UnstampedRecord]], log_append_time_ms: int | None = None) -> bytes:
     data = b""
     offset = 0
     for records in batches:
-        data += encode_batch(
-            records, base_offset=Offset(offset), compression=codec, log_append_time_ms=log_append_time_ms
-        )
+        data += encode_batch(records, base_offset=offset, log_append_time_ms=log_append_time_ms)
         offset += len(records)
     return data
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(_records, min_size=1, max_size=5), st.sampled_from(Compression), st.none() | _timestamps)
+@each_form
+@settings(max_examples=100, deadline=None)
+@given(
+    batches=st.lists(_records, min_size=1, max_size=5),
+    log_append_time_ms=st.none() | _timestamps,
+    max_rows=st.integers(1, 40),
+    max_bytes=st.integers(1, 5_000),
+)
 def test_columns_hold_the_records_of_all_batches(
-    batches: list[list[Unstamped]], codec: Compression, log_append_time_ms: int | None
+    make: MakeFiller,
+    batches: list[list[UnstampedRecord]],
+    log_append_time_ms: int | None,
+    max_rows: int,
+    max_bytes: int,
 ) -> None:
-    """Whatever the codec, the timestamp type, nulls and headers: the columns are the records."""
-    data = written(batches, codec, log_append_time_ms)
+    """Whatever the timestamp type, nulls and headers, and however small the tables are: the columns are the records."""
+    log = written(batches, log_append_time_ms)
 
-    assert opened(data) == list(decode_records(data))
+    assert opened(make, log, max_rows=max_rows, max_bytes=max_bytes) == list(decode_records(log))
+    assert opened(make, log) == list(decode_records(log))
 
 
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 1_048_576, 3_000_000])
-def test_values_of_every_length_are_found(size: int) -> None:
-    """Lengths take one to four bytes as varints; the search for the records knows them all."""
+@each_form
+@settings(max_examples=100, deadline=None)
+@given(batches=st.lists(_records, min_size=1, max_size=4), bounds=st.tuples(st.integers(-1, 99), st.integers(0, 120)))
+def test_only_offsets_of_the_range_are_taken(
+    make: MakeFiller, batches: list[list[UnstampedRecord]], bounds: tuple[int, int]
+) -> None:
+    """The first and the last batch of a fetch reach beyond what was asked for."""
+    log = written(batches)
+    start, end = bounds
+
+    assert opened(make, log, start, end) == [r for r in decode_records(log) if start <= r.offset < end]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    records=_records,
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),
+    count_change=st.sampled_from([0, 0, 0, 0, -1, 1, 2**31 - 100, -200]),
+)
+def test_both_forms_agree_with_the_decoder_on_altered_batches(
+    records: list[UnstampedRecord], flips: list[tuple[int, int]], count_change: int
+) -> None:
+    """Where bytes were changed: the same records, or a `KafkaError` of the same code, and nothing else ever."""
+    batch = bytearray(encode_batch(records))
+    for place, byte in flips:
+        batch[HEADER_SIZE_BYTES + place % (len(batch) - HEADER_SIZE_BYTES)] = byte
+    batch[57:61] = (len(records) + count_change & 0xFFFF_FFFF).to_bytes(4, "big")
+
+    expected = outcome(lambda: decode_batch(batch))
+    for make in (compiled, in_numpy):
+        assert outcome(lambda make=make: opened(make, bytes(batch), -(2**40), check_crcs=False)) == expected  # type: ignore[misc]
+
+
+def outcome(read: Callable[[], list[Record]]) -> object:
+    """What a reading gives: records (timestamps aside, which hostile ones leave no room for), or an error's code."""
+    try:
+        return [record._replace(timestamp_ms=Millis(0)) for record in read()]
+    except KafkaError as error:
+        return error.code
+
+
+@each_form
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 63, 64, 8191, 8192, 1_048_576, 3_000_000])
+def test_values_of_every_length_are_found(make: MakeFiller, size: int) -> None:
+    """Lengths take one to four bytes as varints, short values are copied otherwise than long ones."""
     data = written([[(1, b"k", b"v" * size, []), (2, None, b"after", [])]])
 
-    assert [record.value for record in opened(data)] == [b"v" * size, b"after"]
+    assert [record.value for record in opened(make, data)] == [b"v" * size, b"after"]
 
 
-def test_only_offsets_of_the_range_are_taken() -> None:
-    """The first and the last batch of a fetch reach beyond what was asked for."""
-    data = written([[(0, None, b"%d" % (batch * 10 + index), []) for index in range(10)] for batch in range(3)])
+@each_form
+def test_tables_are_as_large_as_they_may_be(make: MakeFiller) -> None:
+    """Batches are gathered while there is room for a whole one; a batch too large for any table comes in parts."""
+    log = written([[(0, None, b"v", [])] * count for count in (40, 40, 40, 250)])
 
-    assert [record.offset for record in opened(data, 7, 12)] == [7, 8, 9, 10, 11]
-    assert opened(data, 30, 40) == []
+    assert [columns.rows for columns in tables(make, log, max_rows=100)] == [80, 100, 100, 90]
 
 
-def test_without_headers_asked_for_there_is_no_such_column() -> None:
+@each_form
+def test_a_record_that_is_too_large_has_a_table_of_its_own(make: MakeFiller) -> None:
+    """Bytes bound a table as rows do, but a record is never refused."""
+    large: list[UnstampedRecord] = [(0, None, b"v" * 5000, [])]
+    log = written([[(0, None, b"v", [])] * 3, large, large, [*large, *large, (0, None, b"v", [])]])
+
+    assert [columns.rows for columns in tables(make, log, max_bytes=4000)] == [3, 1, 1, 1, 1, 1]
+
+
+@each_form
+def test_without_headers_asked_for_there_is_no_such_column(make: MakeFiller) -> None:
     """Headers are not even looked at, and a record that has some is read all the same."""
-    data = written([[(0, b"k", b"v", [("a", None)])]])
+    log = written([[(0, b"k", b"v", [("a", None)])]])
 
-    columns = open_batches(closed(data), 0, 1)
+    (columns,) = tables(make, log, include_headers=False)
 
     assert columns.headers is None
     assert columns.values.to_pylist() == [b"v"]
 
 
-def test_a_record_without_headers_has_null() -> None:
-    """As in Spark's own source: null, not an empty list."""
-    data = written([[(0, b"k", b"v", []), (0, b"k", b"v", [("a", b"1")])]])
+@each_form
+def test_a_record_without_headers_has_null(make: MakeFiller) -> None:
+    """As in Spark's own source: null, not an empty list. A key that is no UTF-8 is mended as Java does."""
+    log = written([[(0, b"k", b"v", []), (0, b"k", b"v", [("ä", b"1"), ("b", None)])]])
+    log = log.replace("ä".encode(), b"\xff\xe4")
 
-    headers = open_batches(closed(data), 0, 2, include_headers=True).headers
+    (columns,) = tables(make, log, check_crcs=False)
 
-    assert headers is not None
-    assert headers.to_pylist() == [None, [{"key": "a", "value": b"1"}]]
-
-
-@settings(max_examples=300, deadline=None)
-@given(_records, st.data())
-def test_damage_is_refused_or_harmless(records: list[Unstamped], data: st.DataObject) -> None:
-    """A changed byte gives another record or a `KafkaError`, never another exception and never unbounded memory."""
-    batch = bytearray(written([records]))
-    position = data.draw(st.integers(min_value=HEADER_SIZE_BYTES, max_value=len(batch) - 1))
-    batch[position] = data.draw(st.integers(min_value=0, max_value=255))
-
-    try:
-        rows = opened(bytes(batch))
-    except KafkaError:
-        return
-    assert len(rows) <= len(records)
+    assert columns.headers is not None
+    assert columns.headers.to_pylist() == [None, [{"key": "\ufffd\ufffd", "value": b"1"}, {"key": "b", "value": None}]]
 
 
-def test_a_batch_of_an_old_format_is_named() -> None:
-    """Magic 0 and 1 ended with Kafka 4; who still meets them is told so."""
-    (batch,) = closed(written([[(0, b"k", b"v", [])]]))
-    old = ClosedBatch(batch.header._replace(magic=1), batch.data)
+@each_form
+def test_what_kafka_wrote_is_read(make: MakeFiller) -> None:
+    """Kafka's own batch, with null keys and values and with headers."""
+    batch = JAVA_BATCHES[Compression.NONE]
 
-    with pytest.raises(KafkaError, match="magic 1"):
-        open_batches([old], 0, 1)
+    assert opened(make, batch) == decode_batch(batch)
+
+
+@each_form
+@pytest.mark.parametrize(
+    ("attributes", "with_transactions", "goes_on"),
+    [(0, False, True), (0x10, True, True), (0x10, False, False), (0x20, True, False), (4, True, False)],
+    ids=["plain", "transaction that may be seen", "transaction", "control", "compressed"],
+)
+def test_batches_that_need_a_closer_look_are_left_to_the_caller(
+    make: MakeFiller, attributes: int, with_transactions: bool, goes_on: bool
+) -> None:
+    """The run ends before them, and what came before is kept."""
+    first, second = (encode_batch([(0, None, b"v", ())], base_offset=offset) for offset in (0, 1))
+    log = bytearray(first + second)
+    log[len(first) + 22] |= attributes
+    filler = make(100, 10_000, include_headers=False)
+
+    reached = filler.add_plain_batches(memoryview(log), 0, check_crcs=False, with_transactions=with_transactions)
+
+    assert (reached, filler.rows) == ((len(log), 2) if goes_on else (len(first), 1))
+
+
+@each_form
+@pytest.mark.parametrize("place", [8, 16, 40, -1], ids=["length", "magic", "header", "record"])
+def test_a_damaged_batch_is_left_to_the_caller(make: MakeFiller, place: int) -> None:
+    """Who can say what is wrong with it."""
+    (first, second) = (encode_batch([(0, None, b"v", ())], base_offset=offset) for offset in (0, 1))
+    damaged = bytearray(second)
+    damaged[place] ^= 0x40
+    filler = make(100, 10_000, include_headers=False)
+
+    assert filler.add_plain_batches(memoryview(first + damaged), 0, check_crcs=True, with_transactions=True) == len(
+        first
+    )
+
+
+@each_form
+def test_columns_outlive_their_filler(make: MakeFiller) -> None:
+    """Nobody writes to a table that was handed on."""
+    filler = make(100, 1 << 20, include_headers=False)
+    taken = []
+    for number in range(50):
+        log = memoryview(encode_batch([(number, b"%d" % number, b"v" * number, ())]))
+        filler.add_plain_batches(log, 0, check_crcs=True, with_transactions=True)
+        taken.append(filler.take())
+    del filler
+
+    assert [columns.keys.to_pylist() for columns in taken] == [[b"%d" % number] for number in range(50)]
+    assert [columns.values.to_pylist() for columns in taken] == [[b"v" * number] for number in range(50)]
+
+
+@each_form
+def test_an_empty_table_can_be_taken(make: MakeFiller) -> None:
+    """Its columns have no rows, and are valid."""
+    filler = make(100, 1 << 20)
+
+    assert rows_of(filler.take()) == []

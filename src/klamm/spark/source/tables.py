@@ -1,0 +1,111 @@
+"""What Fetch brings, turned into tables of a size that suits Spark: only what an application may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from klamm.client.fetch import FetchedBatches
+from klamm.protocol.compression import decompress
+from klamm.protocol.record_batch import (
+    HEADER_SIZE_BYTES,
+    BatchHeader,
+    CorruptRecord,
+    batch_crc_is_valid,
+    read_batch_header,
+)
+from klamm.protocol.records import require_magic
+from klamm.spark.source.columns import ColumnFiller, RecordColumns, column_filler
+from klamm.spark.source.visible import Visibility
+
+__all__ = ["TableBuilder"]
+
+# Spark takes batches of 10,000 to 50,000 rows fastest; large records fill a batch sooner.
+_ROWS: Final = 20_000
+_BYTES: Final = 8 * 1024 * 1024
+
+
+class TableBuilder:
+    """Gathers the visible records with an offset in [start_offset, end_offset) into tables.
+
+    Its methods raise `KafkaError`: CORRUPT_MESSAGE for a bad CRC or codec, INVALID_RECORD for what is no record,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
+    """
+
+    def __init__(
+        self,
+        start_offset: int,
+        end_offset: int,
+        *,
+        include_headers: bool,
+        check_crcs: bool,
+        filler: ColumnFiller | None = None,
+    ) -> None:
+        self._start_offset = start_offset
+        self._end_offset = end_offset
+        self._check_crcs = check_crcs
+        self._filler = filler or column_filler(_ROWS, _BYTES, include_headers=include_headers)
+        self._filler.set_range(start_offset, end_offset)
+
+    def add(self, fetched: FetchedBatches) -> Iterator[RecordColumns]:
+        """Takes the batches of one answer, and gives the tables that are full."""
+        records = fetched.records
+        visibility = Visibility(fetched.aborted_transactions)
+        filler = self._filler
+        position = 0
+        while position < len(records):
+            position = filler.add_plain_batches(
+                records, position, check_crcs=self._check_crcs, with_transactions=visibility.of_all_transactions
+            )
+            if filler.is_full:
+                yield from self.finish()
+            elif position < len(records):
+                header = read_batch_header(records, position)
+                batch = records[position : position + header.size_bytes]
+                if self._is_visible(header, batch, visibility):
+                    yield from self._add_batch(header, batch)
+                position += header.size_bytes
+
+    def skip_to(self, offset: int) -> Iterator[RecordColumns]:
+        """Takes no offsets before this one any more: a batch may begin before the start of the log and end after."""
+        yield from self.finish()
+        self._start_offset = offset
+        self._filler.set_range(offset, self._end_offset)
+
+    def finish(self) -> Iterator[RecordColumns]:
+        """Gives what has been gathered."""
+        if self._filler.rows:
+            table = self._filler.take()
+            if table.rows:
+                yield table
+
+    def _is_visible(self, header: BatchHeader, batch: memoryview, visibility: Visibility) -> bool:
+        require_magic(header)
+        if self._check_crcs and not batch_crc_is_valid(batch, 0, header):
+            raise CorruptRecord(
+                f"the CRC of the batch at offset {header.base_offset} does not match its bytes; "
+                "kafka.check.crcs=false reads it all the same"
+            )
+        return visibility.allows(header, batch)
+
+    def _add_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[RecordColumns]:
+        if header.last_offset < self._start_offset or header.base_offset >= self._end_offset:
+            return
+        body: bytes | memoryview = batch[HEADER_SIZE_BYTES:]
+        if header.compression:
+            body = decompress(header.compression, body)
+        append_time = header.max_timestamp if header.timestamp_type else None
+        position, left = 0, header.records_count
+        while True:
+            position, left = self._filler.add_records(
+                body,
+                position,
+                left,
+                base_offset=header.base_offset,
+                base_timestamp=header.base_timestamp,
+                append_time=append_time,
+            )
+            if self._filler.is_full:
+                yield from self.finish()
+            if not left:
+                return
