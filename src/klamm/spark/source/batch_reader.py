@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from klamm.client.cluster import Cluster
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.log_offsets import SubscribedOffsets
+from klamm.spark.source.group_start import committed_start
+from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range
-from klamm.spark.source.planner import OffsetRange, Planner
+from klamm.spark.source.pushed_filters import Restriction
+from klamm.spark.source.query_group import commits_of
 
-__all__ = ["KlammBatchReader"]
+__all__ = ["FilteringBatchReader", "KlammBatchReader"]
 
 
 class KlammBatchReader(DataSourceReader):
@@ -23,17 +25,17 @@ class KlammBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
+        self.restriction: Restriction | None = None
 
     def partitions(self) -> list[InputPartition]:
         """One task for each partition that has something to read."""
         cluster = Cluster(self.options.client)
         try:
-            planner = Planner(
-                SubscribedOffsets(cluster, self.options.subscription),
-                LossPolicy(fail=self.options.fail_on_data_loss),
-                time.sleep,
-            )
-            ranges = planner.batch_ranges(self.options.starting_offsets, self.options.ending_offsets)
+            planner = planner_for(SubscribedOffsets(cluster, self.options.subscription), self.options)
+            starting = self.options.starting_offsets
+            if starting == "committed":
+                starting = committed_start(planner, commits_of(self.options, cluster))
+            ranges = planner.batch_ranges(starting, self.options.ending_offsets, self.restriction)
         finally:
             cluster.close()
         return [InputPartition(offsets) for offsets in ranges]
@@ -44,8 +46,21 @@ class KlammBatchReader(DataSourceReader):
         if offsets is None:
             return iter(())
         return read_range(
-            self.options.client,
+            self.options.reading_client,
             offsets,
             LossPolicy(fail=self.options.fail_on_data_loss),
             include_headers=self.options.include_headers,
         )
+
+
+class FilteringBatchReader(KlammBatchReader):
+    """Reads what filters leave, as far as the log can tell.
+
+    A class of its own, for Spark fails every read with a reader that takes filters unless
+    `spark.sql.python.filterPushdown.enabled` is set.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes filters; gives those back that Spark has to apply all the same."""
+        self.restriction = Restriction()
+        return list(self.restriction.add(filters))

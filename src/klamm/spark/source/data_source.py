@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from klamm.spark.source.batch_reader import KlammBatchReader
+from klamm.spark.source.batch_reader import FilteringBatchReader, KlammBatchReader
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.schema import spark_schema
@@ -31,7 +31,7 @@ class KlammDataSource(DataSource):
         """For `spark.read`. Raises `OptionError`."""
         options = SourceOptions.for_batch(self.options)
         _refuse_other_schema(schema, options)
-        return KlammBatchReader(options)
+        return FilteringBatchReader(options) if options.klamm.filter_pushdown else KlammBatchReader(options)
 
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """For `spark.readStream`. Raises `OptionError`."""

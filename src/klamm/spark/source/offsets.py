@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import OptionError
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "offsets_to_json",
     "parse_assignment",
     "parse_offsets",
+    "parse_timestamps",
 ]
 
 PartitionOffsets = dict[TopicPartition, Offset]
@@ -55,23 +56,44 @@ def offsets_from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffse
 
 def parse_offsets(option: str, text: str) -> PartitionOffsets:
     """The offsets in an option's JSON, -1 for latest and -2 for earliest. Raises `OptionError`."""
-    example = f'{option}: expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
+    example = f'{option}: Expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
     offsets: PartitionOffsets = {}
+    for topic_partition, offset in _parse_numbers(text, example):
+        if not EARLIEST_OFFSET <= offset <= _MAXIMUM_OFFSET:
+            raise OptionError(f"{option}: {offset} is no offset; -1 is latest, -2 is earliest")
+        offsets[topic_partition] = Offset(offset)
+    return offsets
+
+
+def parse_timestamps(option: str, text: str) -> dict[TopicPartition, Millis]:
+    """The timestamps in an option's JSON, in milliseconds since 1970. Raises `OptionError`."""
+    example = (
+        f'{option}: Expected e.g. {{"topicA": {{"0": 123456789, "1": 123456789}}, '
+        f'"topicB": {{"0": 123456789, "1": 123456789}}}}, got {text}'
+    )
+    timestamps = {}
+    for topic_partition, timestamp_ms in _parse_numbers(text, example):
+        if not 0 <= timestamp_ms <= _MAXIMUM_OFFSET:
+            raise OptionError(f"{option}: {timestamp_ms} is no time in milliseconds since 1970")
+        timestamps[topic_partition] = Millis(timestamp_ms)
+    return timestamps
+
+
+def _parse_numbers(text: str, example: str) -> Iterator[tuple[TopicPartition, int]]:
     for topic, partitions in _parse_object(text, example).items():
         if not isinstance(partitions, dict):
             raise OptionError(example)
-        for partition, offset in partitions.items():
-            if not partition.isdecimal() or isinstance(offset, bool) or not isinstance(offset, int):
+        for partition, number in partitions.items():
+            if not partition.isdecimal() or isinstance(number, bool) or not isinstance(number, int):
                 raise OptionError(example)
-            if not EARLIEST_OFFSET <= offset <= _MAXIMUM_OFFSET:
-                raise OptionError(f"{option}: {offset} is no offset; -1 is latest, -2 is earliest")
-            offsets[TopicPartition(topic, PartitionIndex(int(partition)))] = Offset(offset)
-    return offsets
+            yield TopicPartition(topic, PartitionIndex(int(partition))), number
 
 
 def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
     """The partitions in the option `assign`, `{"topicA":[0,1],"topicB":[2,4]}`. Raises `OptionError`."""
-    example = f'assign: expected e.g. {{"topicA":[0,1],"topicB":[2,4]}}, got {text}'
+    if not text.strip().startswith("{"):
+        raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+    example = f'assign: Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
     assigned = set()
     for topic, partitions in _parse_object(text, example).items():
         if not isinstance(partitions, list):

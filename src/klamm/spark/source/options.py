@@ -3,113 +3,61 @@ silence."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from klamm.client.config import HONOURED_KEYS, ClientConfig, is_security_key
-from klamm.client.errors import ClientConfigError
-from klamm.protocol.types import TopicPartition
+from klamm.client.config import ClientConfig
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.group_options import check_batch_group, check_group_options
+from klamm.spark.source.kafka_options import KAFKA_PREFIX, parse_kafka_options
 from klamm.spark.source.klamm_options import KLAMM_PREFIX, KlammOptions
-from klamm.spark.source.offsets import (
-    EARLIEST_OFFSET,
-    LATEST_OFFSET,
-    PartitionOffsets,
-    parse_assignment,
-    parse_offsets,
-)
-from klamm.spark.source.option_values import parse_positive, parse_truth
+from klamm.spark.source.option_values import parse_positive, parse_truth, parse_whole
+from klamm.spark.source.positions import OffsetLimit, check_batch_limits, ending_limit, starting_limit
+from klamm.spark.source.read_limits import Division, TriggerLimits, parse_division, parse_trigger_limits
+from klamm.spark.source.subscription import Subscription, parse_subscription
 
-__all__ = ["KAFKA_PREFIX", "OffsetLimit", "SourceOptions", "Subscription"]
+__all__ = ["OffsetRetries", "SourceOptions"]
 
 _logger = logging.getLogger("klamm.spark")
 
-OffsetLimit = Literal["earliest", "latest", "committed"] | PartitionOffsets
-"""Where to start or end: a word for all partitions, or an offset for each (-1 latest, -2 earliest). `committed`, which
-is only for the start, is where the group stands."""
-
-KAFKA_PREFIX: Final = "kafka."
-_STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")
 _HONOURED: Final = frozenset(
     {
         "assign",
         "endingoffsets",
+        "endingoffsetsbytimestamp",
+        "endingtimestamp",
         "failondataloss",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
         "includeheaders",
+        "kafkaconsumer.polltimeoutms",
         "maxoffsetspertrigger",
+        "maxrecordsperpartition",
+        "maxtriggerdelay",
+        "minoffsetspertrigger",
+        "minpartitions",
         "startingoffsets",
+        "startingoffsetsbytimestamp",
+        "startingoffsetsbytimestampstrategy",
+        "startingtimestamp",
         "subscribe",
+        "subscribepattern",
     }
 )
-_NOT_YET: Final = {
-    "endingoffsetsbytimestamp": "endingOffsetsByTimestamp",
-    "endingtimestamp": "endingTimestamp",
-    "maxrecordsperpartition": "maxRecordsPerPartition",
-    "maxtriggerdelay": "maxTriggerDelay",
-    "minoffsetspertrigger": "minOffsetsPerTrigger",
-    "minpartitions": "minPartitions",
-    "startingoffsetsbytimestamp": "startingOffsetsByTimestamp",
-    "startingoffsetsbytimestampstrategy": "startingOffsetsByTimestampStrategy",
-    "startingtimestamp": "startingTimestamp",
-    "subscribepattern": "subscribePattern",
-}
-# They tune the Java consumer that Spark's source has inside; klamm's client has other means.
 _WITHOUT_EFFECT: Final = {
-    "fetchoffset.numretries": "kafka.default.api.timeout.ms says how long errors that pass are retried",
-    "fetchoffset.retryintervalms": "kafka.retry.backoff.ms says how long to wait between attempts",
     "groupidprefix": "no group is made up; kafka.group.id names the group that the query commits to",
-    "kafkaconsumer.polltimeoutms": "kafka.default.api.timeout.ms says how long a partition may bring nothing",
 }
-_REFUSED_AS_IN_SPARK: Final = {
-    "auto.offset.reset": "set the source option 'startingOffsets' to 'earliest' or 'latest' to say where a new query "
-    "starts; a query that is resumed goes on where it left off",
-    "enable.auto.commit": "set 'kafka.group.id', and each finished micro-batch is committed to that group",
-    "interceptor.classes": "interceptors are Java classes that may change records",
-    "key.deserializer": "keys are binary; use DataFrame operations to deserialize them",
-    "value.deserializer": "values are binary; use DataFrame operations to deserialize them",
-}
-# Consumer configuration that has no meaning for a reader that is no member of its group and has no Java inside.
-_CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
-    {
-        "allow.auto.create.topics",
-        "auto.commit.interval.ms",
-        "auto.include.jmx.reporter",
-        "client.dns.lookup",
-        "client.rack",
-        "config.providers",
-        "connections.max.idle.ms",
-        "enable.metrics.push",
-        "exclude.internal.topics",
-        "group.instance.id",
-        "group.protocol",
-        "group.remote.assignor",
-        "max.poll.interval.ms",
-        "max.poll.records",
-        "metadata.max.age.ms",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "partition.assignment.strategy",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "security.providers",
-        "socket.connection.setup.timeout.max.ms",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """What is read: all partitions of some topics, or some partitions."""
+class OffsetRetries:
+    """How often the ends of partitions are asked for, if an answer can't be right yet, and how long between."""
 
-    topics: tuple[str, ...] = ()
-    partitions: tuple[TopicPartition, ...] = ()
+    attempts: int = 3
+    interval_ms: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +69,31 @@ class SourceOptions:
     group_id: str | None
     starting_offsets: OffsetLimit
     ending_offsets: OffsetLimit
-    max_offsets_per_trigger: int | None
+    limits: TriggerLimits
+    division: Division
+    offset_retries: OffsetRetries
     fail_on_data_loss: bool
     include_headers: bool
     klamm: KlammOptions
     """What begins with `klamm.`."""
+    poll_timeout_ms: int | None = None
+    """How long a task goes on with a partition that brings nothing; None leaves it to `kafka.default.api.timeout.ms`.
+    """
+
+    @property
+    def reading_client(self) -> ClientConfig:
+        """The settings of the clients that read records, in the tasks."""
+        if self.poll_timeout_ms is None:
+            return self.client
+        return dataclasses.replace(self.client, default_api_timeout_ms=self.poll_timeout_ms)
 
     @classmethod
     def for_batch(cls, options: Mapping[str, str]) -> SourceOptions:
         """The options of a batch read. Keys are case-insensitive. Raises `OptionError`."""
-        given = _lower(options)
-        parsed = cls._parse(given, starting_offsets="earliest")
+        parsed = cls._parse(_lower(options), starting_offsets="earliest", is_batch=True)
         check_batch_group(parsed.klamm)
-        if "maxoffsetspertrigger" in given:
-            _logger.warning("maxOffsetsPerTrigger option ignored in batch queries")
-        if _names(parsed.starting_offsets, "latest", LATEST_OFFSET):
-            raise OptionError("startingOffsets: starting offset can't be latest for batch queries")
-        if _names(parsed.ending_offsets, "earliest", EARLIEST_OFFSET):
-            raise OptionError("endingOffsets: ending offset can't be earliest for batch queries")
+        check_batch_limits(parsed.starting_offsets, parsed.ending_offsets)
+        check_batch_group(parsed.klamm)
         return parsed
 
     @classmethod
@@ -147,28 +102,34 @@ class SourceOptions:
         given = _lower(options)
         if "endingoffsets" in given:
             raise OptionError("endingOffsets: ending offset not valid in streaming queries")
-        return cls._parse(given, starting_offsets="latest")
+        if "endingoffsetsbytimestamp" in given or "endingtimestamp" in given:
+            raise OptionError("endingTimestamp: ending timestamp not valid in streaming queries")
+        return cls._parse(given, starting_offsets="latest", is_batch=False)
 
     @classmethod
     def check(cls, options: Mapping[str, str]) -> SourceOptions:
         """The options, before it is known whether a batch or a stream is read. Raises `OptionError`."""
-        return cls._parse(_lower(options), starting_offsets="earliest")
+        return cls._parse(_lower(options), starting_offsets="earliest", is_batch=False)
 
     @classmethod
-    def _parse(cls, given: Mapping[str, str], *, starting_offsets: OffsetLimit) -> SourceOptions:
+    def _parse(cls, given: Mapping[str, str], *, starting_offsets: OffsetLimit, is_batch: bool) -> SourceOptions:
         _refuse_unknown(given)
-        client, group_id = _client_options(given)
-        check_group_options(given, group_id)
+        client, group_id = parse_kafka_options(given)
+        check_group_options(given, group_id, client)
+        check_group_options(given, group_id, client)
         return cls(
             client=client,
-            subscription=_subscription(given),
+            subscription=parse_subscription(given),
             group_id=group_id,
-            starting_offsets=_offset_limit("startingOffsets", given, starting_offsets),
-            ending_offsets=_offset_limit("endingOffsets", given, "latest"),
-            max_offsets_per_trigger=_positive("maxOffsetsPerTrigger", given),
-            fail_on_data_loss=_truth("failOnDataLoss", given, default=True),
-            include_headers=_truth("includeHeaders", given, default=False),
+            starting_offsets=starting_limit(given, starting_offsets),
+            ending_offsets=ending_limit(given),
+            limits=parse_trigger_limits(given, is_batch=is_batch),
+            division=parse_division(given),
+            offset_retries=_offset_retries(given),
+            fail_on_data_loss=parse_truth("failOnDataLoss", given.get("failondataloss", "true")),
+            include_headers=parse_truth("includeHeaders", given.get("includeheaders", "false")),
             klamm=KlammOptions.parse(given),
+            poll_timeout_ms=_poll_timeout_ms(given),
         )
 
 
@@ -176,85 +137,23 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
     return {key.lower(): value for key, value in options.items()}
 
 
-def _names(limit: OffsetLimit, word: str, number: int) -> bool:
-    return limit == word or (isinstance(limit, dict) and number in limit.values())
-
-
 def _refuse_unknown(given: Mapping[str, str]) -> None:
     for key in given:
         if key.startswith((KAFKA_PREFIX, KLAMM_PREFIX)) or key in _HONOURED:
             continue
-        if key in _NOT_YET:
-            raise OptionError(f"the option {_NOT_YET[key]!r} of Spark's Kafka source is not supported yet")
         if key in _WITHOUT_EFFECT:
             _logger.warning("the option %r has no effect here: %s", key, _WITHOUT_EFFECT[key])
             continue
         raise OptionError(f'unknown option {key!r}; the options of format("klamm") are those of Spark\'s Kafka source')
 
 
-def _subscription(given: Mapping[str, str]) -> Subscription:
-    strategies = [key for key in _STRATEGIES if key in given]
-    names = "assign, subscribe, subscribePattern"
-    if not strategies:
-        raise OptionError(f"One of the following options must be specified for Kafka source: {names}")
-    if len(strategies) > 1:
-        raise OptionError(f"Only one of the following options can be specified for Kafka source: {names}")
-    if strategies[0] == "assign":
-        return Subscription(partitions=parse_assignment(given["assign"]))
-    topics = tuple(dict.fromkeys(filter(None, (topic.strip() for topic in given["subscribe"].split(",")))))
-    if not topics:
-        raise OptionError(
-            f"No topics to subscribe to as specified value for option 'subscribe' is '{given['subscribe']}'"
-        )
-    return Subscription(topics=topics)
+def _poll_timeout_ms(given: Mapping[str, str]) -> int | None:
+    text = given.get("kafkaconsumer.polltimeoutms")
+    return None if text is None else parse_positive("kafkaConsumer.pollTimeoutMs", text)
 
 
-def _client_options(given: Mapping[str, str]) -> tuple[ClientConfig, str | None]:
-    """The client's settings and the group to commit to, from the options that begin with `kafka.`."""
-    passed: dict[str, str] = {}
-    group_id = None
-    for option, value in given.items():
-        key = option.removeprefix(KAFKA_PREFIX)
-        if key == option:
-            continue
-        if key == "group.id":
-            if not value:
-                raise OptionError("kafka.group.id is empty")
-            group_id = value
-        elif key in HONOURED_KEYS or is_security_key(key):
-            passed[key] = value
-        elif key in _REFUSED_AS_IN_SPARK:
-            raise OptionError(f"Kafka option '{key}' is not supported: {_REFUSED_AS_IN_SPARK[key]}")
-        elif key in _CONSUMER_KEYS_WITHOUT_EFFECT:
-            _logger.warning("Kafka option %r has no effect: the source has no Java consumer inside", key)
-        else:
-            raise OptionError(f"unknown Kafka option '{key}': it is no configuration key of Kafka's consumer")
-    if "bootstrap.servers" not in passed:
-        raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    try:
-        return ClientConfig.from_mapping(passed), group_id
-    except ClientConfigError as error:
-        raise OptionError(f"{KAFKA_PREFIX}{error}") from None
-
-
-def _offset_limit(option: str, given: Mapping[str, str], default: OffsetLimit) -> OffsetLimit:
-    text = given.get(option.lower(), "").strip()
-    if not text:
-        return default
-    if text.lower() == "earliest":
-        return "earliest"
-    if text.lower() == "latest":
-        return "latest"
-    if text.lower() == "committed" and option == "startingOffsets":
-        return "committed"
-    return parse_offsets(option, text)
-
-
-def _positive(option: str, given: Mapping[str, str]) -> int | None:
-    text = given.get(option.lower())
-    return None if text is None else parse_positive(option, text)
-
-
-def _truth(option: str, given: Mapping[str, str], *, default: bool) -> bool:
-    text = given.get(option.lower())
-    return default if text is None else parse_truth(option, text)
+def _offset_retries(given: Mapping[str, str]) -> OffsetRetries:
+    attempts, interval = given.get("fetchoffset.numretries", "3"), given.get("fetchoffset.retryintervalms", "1000")
+    return OffsetRetries(
+        parse_positive("fetchOffset.numRetries", attempts), parse_whole("fetchOffset.retryIntervalMs", interval)
+    )

@@ -6,19 +6,34 @@ behind `LogOffsets`, so that the rules need no broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Protocol
 
-from klamm.protocol.types import Offset, TopicPartition
+from klamm.protocol.types import Millis, Offset, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy, OptionError
+from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets
-from klamm.spark.source.options import OffsetLimit
+from klamm.spark.source.options import OffsetRetries
+from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
+from klamm.spark.source.range_division import divide
+from klamm.spark.source.read_limits import Division
 
-__all__ = ["LogOffsets", "OffsetRange", "Planner"]
+__all__ = ["LogOffsets", "OffsetRange", "Planner", "Restriction"]
 
-# As Spark: a leader that has just been elected may not know yet how far its log is committed.
-_ATTEMPTS_IF_SHORTER: Final = 3
-_SECONDS_BETWEEN_ATTEMPTS: Final = 1.0
+_NONE: Final = Offset(-1)
+"""What a timestamp has if there is no record of it or later."""
+
+
+class Restriction(Protocol):
+    """Filters, as `klamm.spark.source.pushed_filters.Restriction` holds them."""
+
+    def apply(
+        self,
+        ranges: Sequence[OffsetRange],
+        offsets_at: Callable[[Mapping[TopicPartition, Millis]], PartitionOffsets],
+        /,
+    ) -> list[OffsetRange]:
+        """What is left of the ranges; `offsets_at` is `LogOffsets.at`."""
 
 
 class LogOffsets(Protocol):
@@ -30,39 +45,67 @@ class LogOffsets(Protocol):
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """The start of each of these partitions that exists."""
 
+    def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
+        """The first offset of each partition whose record is of this time or later; -1 where there is none."""
+
     def missing(self) -> Collection[str]:
         """What is subscribed to and does not exist, as text; right after `latest`."""
 
+    def topic_id(self, topic: str) -> TopicId | None:
+        """The id that the topic had when it was first seen; None if brokers give none."""
 
-class OffsetRange(NamedTuple):
-    """The offsets [start, end) of one partition."""
-
-    topic_partition: TopicPartition
-    start: Offset
-    end: Offset
+    def made_anew(self) -> Collection[str]:
+        """The topics that were deleted and made again since they were first seen; each is told of once."""
 
 
 class Planner:
     """Turns what the options ask for, and what the log has, into ranges of offsets."""
 
-    def __init__(self, log: LogOffsets, loss: LossPolicy, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        log: LogOffsets,
+        loss: LossPolicy,
+        sleep: Callable[[float], None],
+        *,
+        division: Division = Division(),  # noqa: B008 (it can't be changed)
+        retries: OffsetRetries = OffsetRetries(),  # noqa: B008
+    ) -> None:
         self._log = log
         self._loss = loss
         self._sleep = sleep
+        self._division = division
+        self._attempts = retries.attempts
+        self._seconds_between = retries.interval_ms / 1000
 
     def resolve(self, option: str, limit: OffsetLimit) -> PartitionOffsets:
         """The offset of every subscribed partition at a limit.
 
-        Raises `OptionError` if the limit names other partitions than those subscribed to.
+        Raises `OptionError` if the limit names other partitions than those subscribed to, or a time at which a
+        partition has no record.
         """
         latest = self.existing()
         if limit == "latest":
             return latest
         if limit == "earliest":
             return self._log.earliest(latest)
-        assert isinstance(limit, dict)
+        if isinstance(limit, AtTimestamp):
+            return self._at(dict.fromkeys(latest, limit.timestamp_ms), latest, latest_if_none=limit.latest_if_none)
+        if isinstance(limit, AtTimestamps):
+            if limit.timestamps_ms.keys() != latest.keys():
+                raise OptionError(
+                    f"Partitions specified for Kafka timestamp based offsets ({option}) don't match what are assigned. "
+                    "Maybe topic partitions are created or deleted while the query is running, or you didn't specify "
+                    f"all the partitions. Specified: {_listed(limit.timestamps_ms)} Assigned: {_listed(latest)}"
+                )
+            return self._at(limit.timestamps_ms, latest, latest_if_none=limit.latest_if_none)
+        if not isinstance(limit, dict):
+            raise OptionError(f"{option}={limit}: where the group stands is not known here")
+        return self._specific(option, limit, latest)
+
+    def _specific(self, option: str, limit: PartitionOffsets, latest: PartitionOffsets) -> PartitionOffsets:
         if limit.keys() != latest.keys():
             raise OptionError(
+                f"Partitions specified for Kafka offsets don't match what are assigned. "
                 f"If {option} contains specific offsets, you must specify all TopicPartitions. "
                 "Use -1 for latest, -2 for earliest, if you don't care. "
                 f"Specified: {_listed(limit)} Assigned: {_listed(latest)}"
@@ -76,16 +119,31 @@ class Planner:
             for topic_partition, offset in limit.items()
         }
 
+    def _at(
+        self, timestamps_ms: Mapping[TopicPartition, Millis], latest: PartitionOffsets, *, latest_if_none: bool
+    ) -> PartitionOffsets:
+        """`latest` was seen before, so that what has come since can't be skipped."""
+        found = self._log.at(timestamps_ms) if timestamps_ms else {}
+        for topic_partition, offset in found.items():
+            if offset == _NONE:
+                if not latest_if_none:
+                    raise OptionError(
+                        f"No offset matched from request of topic-partition {topic_partition} and timestamp "
+                        f"{timestamps_ms[topic_partition]}."
+                    )
+                found[topic_partition] = latest[topic_partition]
+        return found
+
     def existing(self) -> PartitionOffsets:
         """The end of each subscribed partition; what does not exist counts as lost."""
         latest = self._log.latest()
-        for attempt in range(_ATTEMPTS_IF_SHORTER):
+        for attempt in range(self._attempts):
             missing = self._log.missing()
             if not missing:
                 return latest
-            if attempt < _ATTEMPTS_IF_SHORTER - 1:
+            if attempt < self._attempts - 1:
                 # A topic that was created a moment ago may not have reached every broker.
-                self._sleep(_SECONDS_BETWEEN_ATTEMPTS / 4)
+                self._sleep(self._seconds_between / 4)
                 latest = self._log.latest()
         names = ", ".join(sorted(missing))
         self._loss.report(f"{names}: no such topic or partition. Is the name right, and was it created?")
@@ -94,10 +152,11 @@ class Planner:
     def latest_since(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
         """The end of each subscribed partition, asked again for a while if an end is before where the query stands."""
         latest = self._log.latest()
-        for _ in range(_ATTEMPTS_IF_SHORTER - 1):
+        # As Spark: a leader that has just been elected may not know yet how far its log is committed.
+        for _ in range(self._attempts - 1):
             if all(latest.get(topic_partition, offset) >= offset for topic_partition, offset in start.items()):
                 break
-            self._sleep(_SECONDS_BETWEEN_ATTEMPTS)
+            self._sleep(self._seconds_between)
             latest = self._log.latest()
         return latest
 
@@ -108,17 +167,33 @@ class Planner:
         new = latest.keys() - start.keys()
         return {**start, **(self._log.earliest(new) if new else {})}
 
-    def batch_ranges(self, starting: OffsetLimit, ending: OffsetLimit) -> list[OffsetRange]:
-        """The ranges of a batch read. Raises `OptionError`, or `DataLoss` for a start beyond the end."""
+    def batch_ranges(
+        self, starting: OffsetLimit, ending: OffsetLimit, restriction: Restriction | None = None
+    ) -> list[OffsetRange]:
+        """The ranges of a batch read, or what filters leave of them.
+
+        Raises `OptionError`, or `DataLoss` for a start beyond the end.
+        """
         start = self.resolve("startingOffsets", starting)
         end = self.resolve("endingOffsets", ending)
-        common = {topic_partition: offset for topic_partition, offset in start.items() if topic_partition in end}
-        return self._ranges(common, end)
+        for topic_partition in sorted(start.keys() & end.keys()):
+            if start[topic_partition] > end[topic_partition] and all(
+                _is_given(limit, topic_partition) for limit in (starting, ending)
+            ):
+                _refuse_backwards(topic_partition, start[topic_partition], end[topic_partition])
+        ranges = self._ranges(start, end)
+        if restriction is not None:
+            ranges = restriction.apply(ranges, self._log.at)
+        return divide(ranges, self._division)
 
     def stream_ranges(
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> list[OffsetRange]:
         """The ranges of a micro-batch between two offsets of the checkpoint. Raises `DataLoss`."""
+        for topic in sorted(self._log.made_anew()):
+            self._loss.report(
+                f"The topic {topic} was deleted and made anew while the query ran: it has another topic id than before"
+            )
         new = end.keys() - start.keys()
         beginnings = self._log.earliest(new) if new else {}
         if deleted := new - beginnings.keys():
@@ -131,7 +206,7 @@ class Planner:
                 )
         if gone := start.keys() - end.keys():
             self._loss.report(f"{_listed(gone)} are gone. Some data may have been missed")
-        return self._ranges({**start, **beginnings}, end)
+        return divide(self._ranges({**start, **beginnings}, end), self._division)
 
     def _ranges(
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
@@ -146,8 +221,22 @@ class Planner:
                     "2) the kafka topic-partition is deleted and re-created"
                 )
             elif begin < until:
-                ranges.append(OffsetRange(topic_partition, begin, until))
+                ranges.append(OffsetRange(topic_partition, begin, until, self._log.topic_id(topic_partition.topic)))
         return ranges
+
+
+def _is_given(limit: OffsetLimit, topic_partition: TopicPartition) -> bool:
+    """Whether a limit is a number of the user's, or a time, and not an end of the log."""
+    return limit[topic_partition] >= 0 if isinstance(limit, dict) else not isinstance(limit, str)
+
+
+def _refuse_backwards(topic_partition: TopicPartition, start: Offset, end: Offset) -> None:
+    raise OptionError(
+        f"The resolved start offset {start} is greater than the resolved end offset {end} "
+        f"for topic {topic_partition.topic} partition {topic_partition.partition}. Check whether one of the two is a "
+        "timestamp and the other an offset, whether the start is beyond the end of the log, and whether the topic was "
+        "deleted and made anew."
+    )
 
 
 def _listed(topic_partitions: Collection[TopicPartition]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.source.group_commits import GroupCommits
+from klamm.spark.source.group_start import committed_start
 from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_rows
-from klamm.spark.source.options import OffsetLimit
 from klamm.spark.source.planner import OffsetRange, Planner
+from klamm.spark.source.positions import OffsetLimit
+from klamm.spark.source.read_limits import TriggerLimits
 
 __all__ = ["StreamProgress"]
 
@@ -22,10 +25,20 @@ class StreamProgress:
     brings nothing of them, but its end, which Spark writes down, is their start.
     """
 
-    def __init__(self, starting: OffsetLimit, planner: Planner, commits: GroupCommits) -> None:
+    def __init__(
+        self,
+        starting: OffsetLimit,
+        planner: Planner,
+        commits: GroupCommits,
+        limits: TriggerLimits = TriggerLimits(),  # noqa: B008 (it can't be changed)
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._starting = starting
         self._planner = planner
         self._commits = commits
+        self._limits = limits
+        self._clock = clock
+        self._triggered_at = float("-inf")
         self._fresh_start: PartitionOffsets | None = None
         """Where this run starts, if there is no checkpoint or only an unfinished first micro-batch in it."""
         self._first_batch_planned = False
@@ -39,29 +52,58 @@ class StreamProgress:
 
     def start_fresh(self) -> PartitionOffsets:
         """Where the query starts, for lack of a finished micro-batch. Raises `OptionError` or `DataLoss`."""
-        self._fresh_start = self._planner.resolve("startingOffsets", self._starting)
+        self._commits.starts_fresh()
+        self._fresh_start = (
+            committed_start(self._planner, self._commits)
+            if self._starting == "committed"
+            else self._planner.resolve("startingOffsets", self._starting)
+        )
         self._first_batch_planned = False
         return self._fresh_start
 
-    def next_end(self, start: Mapping[TopicPartition, Offset], maximum_rows: int | None) -> PartitionOffsets:
-        """Where the next micro-batch may end, with `start` where the last finished one did.
+    def next_end(
+        self, start: Mapping[TopicPartition, Offset], maximum_rows: int | None, *, may_wait: bool = True
+    ) -> PartitionOffsets:
+        """Where the next micro-batch may end, with `start` where the last finished one did; `start` itself if it had
+        too little and may wait for more.
 
-        Commits `start` to the group first. Raises what the commit and the cluster raise.
+        Commits `start` to the group first. Raises what the commit and the cluster raise, and `QueryFenced`.
         """
         is_first = self._fresh_start is not None and not self._first_batch_planned
         if not is_first:
             self._fresh_start = None
+            self._commits.resumes(start)
             self._commits.finished_up_to(start)
         self.latest = self._planner.latest_since(start) if self._target is None else self._target
         end = dict(self.latest)
-        if maximum_rows is not None:
+        if may_wait and self._target is None and self._has_too_little(start):
+            end = dict(start)
+        elif maximum_rows is not None:
             end = limit_rows(maximum_rows, self._planner.start_of_new(start, end), end)
         if is_first:
             end.update((held, start[held]) for held in self._held() if held in start and held in end)
+        self._commits.may_plan(end)
         return end
 
+    def _has_too_little(self, start: Mapping[TopicPartition, Offset]) -> bool:
+        """`minOffsetsPerTrigger` and `maxTriggerDelay`, as `delayBatch` of Spark's `KafkaMicroBatchStream`: the first
+        micro-batch of a run does not wait."""
+        if self._limits.min_offsets is None:
+            return False
+        now = self._clock()
+        if (now - self._triggered_at) * 1000 < self._limits.max_delay_ms:
+            available = sum(end - start.get(topic_partition, 0) for topic_partition, end in self.latest.items())
+            if available < self._limits.min_offsets:
+                return True
+        self._triggered_at = now
+        return False
+
     def ranges(self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> list[OffsetRange]:
-        """What a micro-batch between these offsets reads. Raises `DataLoss`."""
+        """What a micro-batch between these offsets reads. Raises `DataLoss`, `QueryFenced`."""
+        self._commits.may_plan(())
+        if start != end:
+            self._commits.resumes(start, end)
+            self._commits.planned_up_to(end)
         if self._fresh_start is not None and start == self._fresh_start:
             self._first_batch_planned = True
             start = self._recorded_start(start, end)
@@ -82,4 +124,6 @@ class StreamProgress:
         """The partitions that start at `latest`."""
         if isinstance(self._starting, dict):
             return {held for held, offset in self._starting.items() if offset == LATEST_OFFSET}
+        if self._starting == "committed":
+            return set(self._commits.uncommitted) if self._commits.resets_to_latest else set()
         return set(self._fresh_start or ()) if self._starting == "latest" else set()

@@ -7,30 +7,30 @@ constructor connects to nothing.
 
 from __future__ import annotations
 
-import dataclasses
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 from klamm.client.cluster import Cluster
-from klamm.client.group_offsets import GroupOffsets
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.group_commits import GroupCommits
-from klamm.spark.source.log_offsets import SubscribedOffsets
+from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.offsets import offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range
-from klamm.spark.source.planner import OffsetRange, Planner
 from klamm.spark.source.progress import StreamProgress
+from klamm.spark.source.query_group import QueryGroup, named_client
 
 __all__ = ["KlammStreamReader"]
-
-# The query waits while it commits; a coordinator that is away for longer hears of the offsets at the next trigger.
-_COMMIT_PATIENCE_MS = 10_000
 
 # Offsets in the checkpoint's form, as they are given and as they are returned.
 _Recorded = Mapping[str, Mapping[str, int]]
@@ -43,40 +43,41 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._progress: StreamProgress | None = None
-        self._clusters: list[Cluster] = []
+        self._cluster: Cluster | None = None
+        self._group: QueryGroup | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_progress": None, "_clusters": []}
+        return {"options": self.options, "_progress": None, "_cluster": None, "_group": None}
 
     @property
     def progress(self) -> StreamProgress:
-        """What the planning process knows of the query; the first use connects to the cluster."""
+        """What the planning process knows of the query; the first use connects to the cluster.
+
+        A query that is to own its group waits here until it does.
+        """
         if self._progress is None:
             options = self.options
-            cluster = Cluster(options.client)
-            self._clusters = [cluster]
-            planner = Planner(
-                SubscribedOffsets(cluster, options.subscription),
-                LossPolicy(fail=options.fail_on_data_loss),
-                time.sleep,
+            self._cluster = Cluster(named_client(options.client))
+            log = SubscribedOffsets(self._cluster, options.subscription)
+            self._group = QueryGroup(options)
+            self._group.enter(log.latest() if options.klamm.group_mode == "member" else ())
+            self._progress = StreamProgress(
+                options.starting_offsets, planner_for(log, options), self._group.commits, options.limits
             )
-            self._progress = StreamProgress(options.starting_offsets, planner, GroupCommits(self._group()))
         return self._progress
 
-    def _group(self) -> GroupOffsets | None:
-        if self.options.group_id is None:
-            return None
-        client = self.options.client
-        patience_ms = min(client.default_api_timeout_ms, _COMMIT_PATIENCE_MS)
-        cluster = Cluster(dataclasses.replace(client, default_api_timeout_ms=patience_ms))
-        self._clusters.append(cluster)
-        return GroupOffsets(cluster, self.options.group_id)
-
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`, if it is set."""
-        if self.options.max_offsets_per_trigger is None:
-            return ReadAllAvailable()
-        return ReadMaxRows(self.options.max_offsets_per_trigger)
+        """`maxOffsetsPerTrigger`, if it is set, or `minOffsetsPerTrigger`; Spark takes one from a Python source.
+
+        Spark asks for it before it reads the checkpoint, and so here is the place to wait for the group: whoever owned
+        it before may have gone on in the same checkpoint.
+        """
+        if self.options.klamm.group_mode == "member":
+            _ = self.progress
+        limits = self.options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing that comes after this moment is read."""
@@ -89,7 +90,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: _Recorded, limit: ReadLimit) -> _Stored:
         """Where the next micro-batch may end. Tells the group of the micro-batch that ended at `start`."""
         maximum = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return offsets_to_json(self.progress.next_end(offsets_from_json(start), maximum))
+        may_wait = not isinstance(limit, ReadAllAvailable)
+        return offsets_to_json(self.progress.next_end(offsets_from_json(start), maximum, may_wait=may_wait))
 
     def reportLatestOffset(self) -> _Stored | None:
         """The end of the log as last seen, whatever the limit of the micro-batch."""
@@ -104,13 +106,15 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of one task."""
         offsets: OffsetRange = partition.value
         return read_range(
-            self.options.client,
+            self.options.reading_client,
             offsets,
             LossPolicy(fail=self.options.fail_on_data_loss),
             include_headers=self.options.include_headers,
         )
 
     def stop(self) -> None:
-        """Hangs up."""
-        for cluster in self._clusters:
-            cluster.close()
+        """Tells the group what there is to tell, leaves it, and hangs up."""
+        if self._group is not None:
+            self._group.stop()
+        if self._cluster is not None:
+            self._cluster.close()

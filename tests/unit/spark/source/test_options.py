@@ -9,6 +9,8 @@ import pytest
 from klamm.protocol.types import TopicPartition
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.positions import AtTimestamp, AtTimestamps
+from klamm.spark.source.read_limits import Division, TriggerLimits
 
 MINIMUM = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 
@@ -21,7 +23,9 @@ def test_defaults_are_those_of_spark() -> None:
     assert (stream.starting_offsets, batch.starting_offsets, batch.ending_offsets) == ("latest", "earliest", "latest")
     assert stream.fail_on_data_loss
     assert not stream.include_headers
-    assert stream.max_offsets_per_trigger is None
+    assert stream.limits == TriggerLimits(max_offsets=None, min_offsets=None, max_delay_ms=15 * 60 * 1000)
+    assert stream.division == Division(min_partitions=None, max_records=None)
+    assert (stream.offset_retries.attempts, stream.offset_retries.interval_ms) == (3, 1000)
     assert stream.group_id is None
 
 
@@ -29,7 +33,7 @@ def test_keys_are_case_insensitive() -> None:
     """Spark hands them over in lower case, people write them as the documentation does."""
     options = SourceOptions.for_stream({**MINIMUM, "maxOffsetsPerTrigger": "10", "INCLUDEHEADERS": "True"})
 
-    assert options.max_offsets_per_trigger == 10
+    assert options.limits.max_offsets == 10
     assert options.include_headers
 
 
@@ -68,15 +72,33 @@ def test_kafka_options_reach_the_client() -> None:
     [
         ({"startingOfsets": "earliest"}, "unknown option 'startingofsets'"),
         ({"path": "/tmp"}, "unknown option 'path'"),
-        ({"subscribePattern": "a.*"}, "'subscribePattern'.*not supported yet"),
-        ({"minPartitions": "4"}, "'minPartitions'.*not supported yet"),
+        ({"minPartitions": "0"}, "minPartitions must be positive"),
+        ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive"),
+        ({"minOffsetsPerTrigger": "11", "maxOffsetsPerTrigger": "10"}, "minOffsetPerTrigger.11. is higher than"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay=soon: Time must be specified as seconds"),
+        ({"maxTriggerDelay": "3 weeks"}, "Time must be specified"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp: Expected a single long value, got yesterday"),
+        ({"startingTimestamp": "-1"}, "Expected a single long value"),
+        ({"startingOffsetsByTimestamp": "7"}, "startingOffsetsByTimestamp: Expected e.g."),
+        ({"startingOffsetsByTimestamp": '{"a":{"0":-2}}'}, "no time in milliseconds"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "it is error or latest"),
+        ({"endingTimestamp": "7"}, "ending timestamp not valid in streaming queries"),
+        ({"endingOffsetsByTimestamp": "{}"}, "ending timestamp not valid in streaming queries"),
+        ({"fetchOffset.numRetries": "0"}, "fetchOffset.numRetries=0"),
+        ({"fetchOffset.retryIntervalMs": "1s"}, "fetchOffset.retryIntervalMs=1s"),
+        ({"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs=0"),
+        ({"klamm.filterPushDown": "perhaps"}, "klamm.filterPushdown=perhaps"),
+        ({"klamm.filter": "true"}, "unknown option 'klamm.filter'; there are klamm.filterPushdown"),
         ({"assign": '{"a":[1]}'}, "Only one of"),
         ({"subscribe": " , "}, "No topics to subscribe"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0"),
         ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger=many"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss=maybe"),
-        ({"startingOffsets": "newest"}, "startingOffsets: expected"),
-        ({"kafka.auto.offset.reset": "earliest"}, "'auto.offset.reset' is not supported.*startingOffsets"),
+        ({"startingOffsets": "newest"}, "startingOffsets: Expected e.g."),
+        (
+            {"kafka.auto.offset.reset": "earliest"},
+            "'auto.offset.reset' is not supported.*'startingoffsets' to 'earliest'",
+        ),
         ({"kafka.enable.auto.commit": "true"}, "kafka.group.id"),
         ({"kafka.value.deserializer": "x"}, "'value.deserializer' is not supported"),
         ({"kafka.security.protocol": "SASL_PLAINTEXT"}, r"kafka\.sasl\.mechanism is missing.*Kerberos"),
@@ -126,10 +148,77 @@ def test_a_batch_reads_forward(extra: dict[str, str]) -> None:
         SourceOptions.for_batch({**MINIMUM, **extra})
 
 
-@pytest.mark.parametrize("option", ["kafka.session.timeout.ms", "kafka.max.poll.records", "fetchOffset.numRetries"])
+@pytest.mark.parametrize("option", ["kafka.session.timeout.ms", "kafka.max.poll.records", "groupIdPrefix"])
 def test_an_option_without_effect_is_warned_of(option: str, caplog: pytest.LogCaptureFixture) -> None:
     """Those that only tune the Java consumer."""
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         SourceOptions.for_stream({**MINIMUM, option: "1"})
 
     assert "no effect" in caplog.text
+
+
+def test_times_come_before_offsets() -> None:
+    """Of several options for one end the first counts: one time, then times, then offsets."""
+    offsets = {"startingOffsets": "earliest", "endingOffsets": '{"flights":{"0":7}}'}
+    times = {"startingOffsetsByTimestamp": '{"flights":{"0":5}}', "endingOffsetsByTimestamp": '{"flights":{"0":9}}'}
+    one = {"startingTimestamp": " 3 ", "endingTimestamp": "8"}
+    place = TopicPartition("flights", 0)  # type: ignore[arg-type]
+
+    by_times = SourceOptions.for_batch({**MINIMUM, **offsets, **times})
+    by_time = SourceOptions.for_batch(
+        {**MINIMUM, **offsets, **times, **one, "startingOffsetsByTimestampStrategy": "LATEST"}
+    )
+
+    assert by_times.starting_offsets == AtTimestamps({place: 5}, latest_if_none=False)  # type: ignore[dict-item]
+    assert by_times.ending_offsets == AtTimestamps({place: 9}, latest_if_none=True)  # type: ignore[dict-item]
+    assert by_time.starting_offsets == AtTimestamp(3, latest_if_none=True)  # type: ignore[arg-type]
+    assert by_time.ending_offsets == AtTimestamp(8, latest_if_none=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        ('{"a":{"0":5}}', '{"a":{"0":4}}', "start offset 5 is greater than the end offset 4 for topic a partition 0"),
+        ('{"a":{"0":5}}', '{"a":{"0":7,"1":8}}', "should have the same topic-partitions"),
+    ],
+)
+def test_two_ends_of_a_batch_have_to_match(start: str, end: str, message: str) -> None:
+    """Offsets with offsets, times with times."""
+    with pytest.raises(OptionError, match=message):
+        SourceOptions.for_batch({**MINIMUM, "startingOffsets": start, "endingOffsets": end})
+    with pytest.raises(
+        OptionError, match=message.replace("offset 5", "timestamp 5").replace("offset 4", "timestamp 4")
+    ):
+        SourceOptions.for_batch({**MINIMUM, "startingOffsetsByTimestamp": start, "endingOffsetsByTimestamp": end})
+
+
+def test_limits_of_triggers_are_ignored_by_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    """With a warning each, as in Spark."""
+    with caplog.at_level(logging.WARNING, "klamm.spark"):
+        SourceOptions.for_batch(
+            {**MINIMUM, "maxOffsetsPerTrigger": "9", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h"}
+        )
+
+    assert [record.getMessage().split()[0] for record in caplog.records] == [
+        "maxOffsetsPerTrigger",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("250", 250), ("250ms", 250), ("5s", 5_000), (" 2M ", 120_000), ("2min", 120_000), ("1h", 3_600_000)],
+)
+def test_delays_are_written_as_in_spark(text: str, milliseconds: int) -> None:
+    """A number alone is milliseconds."""
+    assert SourceOptions.for_stream({**MINIMUM, "maxTriggerDelay": text}).limits.max_delay_ms == milliseconds
+
+
+def test_a_task_waits_as_long_as_a_poll_may() -> None:
+    """`kafkaConsumer.pollTimeoutMs` is for reading only, not for planning."""
+    options = SourceOptions.for_stream({**MINIMUM, "kafkaConsumer.pollTimeoutMs": "1234"})
+
+    assert options.reading_client.default_api_timeout_ms == 1234
+    assert options.client.default_api_timeout_ms == 60_000
+    assert SourceOptions.for_stream(MINIMUM).reading_client == SourceOptions.for_stream(MINIMUM).client

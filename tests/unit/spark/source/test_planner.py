@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
-from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, OptionError
 from klamm.spark.source.offsets import PartitionOffsets
+from klamm.spark.source.options import OffsetRetries
 from klamm.spark.source.planner import OffsetRange, Planner
+from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
+from klamm.spark.source.read_limits import Division
 
 
 def tp(partition: int) -> TopicPartition:
@@ -28,6 +31,8 @@ class FakeLog:
         self.ends = offsets(*ends)
         self.starts = offsets(*(starts or [0] * len(ends)))
         self.answers: list[PartitionOffsets] = []
+        self.ids: dict[str, TopicId] = {}
+        self.anew: list[str] = []
 
     def latest(self) -> PartitionOffsets:
         return self.answers.pop(0) if self.answers else dict(self.ends)
@@ -37,6 +42,19 @@ class FakeLog:
 
     def missing(self) -> Collection[str]:
         return () if self.ends else ("t",)
+
+    def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
+        """Offset n has the timestamp 100 * n."""
+        return {
+            key: Offset(-1 if timestamp_ms > 100 * (self.ends[key] - 1) else -(-timestamp_ms // 100))
+            for key, timestamp_ms in timestamps_ms.items()
+        }
+
+    def topic_id(self, topic: str) -> TopicId | None:
+        return self.ids.get(topic)
+
+    def made_anew(self) -> Collection[str]:
+        return self.anew
 
 
 def planner(log: FakeLog, *, fail: bool = True) -> Planner:
@@ -125,3 +143,82 @@ def test_an_end_before_the_query_is_asked_for_again() -> None:
 def test_an_end_that_stays_before_the_query_is_believed() -> None:
     """Then the topic was made anew, and planning reports the loss."""
     assert planner(FakeLog([4])).latest_since(offsets(8)) == offsets(4)
+
+
+def test_a_time_is_the_first_record_of_that_time_or_later() -> None:
+    """One time for all, or one for each."""
+    log = FakeLog([10, 20])
+
+    assert planner(log).resolve("startingOffsets", AtTimestamp(Millis(250), latest_if_none=False)) == offsets(3, 3)
+    by_partition = AtTimestamps({tp(0): Millis(0), tp(1): Millis(1900)}, latest_if_none=False)
+    assert planner(log).resolve("startingOffsets", by_partition) == offsets(0, 19)
+
+
+def test_a_time_without_a_record_is_an_error_or_latest() -> None:
+    """What `startingOffsetsByTimestampStrategy` says."""
+    log = FakeLog([10, 20])
+
+    with pytest.raises(OptionError, match="No offset matched from request of topic-partition t-0 and timestamp 950"):
+        planner(log).resolve("startingOffsets", AtTimestamp(Millis(950), latest_if_none=False))
+    assert planner(log).resolve("startingOffsets", AtTimestamp(Millis(950), latest_if_none=True)) == offsets(10, 10)
+
+
+def test_times_must_name_all_partitions() -> None:
+    """As offsets must."""
+    with pytest.raises(OptionError, match=r"timestamp based.*Specified: {t-1} Assigned: {t-0, t-1}"):
+        planner(FakeLog([1, 1])).resolve("startingOffsets", AtTimestamps({tp(1): Millis(0)}, latest_if_none=True))
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending"),
+    [
+        (offsets(7), AtTimestamp(Millis(200), latest_if_none=True)),
+        (AtTimestamp(Millis(700), latest_if_none=False), offsets(2)),
+        (offsets(70), AtTimestamp(Millis(99_999), latest_if_none=True)),
+    ],
+)
+def test_a_start_after_the_end_is_refused(starting: OffsetLimit, ending: OffsetLimit) -> None:
+    """Whatever `failOnDataLoss` says: nothing is lost, it was asked for."""
+    with pytest.raises(OptionError, match=r"resolved start offset 7.* is greater than the resolved end offset"):
+        planner(FakeLog([10]), fail=False).batch_ranges(starting, ending)
+
+
+def test_partitions_are_divided_among_tasks() -> None:
+    """Of a batch and of a micro-batch."""
+    divided = Planner(FakeLog([10]), LossPolicy(fail=True), lambda seconds: None, division=Division(max_records=5))
+    halves = [OffsetRange(tp(0), Offset(0), Offset(5)), OffsetRange(tp(0), Offset(5), Offset(10))]
+
+    assert divided.batch_ranges("earliest", "latest") == halves
+    assert divided.stream_ranges(offsets(0), offsets(10)) == halves
+
+
+def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
+    """Even where its log is as long as the old one was: its id tells."""
+    log = FakeLog([10])
+    log.anew = ["t"]
+
+    with pytest.raises(DataLoss, match="topic t was deleted and made anew"):
+        planner(log).stream_ranges(offsets(5), offsets(10))
+    with caplog.at_level(logging.WARNING, "klamm.spark"):
+        assert len(planner(log, fail=False).stream_ranges(offsets(5), offsets(10))) == 1
+    assert "made anew" in caplog.text
+
+
+def test_a_task_knows_the_topic_it_was_planned_for() -> None:
+    """So that it doesn't read another of the same name."""
+    log = FakeLog([10])
+    log.ids = {"t": TopicId(b"1" * 16)}
+
+    (planned,) = planner(log).batch_ranges("earliest", "latest")
+
+    assert planned.topic_id == b"1" * 16
+
+
+def test_the_end_is_asked_for_as_often_as_the_options_say() -> None:
+    """`fetchOffset.numRetries` and `fetchOffset.retryIntervalMs`."""
+    log, pauses = FakeLog([10]), list[float]()
+    log.answers = [offsets(4)] * 9
+    patient = Planner(log, LossPolicy(fail=True), pauses.append, retries=OffsetRetries(attempts=5, interval_ms=20))
+
+    assert patient.latest_since(offsets(8)) == offsets(4)
+    assert pauses == [0.02] * 4

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import pytest
 
 from klamm.client.errors import GaveUp
-from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.client.group_offsets import Commit
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy
 from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.offsets import PartitionOffsets
-from klamm.spark.source.options import OffsetLimit
 from klamm.spark.source.planner import OffsetRange, Planner
+from klamm.spark.source.positions import OffsetLimit
 from klamm.spark.source.progress import StreamProgress
+from klamm.spark.source.read_limits import TriggerLimits
 
 
 def tp(partition: int) -> TopicPartition:
@@ -24,13 +26,17 @@ def offsets(*ends: int) -> PartitionOffsets:
     return {tp(index): Offset(end) for index, end in enumerate(ends)}
 
 
+NO_LIMITS = TriggerLimits()
+
+
 class World:
     """A topic that grows, and a group that remembers its commits."""
 
     def __init__(self, *ends: int) -> None:
         self.ends = offsets(*ends)
-        self.commits: list[Mapping[TopicPartition, Offset]] = []
+        self.told: list[Mapping[TopicPartition, Offset]] = []
         self.coordinator_is_away = False
+        self.now = 1000.0
 
     def latest(self) -> PartitionOffsets:
         return dict(self.ends)
@@ -41,13 +47,26 @@ class World:
     def missing(self) -> Collection[str]:
         return ()
 
-    def commit(self, committed: Mapping[TopicPartition, Offset]) -> None:
+    def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
+        raise NotImplementedError
+
+    def topic_id(self, topic: str) -> TopicId | None:
+        return None
+
+    def made_anew(self) -> Collection[str]:
+        return ()
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         if self.coordinator_is_away:
             raise GaveUp("no coordinator")
-        self.commits.append(committed)
+        self.told.append(offsets)
 
-    def run(self, starting: OffsetLimit) -> StreamProgress:
-        return StreamProgress(starting, Planner(self, LossPolicy(fail=True), lambda seconds: None), GroupCommits(self))
+    def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
+        return {}
+
+    def run(self, starting: OffsetLimit, limits: TriggerLimits = NO_LIMITS) -> StreamProgress:
+        planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
+        return StreamProgress(starting, planner, GroupCommits(self), limits, clock=lambda: self.now)
 
 
 def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
@@ -57,12 +76,12 @@ def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
     start = progress.start_fresh()
 
     first = progress.next_end(start, None)
-    assert world.commits == []
+    assert world.told == []
     progress.ranges(start, first)
     world.ends = offsets(20)
     assert progress.next_end(first, None) == offsets(20)
 
-    assert world.commits == [offsets(10)]
+    assert world.told == [offsets(10)]
 
 
 def test_an_idle_query_does_not_commit_again() -> None:
@@ -73,7 +92,7 @@ def test_an_idle_query_does_not_commit_again() -> None:
     for _ in range(5):
         progress.next_end(offsets(10), None)
 
-    assert world.commits == [offsets(10)]
+    assert world.told == [offsets(10)]
 
 
 def test_a_query_that_goes_on_commits_where_it_stands() -> None:
@@ -82,7 +101,7 @@ def test_a_query_that_goes_on_commits_where_it_stands() -> None:
 
     world.run("latest").next_end(offsets(4), None)
 
-    assert world.commits == [offsets(4)]
+    assert world.told == [offsets(4)]
 
 
 def test_a_coordinator_that_is_away_does_not_stop_the_query() -> None:
@@ -95,7 +114,7 @@ def test_a_coordinator_that_is_away_does_not_stop_the_query() -> None:
 
     progress.next_end(offsets(4), None)
 
-    assert world.commits == [offsets(4)]
+    assert world.told == [offsets(4)]
 
 
 def test_a_limit_is_kept() -> None:
@@ -118,7 +137,7 @@ def test_a_query_that_ends_here_reads_nothing_that_comes_later() -> None:
 
     assert end == offsets(10)
     assert progress.next_end(end, None) == offsets(10)
-    assert world.commits == [offsets(10)]
+    assert world.told == [offsets(10)]
 
 
 def test_the_first_batch_writes_down_where_latest_was() -> None:
@@ -174,3 +193,54 @@ def test_a_log_that_shrank_after_the_first_batch_is_a_loss() -> None:
 
     with pytest.raises(DataLoss, match="changed from 10 to 4"):
         progress.ranges(start, end)
+
+
+def test_too_little_waits_for_more() -> None:
+    """`minOffsetsPerTrigger`; the first micro-batch of a run doesn't wait."""
+    world = World(4, 4)
+    progress = world.run("earliest", TriggerLimits(min_offsets=10))
+    start = progress.start_fresh()
+    first = progress.next_end(start, None)
+    assert first == offsets(4, 4)
+    progress.ranges(start, first)
+
+    world.ends = offsets(9, 8)
+    assert progress.next_end(first, None) == first
+    world.ends = offsets(9, 9)
+    assert progress.next_end(first, None) == offsets(9, 9)
+
+
+def test_it_waits_no_longer_than_it_may() -> None:
+    """`maxTriggerDelay`, counted from the micro-batch before."""
+    world = World(4)
+    progress = world.run("earliest", TriggerLimits(min_offsets=10, max_delay_ms=60_000))
+    progress.next_end(offsets(4), None)
+    world.ends = offsets(5)
+
+    world.now += 59.9
+    assert progress.next_end(offsets(4), None) == offsets(4)
+    world.now += 0.2
+    assert progress.next_end(offsets(4), None) == offsets(5)
+
+
+def test_at_least_and_at_most_go_together() -> None:
+    """Enough is there, and of that no more than the maximum is read."""
+    world = World(4)
+    progress = world.run("earliest", TriggerLimits(max_offsets=10, min_offsets=10))
+    progress.next_end(offsets(4), 10)
+    world.ends = offsets(40)
+
+    assert progress.next_end(offsets(4), 10) == offsets(14)
+
+
+def test_a_query_that_ends_does_not_wait() -> None:
+    """Nothing more would come: Trigger.AvailableNow reads what there is; so does Trigger.Once, which has no limits."""
+    world = World(4)
+    to_the_end = world.run("earliest", TriggerLimits(min_offsets=10))
+    to_the_end.end_here()
+    to_the_end.next_end(offsets(1), None)
+    assert to_the_end.next_end(offsets(2), None) == offsets(4)
+
+    once = world.run("earliest", TriggerLimits(min_offsets=10))
+    once.next_end(offsets(1), None)
+    assert once.next_end(offsets(2), None, may_wait=False) == offsets(4)

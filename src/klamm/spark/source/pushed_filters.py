@@ -1,0 +1,179 @@
+"""Filters of a batch read that the log can answer: on topic, partition, offset, and the time of a record.
+
+A filter is claimed only if what is read afterwards is exactly what it lets through; Spark filters the rest itself. So
+filters on topic and partition are claimed, and an offset between two bounds. A lower bound of the time moves the
+start of a partition to the first record of that time, which the broker finds through its index; but records that
+come later may be older, so Spark still looks at each. An upper bound of the time moves nothing: a record that is old
+enough may come after any that is too young.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+
+from klamm.protocol.types import Millis, Offset, TopicPartition
+from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.offsets import PartitionOffsets
+
+__all__ = ["Restriction"]
+
+_NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+OffsetsAt = Callable[[Mapping[TopicPartition, Millis]], PartitionOffsets]
+"""The first offset of each partition at a time or later, -1 where there is none: `LogOffsets.at`."""
+
+
+def _is_in(value: Any, values: tuple[Any, ...]) -> bool:
+    return value in values
+
+
+_TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
+    EqualTo: operator.eq,
+    EqualNullSafe: operator.eq,
+    In: _is_in,
+    StringStartsWith: str.startswith,
+    StringEndsWith: str.endswith,
+    StringContains: operator.contains,
+}
+_ORDER: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+}
+
+
+class _Condition(NamedTuple):
+    """What a topic or a partition must be."""
+
+    is_of_topic: bool
+    test: Callable[[Any, Any], bool]
+    value: Any
+    negated: bool
+
+    def holds(self, topic_partition: TopicPartition) -> bool:
+        found = topic_partition.topic if self.is_of_topic else topic_partition.partition
+        return self.test(found, self.value) is not self.negated
+
+
+class Restriction:
+    """What the filters leave of a read."""
+
+    def __init__(self) -> None:
+        self._conditions: list[_Condition] = []
+        self._first_offset = Offset(0)
+        self._end_offset: Offset | None = None
+        self._from_ms: Millis | None = None
+
+    def add(self, filters: Iterable[Filter]) -> Iterator[Filter]:
+        """Takes what it can use of filters that must all hold; gives those back that Spark still has to apply."""
+        for one in filters:
+            if not self._takes(one):
+                yield one
+
+    def apply(self, ranges: Sequence[OffsetRange], offsets_at: OffsetsAt) -> list[OffsetRange]:
+        """What is left of the ranges. Asks the log for offsets at a time at most once."""
+        left = []
+        for one in ranges:
+            if all(condition.holds(one.topic_partition) for condition in self._conditions):
+                start = max(one.start, self._first_offset)
+                end = one.end if self._end_offset is None else min(one.end, self._end_offset)
+                if start < end:
+                    left.append(one._replace(start=start, end=end))
+        if self._from_ms is None or not left:
+            return left
+        found = offsets_at({one.topic_partition: self._from_ms for one in left})
+        return [later for one in left if (later := _from(one, found)).start < later.end]
+
+    def _takes(self, one: Filter) -> bool:
+        """Whether nothing is left of the filter for Spark to do."""
+        negated = isinstance(one, Not)
+        inner = one.child if isinstance(one, Not) else one
+        path: tuple[str, ...] = getattr(inner, "attribute", ())
+        column = path[0] if len(path) == 1 else None
+        if isinstance(inner, IsNotNull):
+            return column in _NEVER_NULL and not negated
+        value = getattr(inner, "value", None)
+        if value is None or (isinstance(value, tuple) and None in value):
+            return False
+        if column in ("topic", "partition"):
+            return self._takes_place(inner, value, is_of_topic=column == "topic", negated=negated)
+        if column == "offset" and not negated:
+            return self._takes_offset(inner, value)
+        if column == "timestamp" and not negated:
+            self._takes_time(inner, value)
+        return False
+
+    def _takes_place(self, one: Filter, value: Any, *, is_of_topic: bool, negated: bool) -> bool:
+        wanted = str if is_of_topic else int
+        if not all(isinstance(each, wanted) for each in (value if isinstance(value, tuple) else (value,))):
+            return False
+        test = _TESTS.get(type(one)) or (None if is_of_topic else _ORDER.get(type(one)))
+        if test is None:
+            return False
+        self._conditions.append(_Condition(is_of_topic, test, value, negated))
+        return True
+
+    def _takes_offset(self, one: Filter, value: Any) -> bool:
+        values = value if isinstance(value, tuple) else (value,)
+        if not values or not all(isinstance(each, int) for each in values):
+            return False
+        lowest, highest = min(values), max(values)
+        if isinstance(one, EqualTo | EqualNullSafe | In):
+            self._narrow(lowest, highest + 1)
+        elif isinstance(one, GreaterThan | GreaterThanOrEqual):
+            self._narrow(lowest + isinstance(one, GreaterThan), None)
+        elif isinstance(one, LessThan | LessThanOrEqual):
+            self._narrow(0, highest + isinstance(one, LessThanOrEqual))
+        else:
+            return False
+        return not isinstance(one, In)
+
+    def _narrow(self, first: int, end: int | None) -> None:
+        self._first_offset = max(self._first_offset, Offset(first))
+        if end is not None:
+            self._end_offset = Offset(end if self._end_offset is None else min(end, self._end_offset))
+
+    def _takes_time(self, one: Filter, value: Any) -> None:
+        values = value if isinstance(value, tuple) else (value,)
+        if not values or not all(isinstance(each, dt.datetime) and each.tzinfo is not None for each in values):
+            return
+        microseconds = (min(values) - _EPOCH) // _MICROSECOND
+        if isinstance(one, GreaterThan):
+            first_ms = microseconds // 1000 + 1
+        elif isinstance(one, GreaterThanOrEqual | EqualTo | EqualNullSafe | In):
+            first_ms = -(-microseconds // 1000)
+        else:
+            return
+        # Negative numbers mean other things to the broker; and every record is later than a time before 1970, but
+        # those that have none.
+        if first_ms >= 0:
+            self._from_ms = Millis(first_ms if self._from_ms is None else max(first_ms, self._from_ms))
+
+
+def _from(one: OffsetRange, found: Mapping[TopicPartition, Offset]) -> OffsetRange:
+    offset = found.get(one.topic_partition)
+    if offset is None:  # The partition is gone: reading it tells of that.
+        return one
+    return one._replace(start=one.end if offset < 0 else max(one.start, offset))

@@ -1,0 +1,62 @@
+"""Divides the ranges of offsets of a read among tasks: `minPartitions` and `maxRecordsPerPartition`. Pure.
+
+The rules are those of `KafkaOffsetRangeCalculator` in Spark, roundings included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from klamm.protocol.types import Offset
+from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.read_limits import Division
+
+__all__ = ["divide"]
+
+
+def divide(ranges: Sequence[OffsetRange], division: Division) -> list[OffsetRange]:
+    """The ranges, none of them empty, cut into as many as the options ask for, more or less."""
+    divided = [one for one in ranges if one.end > one.start]
+    if division.max_records is not None:
+        most = division.max_records
+        divided = [piece for one in divided for piece in _pieces(one, math.ceil((one.end - one.start) / most))]
+    if division.min_partitions is not None and len(divided) < division.min_partitions:
+        divided = _at_least(division.min_partitions, divided)
+    return divided
+
+
+def _at_least(count: int, ranges: list[OffsetRange]) -> list[OffsetRange]:
+    """Small ranges stay whole; the large ones share the rest of the tasks by their sizes."""
+    total = sum(map(_size, ranges))
+    whole = [one for one in ranges if _share(_size(one), total, count) == 1]
+    partitions_left_whole = {one.topic_partition for one in whole}
+    rest = total - sum(map(_size, whole))
+    tasks = max(count - len(whole), 1)
+    return [
+        piece
+        for one in ranges
+        for piece in _pieces(
+            one, 1 if one.topic_partition in partitions_left_whole else _share(_size(one), rest, tasks)
+        )
+    ]
+
+
+def _size(one: OffsetRange) -> int:
+    return one.end - one.start
+
+
+def _share(size: int, total: int, count: int) -> int:
+    # Java's Math.round: halves go up.
+    return max(math.floor(size / total * count + 0.5), 1)
+
+
+def _pieces(one: OffsetRange, count: int) -> Iterator[OffsetRange]:
+    """The range in so many pieces of nearly the same size; those that would be empty are left out."""
+    start, remaining = one.start, _size(one)
+    for index in range(count):
+        size = remaining // (count - index)
+        remaining -= size
+        if size:
+            yield one._replace(start=start, end=Offset(start + size))
+        start = Offset(start + size)

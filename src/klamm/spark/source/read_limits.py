@@ -1,0 +1,68 @@
+"""How much a micro-batch reads at least and at most, and into how many tasks it is divided: the options for that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from klamm.spark.source.errors import OptionError
+from klamm.spark.source.option_values import parse_duration_ms, parse_positive
+
+__all__ = ["Division", "TriggerLimits", "parse_division", "parse_trigger_limits"]
+
+_logger = logging.getLogger("klamm.spark")
+
+_DEFAULT_MAX_TRIGGER_DELAY: Final = "15m"
+_OF_TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerLimits:
+    """How many offsets a micro-batch is to have."""
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    """Fewer than these wait for more, for `max_delay_ms` at most."""
+    max_delay_ms: int = 900_000
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Into how many tasks the partitions are divided; one for each partition if neither is given."""
+
+    min_partitions: int | None = None
+    max_records: int | None = None
+
+
+def parse_trigger_limits(given: Mapping[str, str], *, is_batch: bool) -> TriggerLimits:
+    """The limits in a query's options, whose keys are in lower case. A batch read warns that it ignores them.
+
+    Raises `OptionError`.
+    """
+    limits = TriggerLimits(
+        _number("maxOffsetsPerTrigger", given),
+        _number("minOffsetsPerTrigger", given),
+        parse_duration_ms("maxTriggerDelay", given.get("maxtriggerdelay", _DEFAULT_MAX_TRIGGER_DELAY)),
+    )
+    if limits.min_offsets is not None and limits.max_offsets is not None and limits.min_offsets > limits.max_offsets:
+        raise OptionError(
+            f"The value of minOffsetPerTrigger({limits.min_offsets}) is higher than "
+            f"the maxOffsetsPerTrigger({limits.max_offsets})."
+        )
+    if is_batch:
+        for option in _OF_TRIGGERS:
+            if option.lower() in given:
+                _logger.warning("%s option ignored in batch queries", option)
+    return limits
+
+
+def parse_division(given: Mapping[str, str]) -> Division:
+    """`minPartitions` and `maxRecordsPerPartition`. Raises `OptionError`."""
+    return Division(_number("minPartitions", given), _number("maxRecordsPerPartition", given))
+
+
+def _number(option: str, given: Mapping[str, str]) -> int | None:
+    text = given.get(option.lower())
+    return None if text is None else parse_positive(option, text)
