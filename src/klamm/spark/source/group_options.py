@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from klamm.client.config import ClientConfig
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.klamm_options import KlammOptions
 
@@ -17,7 +18,7 @@ _GROUP_PREFIX: Final = "klamm.group."
 _OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms")
 
 
-def check_group_options(given: Mapping[str, str], group_id: str | None) -> None:
+def check_group_options(given: Mapping[str, str], group_id: str | None, client: ClientConfig) -> None:
     """Keys are in lower case. Raises `OptionError` for what needs a group, or another start, and doesn't have it."""
     starts_where_committed = given.get("startingoffsets", "").strip().lower() == "committed"
     if group_id is None:
@@ -30,7 +31,9 @@ def check_group_options(given: Mapping[str, str], group_id: str | None) -> None:
         raise OptionError(
             "klamm.group.reset is for startingOffsets=committed: it says where to start in a partition without a commit"
         )
-    if given.get("klamm.group.mode", "").strip().lower() != "member":
+    if given.get("klamm.group.mode", "").strip().lower() == "member":
+        _check_session(client)
+    else:
         for key in _OF_MEMBERS:
             if key in given:
                 _logger.warning("Kafka option %r has no effect without klamm.group.mode=member", key)
@@ -40,3 +43,12 @@ def check_batch_group(options: KlammOptions) -> None:
     """Raises `OptionError` for what a batch read, which commits nothing and is nobody's member, can't do."""
     if options.group_mode == "member":
         raise OptionError("klamm.group.mode=member is for streaming queries: a batch read is no member of its group")
+
+
+def _check_session(client: ClientConfig) -> None:
+    """Raises `OptionError` for a session that a member could not keep: three heartbeats have to fit in."""
+    if client.heartbeat_interval_ms * 3 > client.session_timeout_ms or client.heartbeat_interval_ms == 0:
+        raise OptionError(
+            f"kafka.heartbeat.interval.ms={client.heartbeat_interval_ms} has to lie above 0 and below a third of "
+            f"kafka.session.timeout.ms={client.session_timeout_ms}"
+        )

@@ -1,0 +1,191 @@
+"""What a query and its group tell each other, with a group that is a dictionary."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+import pytest
+
+from klamm.client.errors import GaveUp
+from klamm.client.group_offsets import Commit
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.application import commit_metadata
+from klamm.spark.source.errors import GroupConflict, OptionError, QueryFenced
+from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
+
+OURS = commit_metadata("app-1")
+
+
+def tp(partition: int) -> TopicPartition:
+    return TopicPartition("t", PartitionIndex(partition))
+
+
+def offsets(*values: int) -> dict[TopicPartition, Offset]:
+    return {tp(index): Offset(value) for index, value in enumerate(values)}
+
+
+class Group:
+    """Committed offsets, as a coordinator keeps them."""
+
+    def __init__(self, *values: int, metadata: str = "") -> None:
+        self.held = {key: Commit(offset, metadata) for key, offset in offsets(*values).items()}
+        self.is_away = False
+        self.asked = 0
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
+        if self.is_away:
+            raise GaveUp("no coordinator")
+        self.held |= {key: Commit(offset, metadata) for key, offset in offsets.items()}
+
+    def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
+        self.asked += 1
+        if self.is_away:
+            raise GaveUp("no coordinator")
+        return {key: self.held[key] for key in topic_partitions if key in self.held}
+
+    @property
+    def offsets(self) -> dict[TopicPartition, Offset]:
+        return {key: commit.offset for key, commit in self.held.items()}
+
+
+def commits(group: Group, *, fail: bool = True) -> GroupCommits:
+    return GroupCommits(group, GroupPolicy("g", "app-2", fail_on_conflict=fail))
+
+
+def test_commits_name_the_application() -> None:
+    """So that `klamm group describe` can show it."""
+    group = Group()
+
+    commits(group).finished_up_to(offsets(5))
+
+    assert group.held == {tp(0): Commit(Offset(5), "spark application app-2")}
+
+
+@pytest.mark.parametrize(
+    ("group", "why"),
+    [
+        (Group(), "nothing was committed"),
+        (Group(10, 20), "they agree"),
+        (Group(10), "partitions without a commit say nothing"),
+        (Group(4, 3, metadata=OURS), "a query was stopped before it could tell"),
+        (Group(10, 20, 30), "the group has partitions more"),
+    ],
+)
+def test_where_checkpoint_and_group_agree(group: Group, why: str) -> None:
+    """A group that follows is no disagreement."""
+    commits(group).resumes(offsets(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        (Group(15, 20), "t-0: checkpoint 10, group 15"),
+        (Group(15, 20, metadata=OURS), r"t-0: checkpoint 10, group 15 \(by Spark application app-1\)"),
+        (Group(10, 3), "t-1: checkpoint 20, group 3"),
+    ],
+)
+def test_where_they_do_not(group: Group, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The group is ahead, or somebody else has moved it: an error or a warning, as the options say."""
+    with pytest.raises(GroupConflict, match=text):
+        commits(group).resumes(offsets(10, 20))
+
+    with caplog.at_level(logging.WARNING):
+        commits(group, fail=False).resumes(offsets(10, 20))
+    assert "The query goes on from its checkpoint" in caplog.text
+
+
+def test_a_batch_that_is_done_again_may_have_been_committed() -> None:
+    """The crash was between the commit of the group and Spark's commit log: the end is in the offset log."""
+    commits(Group(15, 20, metadata=OURS)).resumes(offsets(10, 20), offsets(15, 20))
+
+
+def test_they_are_compared_once() -> None:
+    """Not with every plan; and not at all for a query that starts fresh."""
+    group = Group(10)
+    resumed, fresh = commits(group), commits(group)
+    resumed.resumes(offsets(10))
+    resumed.resumes(offsets(20))
+    fresh.starts_fresh()
+    fresh.resumes(offsets(30))
+
+    assert group.asked == 1
+
+
+def test_a_coordinator_that_is_away_fails_only_who_wants_certainty(caplog: pytest.LogCaptureFixture) -> None:
+    """With klamm.group.conflict=checkpoint the query goes on whatever the answer would be."""
+    group = Group(10)
+    group.is_away = True
+
+    with pytest.raises(GaveUp):
+        commits(group).resumes(offsets(20))
+    commits(group, fail=False).resumes(offsets(20))
+
+    assert "could not be compared" in caplog.text
+
+
+def test_a_report_names_some_of_many_partitions() -> None:
+    """A topic may have thousands."""
+    with pytest.raises(GroupConflict, match=r"t-9: checkpoint 0, group 7; and 90 more"):
+        commits(Group(*[7] * 100)).resumes(offsets(*[0] * 100))
+
+
+def test_a_start_that_is_to_fail_without_a_commit() -> None:
+    """`klamm.group.reset=fail` names the partitions."""
+    policy = GroupPolicy("g", "app", reset="fail")
+
+    assert GroupCommits(Group(1, 2), policy).start(offsets(9, 9)) == offsets(1, 2)
+    with pytest.raises(OptionError, match="group 'g' has committed nothing for t-1"):
+        GroupCommits(Group(1), policy).start(offsets(9, 9))
+
+
+class Owner:
+    """A membership that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_fenced = False
+        self.partitions: Collection[TopicPartition] = ()
+
+    def ensure_owner(self) -> None:
+        if self.is_fenced:
+            raise QueryFenced("another query owns the group")
+
+    def reads(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions = partitions
+
+
+def test_a_fenced_query_may_not_plan() -> None:
+    """The group learns what it reads as long as it owns it."""
+    owner = Owner()
+    member = GroupCommits(Group(), GroupPolicy("g", "app"), owner)
+    member.may_plan([tp(0)])
+    assert owner.partitions == [tp(0)]
+    owner.is_fenced = True
+
+    with pytest.raises(QueryFenced):
+        member.may_plan(())
+
+
+@pytest.mark.parametrize(("finished", "expected"), [(True, offsets(20)), (False, offsets(10))])
+def test_a_stopped_query_commits_what_the_checkpoint_calls_finished(
+    finished: bool, expected: dict[TopicPartition, Offset]
+) -> None:
+    """The last micro-batch: nobody else tells."""
+    group = Group()
+    query = commits(group)
+    query.finished_up_to(offsets(10))
+    query.planned_up_to(offsets(20))
+
+    query.stopped(group, lambda end: finished)
+
+    assert group.offsets == expected
+
+
+def test_a_stopped_query_that_has_told_all_does_not_look() -> None:
+    """Its last batch has been committed when the next was asked for."""
+    group = Group()
+    query = commits(group)
+    query.planned_up_to(offsets(10))
+    query.finished_up_to(offsets(10))
+
+    query.stopped(group, lambda end: pytest.fail("nothing is left to tell"))

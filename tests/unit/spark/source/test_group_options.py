@@ -1,0 +1,90 @@
+"""The options of the group: what they take, and which go together."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from klamm.spark.source.errors import OptionError
+from klamm.spark.source.options import SourceOptions
+
+GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", "kafka.group.id": "g"}
+
+
+def test_what_is_not_said() -> None:
+    """A query with a group commits to it, and its checkpoint counts."""
+    options = SourceOptions.for_stream(GIVEN).klamm
+
+    assert (options.group_mode, options.group_conflict, options.group_checkpoint) == ("commit", "checkpoint", None)
+
+
+def test_what_can_be_said() -> None:
+    """Option names in any case."""
+    options = SourceOptions.for_stream(
+        GIVEN
+        | {
+            "klamm.group.mode": "member",
+            "Klamm.Group.Conflict": "FAIL",
+            "startingOffsets": "committed",
+            "klamm.group.reset": "latest",
+            "klamm.group.checkpointLocation": "/checkpoints/q",
+            "kafka.session.timeout.ms": "6000",
+            "kafka.heartbeat.interval.ms": "500",
+        }
+    )
+
+    assert options.starting_offsets == "committed"
+    assert options.klamm.group_mode == "member"
+    assert options.klamm.group_conflict == "fail"
+    assert options.klamm.group_reset == "latest"
+    assert options.klamm.group_checkpoint == "/checkpoints/q"
+    assert (options.client.session_timeout_ms, options.client.heartbeat_interval_ms) == (6_000, 500)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"klamm.group.mode": "owner"}, "klamm.group.mode=owner: it is commit or member"),
+        ({"klamm.group.reset": "earliest"}, "klamm.group.reset is for startingOffsets=committed"),
+        ({"klamm.group.checkpointLocation": " "}, "klamm.group.checkpointLocation is empty"),
+        ({"kafka.session.timeout.ms": "3000", "klamm.group.mode": "member"}, "heartbeat.interval.ms.* below"),
+    ],
+)
+def test_what_is_refused(given: dict[str, str], text: str) -> None:
+    """With the option's name."""
+    with pytest.raises(OptionError, match=text):
+        SourceOptions.for_stream(GIVEN | given)
+
+
+@pytest.mark.parametrize("option", ["klamm.group.mode", "klamm.group.conflict"])
+def test_options_of_a_group_need_one(option: str) -> None:
+    """Nothing is ignored in silence."""
+    given = {key: value for key, value in GIVEN.items() if key != "kafka.group.id"}
+    words = {"klamm.group.mode": "commit", "klamm.group.conflict": "fail"}
+
+    with pytest.raises(OptionError, match=r"needs kafka\.group\.id"):
+        SourceOptions.for_stream(given | {option: words[option]})
+    with pytest.raises(OptionError, match=r"startingOffsets=committed needs kafka\.group\.id"):
+        SourceOptions.for_batch(given | {"startingOffsets": "committed"})
+
+
+def test_a_batch_read_is_no_member() -> None:
+    """But it may start where the group stands."""
+    assert SourceOptions.for_batch(GIVEN | {"startingOffsets": "committed"}).starting_offsets == "committed"
+    with pytest.raises(OptionError, match="for streaming queries"):
+        SourceOptions.for_batch(GIVEN | {"klamm.group.mode": "member"})
+
+
+def test_nothing_ends_where_a_group_stands() -> None:
+    """`committed` is a start."""
+    with pytest.raises(OptionError):
+        SourceOptions.for_batch(GIVEN | {"endingOffsets": "committed"})
+
+
+def test_a_session_without_a_member_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """It would have no effect."""
+    with caplog.at_level(logging.WARNING):
+        SourceOptions.for_stream(GIVEN | {"kafka.session.timeout.ms": "6000"})
+
+    assert "no effect without klamm.group.mode=member" in caplog.text

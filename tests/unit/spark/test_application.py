@@ -1,0 +1,33 @@
+"""Which Spark application a process belongs to."""
+
+from __future__ import annotations
+
+import pytest
+
+from klamm.spark.application import application_id, application_in, commit_metadata
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"KLAMM_SPARK_APPLICATION_ID": "local-1", "SPARK_APPLICATION_ID": "spark-2"}, "local-1"),
+        ({"SPARK_APPLICATION_ID": "spark-2"}, "spark-2"),
+        ({"CONTAINER_ID": "container_1700000000000_0042_01_000001"}, "application_1700000000000_0042"),
+        ({"CONTAINER_ID": "container_e17_1700000000000_0042_01_000001"}, "application_1700000000000_0042"),
+    ],
+)
+def test_who_tells(environment: dict[str, str], expected: str) -> None:
+    """klamm's own registration, Kubernetes, YARN."""
+    assert application_id(environment) == expected
+
+
+def test_without_anybody_who_tells_it_is_the_driver() -> None:
+    """Its host and process: another name would be a lie."""
+    assert application_id({}).rpartition("-")[2].isdecimal()
+
+
+def test_commits_tell_their_application() -> None:
+    """And those of others none."""
+    assert application_in(commit_metadata("local-1")) == "local-1"
+    assert application_in("") is None
+    assert application_in("deploy 7") is None
