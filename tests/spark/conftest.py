@@ -10,6 +10,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.support.spark_connector import ConnectorUnavailable, connector_jars
 from tests.support.spark_topics import Topic, create_topic
 
 if TYPE_CHECKING:
@@ -39,9 +41,25 @@ def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     from klamm.spark import session
 
-    running = session("klamm tests", "local[2,4]")
+    # Only the tests that compare with Spark's own connector need its jars; the others do without.
+    settings = {"spark.sql.python.filterPushdown.enabled": "true"}
+    with suppress(ConnectorUnavailable):
+        settings["spark.driver.extraClassPath"] = connector_jars()
+    running = session("klamm tests", "local[2,4]", **settings)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def connector(spark: SparkSession) -> str:
+    """What stands in `format(…)` for Spark's own connector; skips the test where its jars can't be had."""
+    try:
+        connector_jars()
+    except ConnectorUnavailable as error:
+        if "java" in os.environ.get("KLAMM_REQUIRE_TOOLCHAINS", "").split():
+            pytest.fail(f"java is required here: {error}")
+        pytest.skip(str(error))
+    return "kafka"
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,63 @@
+"""Spark's own Kafka connector from its Maven jars: the source that klamm's is held against.
+
+The jars come from the environment variable KLAMM_SPARK_CONNECTOR_CLASSPATH, or from Maven (offline first, then online).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tests.support.alone import alone
+
+from klamm.errors import KlammError
+
+__all__ = ["ConnectorUnavailable", "connector_jars"]
+
+_POM = Path(__file__).parents[1] / "spark" / "connector" / "pom.xml"
+# PySpark may be released before the connector's jars are on every mirror of Maven Central. The connector of the release
+# before runs in this one, and its code for tokens has not changed since 4.0.
+_VERSIONS = (
+    {"connector.version": "4.3.0", "token.provider.version": "4.3.0"},
+    {"connector.version": "4.2.0", "token.provider.version": "4.0.0"},
+)
+_MAVEN_SECONDS = 300
+
+
+class ConnectorUnavailable(KlammError):
+    """Spark's connector cannot be had on this machine; the text says what is missing."""
+
+
+@cache
+def connector_jars() -> str:
+    """The jars of Spark's connector and what it needs beside Spark itself, joined by colons.
+
+    Raises `ConnectorUnavailable` when there is no Maven or the jars cannot be had.
+    """
+    if given := os.environ.get("KLAMM_SPARK_CONNECTOR_CLASSPATH"):
+        return given
+    if shutil.which("mvn") is None:
+        raise ConnectorUnavailable(
+            "no mvn on PATH: install Maven, or set KLAMM_SPARK_CONNECTOR_CLASSPATH to the jars of Spark's connector"
+        )
+    with alone("maven"), tempfile.TemporaryDirectory(prefix="klamm-spark-connector-") as folder:
+        output = Path(folder) / "classpath.txt"
+        failures = []
+        for offline in (["-o"], []):
+            for versions in _VERSIONS:
+                defines = [f"-D{name}={value}" for name, value in versions.items()]
+                command = ["mvn", "-q", "-B", "-f", str(_POM), *offline, *defines]
+                command += ["dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+                try:
+                    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MAVEN_SECONDS)
+                except subprocess.TimeoutExpired:
+                    failures.append(f"no answer in {_MAVEN_SECONDS} s")
+                    continue
+                if done.returncode == 0:
+                    return output.read_text(encoding="utf-8").strip()
+                failures.append(done.stdout[-300:])
+    raise ConnectorUnavailable(f"Maven could not find Spark's Kafka connector: {failures[-1]}")
