@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
+from contextlib import aclosing, closing
+from typing import Protocol, cast
 
 import pytest
 from tests.support.scripted_broker import FETCH, TOPIC_ID, ScriptedBroker
 
+from klamm.client import aio_fetch
+from klamm.client.aio_cluster import AsyncCluster
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, PartitionMissing, RequestRefused
 from klamm.client.fetch import stream_batches
-from klamm.protocol.fetch import encode_fetch_response
+from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopicResponse
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
@@ -32,13 +37,46 @@ def batch(offset: int, count: int = 5) -> bytes:
     return encode_batch([(0, None, b"v", ())] * count, base_offset=offset)
 
 
-def offsets(cluster: Cluster, start: int = 0, end: int = 20) -> list[int]:
-    """The base offsets of the batches that come."""
-    parts = stream_batches(cluster, ZERO, Offset(start), Offset(end))
-    return [header.base_offset for part in parts for _, header in iterate_batches(part.records)]
+class ReadOffsets(Protocol):
+    """Reads a partition to the end of a range."""
+
+    def __call__(
+        self, config: ClientConfig, start: int = 0, end: int = 20, *, partition: TopicPartition = ZERO
+    ) -> list[int]:
+        """The base offsets of the batches that come."""
 
 
-def test_batches_come_in_order_until_the_end(broker: ScriptedBroker, cluster: Cluster) -> None:
+def read_blocking(
+    config: ClientConfig, start: int = 0, end: int = 20, *, partition: TopicPartition = ZERO
+) -> list[int]:
+    """Through the blocking face."""
+    with closing(Cluster(config)) as cluster:
+        parts = stream_batches(cluster, partition, Offset(start), Offset(end))
+        return [header.base_offset for part in parts for _, header in iterate_batches(part.records)]
+
+
+def read_in_a_loop(
+    config: ClientConfig, start: int = 0, end: int = 20, *, partition: TopicPartition = ZERO
+) -> list[int]:
+    """Through the face for asyncio."""
+
+    async def read() -> list[int]:
+        with closing(AsyncCluster(config)) as cluster:
+            parts = aio_fetch.stream_batches(cluster, partition, Offset(start), Offset(end))
+            return [header.base_offset async for part in parts for _, header in iterate_batches(part.records)]
+
+    return asyncio.run(read())
+
+
+@pytest.fixture(params=[read_blocking, read_in_a_loop], ids=["blocking", "asyncio"])
+def offsets(request: pytest.FixtureRequest) -> ReadOffsets:
+    """Both faces do the same."""
+    return cast("ReadOffsets", request.param)
+
+
+def test_batches_come_in_order_until_the_end(
+    broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets
+) -> None:
     """A partial batch at the end of an answer is asked for again; what lies before the start is left out."""
     broker.on(
         FETCH,
@@ -46,75 +84,176 @@ def test_batches_come_in_order_until_the_end(broker: ScriptedBroker, cluster: Cl
         response(batch(10) + batch(15)),
     )
 
-    assert offsets(cluster, start=6) == [5, 10, 15]
+    assert offsets(config, start=6) == [5, 10, 15]
 
 
 @pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 100, 103])
-def test_a_change_of_leader_or_topic_is_followed(broker: ScriptedBroker, cluster: Cluster, code: int) -> None:
+def test_a_change_of_leader_or_topic_is_followed(
+    broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets, code: int
+) -> None:
     """New metadata, then the same offset again."""
     broker.on(FETCH, response(error_code=code), response(batch(0, 20)))
 
-    assert offsets(cluster) == [0]
+    assert offsets(config) == [0]
     assert [key for key, _ in broker.seen].count(3) == 2
 
 
-def test_a_broken_connection_is_made_again(broker: ScriptedBroker, cluster: Cluster) -> None:
+def test_a_broken_connection_is_made_again(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
     """Also one that broke while the next part was under way."""
     broker.on(FETCH, response(batch(0)), lambda _: None, response(batch(5, 15)))
 
-    assert offsets(cluster) == [0, 5]
+    assert offsets(config) == [0, 5]
 
 
-def test_an_offset_that_is_not_there_is_named(broker: ScriptedBroker, cluster: Cluster) -> None:
+def test_an_offset_that_is_not_there_is_named(
+    broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets
+) -> None:
     """So that the caller can look for the next one."""
     broker.on(FETCH, response(batch(0)), response(error_code=1))
 
     with pytest.raises(OffsetOutOfRange, match="t-0 has no offset 5"):
-        offsets(cluster)
+        offsets(config)
 
 
-def test_other_errors_are_raised(broker: ScriptedBroker, cluster: Cluster) -> None:
+def test_other_errors_are_raised(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
     """At once."""
     broker.on(FETCH, response(error_code=29))
 
     with pytest.raises(RequestRefused, match="TOPIC_AUTHORIZATION_FAILED"):
-        offsets(cluster)
+        offsets(config)
 
 
-def test_a_log_that_ends_early(broker: ScriptedBroker, config: ClientConfig) -> None:
+def test_a_log_that_ends_early(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
     """It was cut after the offsets were listed."""
     broker.on(FETCH, response(batch(0)), response())
-    cluster = Cluster(dataclasses.replace(config, default_api_timeout_ms=100))
 
     with pytest.raises(LogEndsEarly, match="t-0 ends at offset 5, before 20"):
-        offsets(cluster)
-    cluster.close()
+        offsets(dataclasses.replace(config, default_api_timeout_ms=100))
 
 
-def test_a_partition_that_is_not_there(broker: ScriptedBroker, cluster: Cluster) -> None:
+def test_a_partition_that_is_not_there(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
     """The metadata says so, and says so again."""
     missing = TopicPartition("missing", PartitionIndex(0))
 
     with pytest.raises(PartitionMissing, match="missing-0 does not exist"):
-        list(stream_batches(cluster, missing, Offset(0), Offset(5)))
+        offsets(config, partition=missing)
 
 
-def test_a_partition_that_stays_without_a_leader(broker: ScriptedBroker, config: ClientConfig) -> None:
+def test_a_partition_that_stays_without_a_leader(
+    broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets
+) -> None:
     """Patience ends."""
     broker.on(FETCH, response(error_code=6))
-    cluster = Cluster(dataclasses.replace(config, default_api_timeout_ms=100))
 
     with pytest.raises(GaveUp, match=r"fetch t-0 from offset 0.*NOT_LEADER_OR_FOLLOWER"):
-        offsets(cluster)
-    cluster.close()
+        offsets(dataclasses.replace(config, default_api_timeout_ms=100))
 
 
-def test_a_reader_that_stops_early_leaves_the_connection_usable(broker: ScriptedBroker, cluster: Cluster) -> None:
+def test_a_reader_that_stops_early_leaves_the_connection_usable(broker: ScriptedBroker, config: ClientConfig) -> None:
     """The answer that was under way is dropped when it comes."""
     broker.on(FETCH, response(batch(0)), response(batch(5)), response(batch(0, 20)))
-    parts = stream_batches(cluster, ZERO, Offset(0), Offset(20))
-    next(parts)
-    parts.close()
+    with closing(Cluster(config)) as cluster:
+        parts = stream_batches(cluster, ZERO, Offset(0), Offset(20))
+        next(parts)
+        parts.close()
 
-    assert offsets(cluster) == [0]
+        (whole,) = stream_batches(cluster, ZERO, Offset(0), Offset(20))
+
+    assert whole.next_offset == 20
     assert [key for key, _ in broker.seen].count(18) == 1
+
+
+def test_so_does_one_in_an_event_loop(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """As above."""
+    broker.on(FETCH, response(batch(0)), response(batch(5)), response(batch(0, 20)))
+
+    async def read() -> list[int]:
+        with closing(AsyncCluster(config)) as cluster:
+            async with aclosing(aio_fetch.stream_batches(cluster, ZERO, Offset(0), Offset(20))) as parts:
+                await anext(parts)
+            return [part.next_offset async for part in aio_fetch.stream_batches(cluster, ZERO, Offset(0), Offset(20))]
+
+    assert asyncio.run(read()) == [20]
+    assert [key for key, _ in broker.seen].count(18) == 1
+
+
+# --- sessions -------------------------------------------------------------------------------------------------------
+
+
+class Sessions:
+    """What requests say of their sessions, beside answers that were written down before."""
+
+    def __init__(self, broker: ScriptedBroker, *answers: tuple[bytes, int, int]) -> None:
+        """Each answer: records, session id, and the error code of the whole answer."""
+        self.places: list[tuple[int, int, int]] = []
+        """Of each request: session id, epoch, and the number of topics in it."""
+        broker.on(FETCH, *(self._answer(*answer) for answer in answers))
+
+    def _answer(self, records: bytes, session_id: int, code: int) -> Callable[[bytes], bytes]:
+        def answer(body: bytes) -> bytes:
+            request = decode_fetch_request(VERSION, memoryview(body), 1)
+            self.places.append((request.session_id, request.session_epoch, len(request.topics)))
+            partition = FetchPartitionResponse(0, 0, 20, 20, 0, None, -1, records)
+            topics = [FetchTopicResponse(None, TOPIC_ID, [partition])] if records else []
+            return b"".join(encode_fetch_response(VERSION, code, session_id, topics))
+
+        return answer
+
+
+def test_one_answer_needs_no_session(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
+    """A place in the broker's cache would be of no use."""
+    sessions = Sessions(broker, (batch(0, 20), 0, 0))
+
+    assert offsets(config) == [0]
+    assert sessions.places == [(0, -1, 1)]
+
+
+def test_a_longer_stream_has_a_session(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
+    """Opened by its second request, counted from there on; a partition that is not in an answer has nothing new."""
+    sessions = Sessions(
+        broker,
+        (batch(0), 0, 0),
+        (batch(5), 77, 0),
+        (b"", 77, 0),
+        (batch(10), 77, 0),
+        (batch(15), 77, 0),
+        (b"", 0, 0),
+    )
+
+    assert offsets(config) == [0, 5, 10, 15]
+    assert sessions.places[:5] == [(0, -1, 1), (0, 0, 1), (77, 1, 1), (77, 2, 1), (77, 3, 1)]
+
+
+def test_the_session_is_closed_before_the_connection_is_used_again(
+    broker: ScriptedBroker, config: ClientConfig
+) -> None:
+    """Requests of one connection are answered in order, so this one's answer shows that the other was read."""
+    sessions = Sessions(
+        broker, (batch(0), 0, 0), (batch(5), 77, 0), (batch(10, 10), 77, 0), (b"", 0, 0), (batch(0, 20), 0, 0)
+    )
+    with closing(Cluster(config)) as cluster:
+        for _ in range(2):
+            assert [part.next_offset for part in stream_batches(cluster, ZERO, Offset(0), Offset(20))][-1] == 20
+
+    assert sessions.places == [(0, -1, 1), (0, 0, 1), (77, 1, 1), (77, -1, 0), (0, -1, 1)]
+
+
+@pytest.mark.parametrize("code", [70, 71, 106])
+def test_a_session_that_is_gone_is_opened_anew(
+    broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets, code: int
+) -> None:
+    """Evicted, or lost with the broker: nothing is missed."""
+    sessions = Sessions(
+        broker, (batch(0), 0, 0), (batch(5), 77, 0), (b"", 0, code), (batch(10, 5), 78, 0), (batch(15), 78, 0)
+    )
+
+    assert offsets(config) == [0, 5, 10, 15]
+    assert sessions.places[:5] == [(0, -1, 1), (0, 0, 1), (77, 1, 1), (0, 0, 1), (78, 1, 1)]
+
+
+def test_a_broker_may_give_no_session(broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets) -> None:
+    """Its cache is full: each request asks for all, and there is nothing to close."""
+    sessions = Sessions(broker, (batch(0), 0, 0), (batch(5), 0, 0), (batch(10), 0, 0), (batch(15), 0, 0))
+
+    assert offsets(config) == [0, 5, 10, 15]
+    assert sessions.places == [(0, -1, 1), (0, 0, 1), (0, 0, 1), (0, 0, 1)]
