@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check sim fuzz faults bench docs docs-reference schema config-table clean
+.PHONY: help install checkpoint-jar demo test check sim fuzz faults bench docs docs-reference schema config-table clean
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
@@ -21,9 +21,13 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt setup.py $(wildcard src/klamm/protocol/*.pyx src/klamm/protocol/*.pxi) tools/install.sh
+$(STAMP): pyproject.toml constraints.txt setup.py $(wildcard src/klamm/protocol/*.pyx src/klamm/protocol/*.pxi) tools/install.sh tools/build_checkpoint_jar.sh $(wildcard src/klamm/spark/checkpoints/java/dev/klamm/checkpoints/*.java)
 	@PYTHON='$(PYTHON)' sh tools/install.sh '$(VENV)'
 	@touch $@
+
+# For klamm.spark.session(fast_checkpoints=True); `install` has called it where there is a JDK.
+checkpoint-jar: install
+	@sh tools/build_checkpoint_jar.sh '$(VENV)'
 
 demo: install
 	@$(BIN)/python -m examples.flights

@@ -15,6 +15,7 @@ __all__ = ["LoadPrograms", "SetUpError"]
 _SOURCES = Path(__file__).parent / "load"
 _PROGRAMS = (
     "produce",
+    "fill",
     "acknowledge",
     "commit",
     "consume",

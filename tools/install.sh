@@ -30,3 +30,7 @@ echo "installing klamm with its extras into $venv (some minutes the first time: 
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint constraints.txt --editable ".[$extras]"
 "$venv/bin/python" -c 'import klamm.protocol._record_scanner' 2>/dev/null ||
     echo "klamm works without its compiled record scanner: cleaning is slower. With a C compiler and Python's headers (Debian: apt-get install gcc python3-dev) it is built."
+if command -v javac >/dev/null || [ -x "${JAVA_HOME:-}/bin/javac" ]; then
+    sh tools/build_checkpoint_jar.sh "$venv" ||
+        echo "klamm works without its checkpoint jar: klamm.spark.session(fast_checkpoints=True) needs it."
+fi

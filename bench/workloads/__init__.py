@@ -26,6 +26,9 @@ from bench.workloads import (
     rebalance_cooperative,
     rebalance_eager,
     restart,
+    spark_first_row,
+    spark_read,
+    spark_stream,
     start,
 )
 
@@ -57,4 +60,8 @@ WORKLOADS: tuple[Workload, ...] = (
     start.WORKLOAD,
     restart.WORKLOAD,
     memory.WORKLOAD,
+    spark_read.PLAIN,
+    spark_read.ZSTD,
+    *spark_stream.WORKLOADS,
+    spark_first_row.WORKLOAD,
 )

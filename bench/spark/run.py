@@ -1,0 +1,70 @@
+"""Runs the Spark programs, and finds the jars of Spark's connector for them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from tests.support.spark_connector import ConnectorUnavailable, connector_jars
+
+from bench.peers import PeerUnavailable
+
+__all__ = ["SparkProgram", "jars"]
+
+
+@cache
+def jars() -> str:
+    """The jars of Spark's connector as a class path. Raises `PeerUnavailable` with the reason if they can't be had."""
+    try:
+        return connector_jars()
+    except ConnectorUnavailable as error:
+        raise PeerUnavailable(str(error)) from error
+
+
+class SparkProgram:
+    """A program of this package as a process: lines can be exchanged with it, and its figures are its last."""
+
+    def __init__(self, name: str, *arguments: object) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"bench.spark.{name}", *map(str, arguments), jars()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __enter__(self) -> SparkProgram:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def wait_for(self, line: str) -> None:
+        """Reads until the program has printed this line. Raises `PeerUnavailable` if it ends first."""
+        while self._next() != line:
+            pass
+
+    def go_on(self) -> None:
+        """Tells a program that waits for a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def figures(self) -> Mapping[str, Any]:
+        """The figures, once they are there. Raises `PeerUnavailable` if the program ends without."""
+        while not (line := self._next()).startswith("{"):
+            pass
+        found: Mapping[str, Any] = json.loads(line)
+        return found
+
+    def _next(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise PeerUnavailable(f"the Spark program ended with status {self._process.wait()}")
+        return line.strip()
