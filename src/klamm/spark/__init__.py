@@ -1,11 +1,11 @@
-"""klamm for Spark: the source `format("klamm")`, and a session made for streaming.
+"""klamm for Spark: the source `format("klamm")`, a session made for streaming, and how far a query is behind.
 
     spark = klamm.spark.session("flights")
     spark.readStream.format("klamm").option("kafka.bootstrap.servers", …).option("subscribe", "flights").load()
 
 In a session that klamm did not make, `format("klamm")` works as well: Spark finds the module `pyspark_klamm` by its
 name. Where it cannot (the module is not on the driver's path),
-`spark.dataSource.register(klamm.spark.KlammDataSource)` does the same. PySpark is imported when a name is first used,
+`klamm.spark.register(spark)` does the same. PySpark is imported when a name is first used,
 not with this package.
 """
 
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from klamm.errors import KlammError
 
 if TYPE_CHECKING:
+    from klamm.spark.application import register
+    from klamm.spark.query_lag import lag
     from klamm.spark.session_builder import session
     from klamm.spark.source.data_source import KlammDataSource
 
-__all__ = ["KlammDataSource", "require_pyspark", "session"]
+__all__ = ["KlammDataSource", "lag", "register", "require_pyspark", "session"]
 
 
 def require_pyspark() -> None:
@@ -37,6 +39,15 @@ def __getattr__(name: str) -> Any:
         from klamm.spark.source.data_source import KlammDataSource
 
         return KlammDataSource
+    if name == "lag":
+        from klamm.spark.query_lag import lag
+
+        return lag
+    if name == "register":
+        require_pyspark()
+        from klamm.spark.application import register
+
+        return register
     if name == "session":
         from klamm.spark.session_builder import session
 
