@@ -32,6 +32,8 @@ from klamm.protocol.schema.metadata_response import (
 )
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequest
+from klamm.protocol.schema.sasl_authenticate_request import SaslAuthenticateRequest
+from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
 from klamm.protocol.types import TopicId
 
 __all__ = ["FETCH", "TOPIC_ID", "ScriptedBroker"]
@@ -52,6 +54,8 @@ _REQUESTS: dict[int, type[Message]] = {
         ConsumerGroupDescribeRequest,
         DescribeGroupsRequest,
         ListGroupsRequest,
+        SaslHandshakeRequest,
+        SaslAuthenticateRequest,
     )
     if request.API_KEY is not None
 }

@@ -1,0 +1,235 @@
+"""asyncio's face of the client: tasks share connections, and each error is the one of the blocking face."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+from tests.support.scripted_broker import ScriptedBroker
+
+from klamm.client.aio import AsyncConnection
+from klamm.client.aio_cluster import AsyncCluster
+from klamm.client.config import ClientConfig
+from klamm.client.errors import ConnectionFailed, GaveUp, RequestTimedOut
+from klamm.client.list_offsets import LATEST, listing_latest_offsets, listing_offsets
+from klamm.protocol.schema.list_offsets_request import ListOffsetsRequest
+from klamm.protocol.schema.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
+from klamm.protocol.schema.metadata_response import MetadataResponse
+from klamm.protocol.types import PartitionIndex, TopicPartition
+
+T = TypeVar("T")
+
+API_VERSIONS, METADATA = 18, 3
+
+
+def with_connection(config: ClientConfig, act: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    async def run() -> T:
+        connection = await AsyncConnection.open(config.bootstrap_servers[0], config)
+        try:
+            return await act(connection)
+        finally:
+            connection.close()
+
+    return asyncio.run(run())
+
+
+def with_cluster(config: ClientConfig, act: Callable[[AsyncCluster], Awaitable[T]]) -> T:
+    async def run() -> T:
+        with contextlib.closing(AsyncCluster(config)) as cluster:
+            return await act(cluster)
+
+    return asyncio.run(run())
+
+
+def metadata_of(name: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+
+
+def test_answers_can_be_taken_in_any_order(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """Requests of many tasks are under way on one connection; an abandoned one takes nothing from the others."""
+
+    async def act(connection: AsyncConnection) -> list[str | None]:
+        first, second, third = (connection.send(metadata_of(name)) for name in "abc")
+        connection.abandon(second)
+        answers = [await connection.receive(one, MetadataResponse) for one in (third, first)]
+        several = await asyncio.gather(*(connection.request(metadata_of(name), MetadataResponse) for name in "defg"))
+        return [answer.topics[0].name for answer in [*answers, *several]]
+
+    assert with_connection(config, act) == ["c", "a", "d", "e", "f", "g"]
+
+
+def test_who_is_cancelled_has_abandoned_the_request(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """The answer that comes later is dropped, and the connection goes on."""
+    release = threading.Event()
+
+    def slow(request: MetadataRequest) -> MetadataResponse:
+        release.wait(10)
+        return broker.metadata(request)
+
+    broker.on(MetadataRequest, slow)
+
+    async def act(connection: AsyncConnection) -> str | None:
+        task = asyncio.create_task(connection.request(metadata_of("a"), MetadataResponse))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        release.set()
+        return (await connection.request(metadata_of("b"), MetadataResponse)).topics[0].name
+
+    assert with_connection(config, act) == "b"
+
+
+def test_nobody_there(config: ClientConfig) -> None:
+    """The address is named, and what to look at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+
+    with pytest.raises(ConnectionFailed, match=f"{address[1]}.*Is a broker running there"):
+        asyncio.run(AsyncConnection.open(address, config))
+
+
+def test_a_broker_that_hangs_up(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """Everybody who waits is told, and so is who comes later."""
+    broker.on(MetadataRequest, lambda _: None)
+
+    async def act(connection: AsyncConnection) -> None:
+        asked = [connection.request(metadata_of(name), MetadataResponse) for name in "ab"]
+        for failure in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(failure, ConnectionFailed)
+        assert connection.is_closed
+        with pytest.raises(ConnectionFailed):
+            connection.send(metadata_of("t"))
+
+    with_connection(config, act)
+
+
+def test_a_broker_that_does_not_answer(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """`request.timeout.ms` is the patience."""
+    release = threading.Event()
+
+    def wait(_: object) -> None:
+        release.wait(10)
+
+    broker.on(MetadataRequest, wait)
+
+    async def act(connection: AsyncConnection) -> None:
+        with pytest.raises(RequestTimedOut, match=r"request\.timeout\.ms=200"):
+            await connection.request(metadata_of("t"), MetadataResponse)
+        assert connection.is_closed
+
+    with_connection(dataclasses.replace(config, request_timeout_ms=200), act)
+    release.set()
+
+
+@pytest.mark.parametrize(
+    "reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x46\x00\x00", b"\0\0\0\x08\x7f\0\0\0aaaa"]
+)
+def test_a_peer_that_is_no_kafka_broker(config: ClientConfig, reply: bytes) -> None:
+    """A web server, a TLS listener, another correlation id."""
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(reply)
+            with contextlib.suppress(ConnectionResetError):
+                connection.recv(1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with pytest.raises(ConnectionFailed, match="does not answer like a Kafka broker"):
+            asyncio.run(AsyncConnection.open(listener.getsockname(), config))
+        thread.join()
+
+
+def test_an_answer_that_cannot_be_read(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """The connection is closed: what follows in the stream can't be trusted."""
+    broker.on(MetadataRequest, lambda _: b"\x00\x00")
+
+    async def act(connection: AsyncConnection) -> None:
+        with pytest.raises(ConnectionFailed, match="malformed MetadataResponse"):
+            await connection.request(metadata_of("t"), MetadataResponse)
+        assert connection.is_closed
+
+    with_connection(config, act)
+
+
+def test_tasks_share_one_connection(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """Also those that need it at the same moment."""
+
+    async def act(cluster: AsyncCluster) -> None:
+        await asyncio.gather(*(cluster.refresh([name]) for name in "abcdef"))
+        assert all(cluster.topic(name) is not None for name in "abcdef")
+
+    with_cluster(config, act)
+
+    assert [key for key, _ in broker.seen].count(API_VERSIONS) == 1
+
+
+def test_metadata_is_asked_for_until_it_comes(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """A connection that breaks is made again; a topic that is known is not asked for twice."""
+    broker.on(MetadataRequest, lambda _: None, lambda _: None, broker.metadata)
+
+    async def act(cluster: AsyncCluster) -> None:
+        await cluster.ensure(["t"])
+        await cluster.ensure(["t"])
+
+    with_cluster(config, act)
+
+    assert [key for key, _ in broker.seen].count(METADATA) == 3
+
+
+def test_a_cluster_that_is_gone(config: ClientConfig) -> None:
+    """It is given up after `default.api.timeout.ms`, with the last reason."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    gone = dataclasses.replace(config, bootstrap_servers=(address,), default_api_timeout_ms=100)
+
+    with pytest.raises(GaveUp, match=r"learn the partitions of t.*no connection to the broker"):
+        with_cluster(gone, lambda cluster: cluster.refresh(["t"]))
+
+
+def test_offsets_are_listed_by_the_same_steps(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """Leaders that moved are looked for again, as in the blocking face."""
+
+    def answer(code: int) -> Callable[[ListOffsetsRequest], ListOffsetsResponse]:
+        return lambda request: ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ListOffsetsPartitionResponse(
+                            partition_index=partition.partition_index,
+                            error_code=code if partition.partition_index < broker.partitions else 3,
+                            offset=7,
+                        )
+                        for partition in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    not_leader = 6
+    partition = TopicPartition("t", PartitionIndex(0))
+    broker.on(ListOffsetsRequest, answer(not_leader), answer(0))
+
+    async def act(cluster: AsyncCluster) -> None:
+        assert (await cluster.run(listing_offsets(cluster, {partition: LATEST})))[partition].offset == 7
+        assert await cluster.run(listing_latest_offsets(cluster, ["t"])) == {partition: 7}
+
+    with_cluster(config, act)
+    assert [key for key, _ in broker.seen].count(METADATA) == 2

@@ -1,0 +1,199 @@
+"""The keys `ssl.…` make the context that Java's would make, and what can't be used is told before any connection."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+from tests.support.certificates import Authority, OpensslUnavailable
+
+from klamm.client.errors import ClientConfigError
+from klamm.client.tls import TlsConfig, parse_tls, tls_context
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    try:
+        return Authority(tmp_path_factory.mktemp("authority"))
+    except OpensslUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def store(authority: Authority) -> Path:
+    """A key, encrypted, with its certificate."""
+    return authority.issue("somebody", key_password="sesame")
+
+
+def trust(authority: Authority, **more: str) -> dict[str, str]:
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority.certificate), **dotted(more)}
+
+
+def dotted(options: dict[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in options.items()}
+
+
+def test_defaults_are_kafkas() -> None:
+    """The authorities of the system, both protocols, the host's name checked, no certificate of the client."""
+    context = tls_context(parse_tls({}))
+
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+
+
+def test_a_truststore_replaces_the_systems(authority: Authority) -> None:
+    """As a file, as text with blanks for line ends, or by librdkafka's key; and with nothing else in it."""
+    text = authority.certificate.read_text()
+    for given in (
+        trust(authority),
+        {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "some words\n" + text.replace("\n", " ")},
+        {"ssl.ca.location": str(authority.certificate)},
+    ):
+        (trusted,) = tls_context(parse_tls(given)).get_ca_certs()
+        assert "klamm test authority" in str(trusted["subject"])
+
+
+def test_a_keystore_is_opened(authority: Authority, store: Path) -> None:
+    """As a file with key and chain, or as two texts; no secret is in what is printed."""
+    text = store.read_text()
+    split = text.index("-----BEGIN CERTIFICATE")
+    for keys in (
+        {"ssl.keystore.location": str(store)},
+        {"ssl.keystore.key": text[:split].replace("\n", "\t"), "ssl.keystore.certificate.chain": text[split:]},
+    ):
+        config = parse_tls({"ssl.keystore.type": "pem", "ssl.key.password": "sesame", **keys})
+        tls_context(config)
+        assert "sesame" not in repr(config)
+        assert "BEGIN" not in repr(config)
+
+
+def test_a_file_that_changed_is_read_again(authority: Authority, tmp_path: Path) -> None:
+    """Certificates are renewed under a query that runs for months."""
+    path = tmp_path / "trusted.pem"
+    path.write_bytes(authority.certificate.read_bytes())
+    config = parse_tls({"ssl.ca.location": str(path)})
+    before = tls_context(config)
+    assert tls_context(config) is before
+
+    path.write_bytes(path.read_bytes() * 2)
+
+    assert tls_context(config) is not before
+
+
+@pytest.mark.parametrize(
+    ("protocols", "least", "most"),
+    [
+        ("TLSv1.2", ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2),
+        ("TLSv1.3 ,TLSv1.2", ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3),
+        ("TLSv1.3", ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3),
+    ],
+)
+def test_enabled_protocols(protocols: str, least: ssl.TLSVersion, most: ssl.TLSVersion) -> None:
+    """One, or both."""
+    context = tls_context(parse_tls({"ssl.enabled.protocols": protocols}))
+
+    assert (context.minimum_version, context.maximum_version) == (least, most)
+
+
+def test_outdated_protocols_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    """They stand in many an old configuration, and today's Java doesn't speak them either."""
+    with caplog.at_level(logging.WARNING, "klamm.client"):
+        assert parse_tls({"ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}).protocols == ("TLSv1.2",)
+    assert "TLSv1.1, TLSv1 is not used" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("suites", "protocols", "names"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", ("TLSv1.2",), {"ECDHE-RSA-AES256-GCM-SHA384"}),
+        (
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, TLS_DHE_RSA_WITH_AES_128_GCM_SHA256",
+            ("TLSv1.2",),
+            {"ECDHE-ECDSA-CHACHA20-POLY1305", "DHE-RSA-AES128-GCM-SHA256"},
+        ),
+        ("TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256", ("TLSv1.2",), {"ECDHE-RSA-AES128-SHA256"}),
+        ("TLS_RSA_WITH_AES_256_GCM_SHA384", ("TLSv1.2",), {"AES256-GCM-SHA384"}),
+        ("TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256", ("TLSv1.3",), set()),
+    ],
+)
+def test_cipher_suites(suites: str, protocols: tuple[str, ...], names: set[str]) -> None:
+    """The standard's names; a protocol for which none is named is not spoken."""
+    config = parse_tls({"ssl.cipher.suites": suites})
+    older = {suite["name"] for suite in tls_context(config).get_ciphers() if suite["protocol"] != "TLSv1.3"}
+
+    assert config.protocols == protocols
+    assert not names or older == names
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ssl.truststore.location": "t.jks"}, r"ssl\.truststore\.type=JKS \(what it is when.*keytool -importkeystore"),
+        ({"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"}, r"ssl\.truststore\.type=PKCS12: only"),
+        ({"ssl.keystore.location": "t.jks"}, r"ssl\.keystore\.type=JKS"),
+        ({"ssl.truststore.password": "hunter2"}, "but no ssl.truststore.location"),
+        ({"ssl.keystore.password": "hunter2"}, "but no ssl.keystore.location"),
+        (
+            {"ssl.truststore.location": "t", "ssl.truststore.type": "PEM", "ssl.truststore.password": "hunter2"},
+            "in PEM form has no password",
+        ),
+        (
+            {"ssl.truststore.location": "t", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"},
+            "both given",
+        ),
+        ({"ssl.ca.location": "t", "ssl.truststore.location": "t"}, "librdkafka's key"),
+        ({"ssl.truststore.location": "/no/such", "ssl.truststore.type": "PEM"}, "/no/such can't be read: No such file"),
+        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "there is no certificate in it"),
+        (
+            {
+                "ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+                "ssl.truststore.type": "PEM",
+            },
+            "a certificate can't be read",
+        ),
+        ({"ssl.keystore.key": "hunter2", "ssl.keystore.type": "PEM"}, "no ssl.keystore.certificate.chain"),
+        ({"ssl.keystore.certificate.chain": "x", "ssl.keystore.type": "PEM"}, "but no ssl.keystore.key"),
+        ({"ssl.endpoint.identification.algorithm": "none"}, "it is https, or empty"),
+        ({"ssl.protocol": "TLSv1"}, "ssl.protocol=TLSv1: it is"),
+        ({"ssl.enabled.protocols": "TLSv1"}, "at least one of"),
+        ({"ssl.enabled.protocols": "TLSv1.4"}, "no protocol TLSv1.4"),
+        ({"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"}, "can't choose among the suites of TLSv1.3"),
+        ({"ssl.cipher.suites": "TLS_NO_WITH_SUCH"}, "OpenSSL has no suite TLS_NO_WITH_SUCH"),
+        ({"ssl.cipher.suites": "HIGH"}, "'HIGH' is not the name of a suite"),
+        (
+            {"ssl.cipher.suites": "TLS_RSA_WITH_AES_256_GCM_SHA384", "ssl.enabled.protocols": "TLSv1.3"},
+            "none of the suites belongs to an enabled protocol",
+        ),
+    ],
+)
+def test_what_cannot_be_used(options: dict[str, str], message: str) -> None:
+    """The text begins with the key, and shows no secret."""
+    with pytest.raises(ClientConfigError, match=f"^ssl.*{message}|^{message}") as error:
+        parse_tls(options)
+    assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("password", "message"), [(None, "ssl.key.password is missing"), ("guess", "is ssl.key.password right")]
+)
+def test_a_key_that_does_not_open(store: Path, password: str | None, message: str) -> None:
+    """Nobody is asked for the password at a terminal."""
+    given = {} if password is None else {"ssl.key.password": password}
+
+    with pytest.raises(ClientConfigError, match=message) as error:
+        parse_tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store), **given})
+    assert "guess" not in str(error.value)
+
+
+def test_a_keystore_without_a_key(authority: Authority) -> None:
+    """Another file than the one that was meant."""
+    with pytest.raises(ClientConfigError, match="one private key and the certificates of its chain are needed"):
+        parse_tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(authority.certificate)})
+
+
+def test_settings_are_compared_by_value() -> None:
+    """Clients with equal settings share a context."""
+    assert tls_context(TlsConfig()) is tls_context(TlsConfig())
