@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -42,9 +42,9 @@ def spark() -> Iterator[SparkSession]:
     from klamm.spark import session
 
     # Only the tests that compare with Spark's own connector need its jars; the others do without.
-    settings = {"spark.sql.python.filterPushdown.enabled": "true"}
+    settings: dict[str, Any] = {"spark.sql.python.filterPushdown.enabled": "true"}
     with suppress(ConnectorUnavailable):
-        settings["spark.driver.extraClassPath"] = connector_jars()
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(connector_jars())
     running = session("klamm tests", "local[2,4]", **settings)
     yield running
     running.stop()

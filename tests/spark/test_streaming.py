@@ -219,7 +219,7 @@ def test_a_topic_made_anew_fails_the_query_or_is_read_on(
     runs.to_the_end(startingOffsets="earliest")
     topic.delete()
     shutil.copytree(runs.checkpoint, runs.checkpoint.with_name("copy"))
-    _make_again(topic)
+    topic.make_again(3)
     topic.produce(range(3), 0)
 
     with pytest.raises(Exception, match="offset was changed from 10 to 3"):
@@ -227,16 +227,3 @@ def test_a_topic_made_anew_fails_the_query_or_is_read_on(
     runs.to_the_end(startingOffsets="earliest", failOnDataLoss="false")
     topic.produce(range(3, 6), 0)
     assert runs.to_the_end(startingOffsets="earliest", failOnDataLoss="false").values == numbers(range(3, 6))
-
-
-def _make_again(topic: Topic) -> None:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import NewTopic
-
-    for attempt in range(50):
-        try:
-            topic.admin.create_topics([NewTopic(topic.name, 3, 1)])[topic.name].result(30)
-            return
-        except KafkaException:  # deletion is not finished yet
-            if attempt == 49:
-                raise

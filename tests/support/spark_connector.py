@@ -5,6 +5,7 @@ The jars come from the environment variable KLAMM_SPARK_CONNECTOR_CLASSPATH, or 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -33,31 +34,43 @@ class ConnectorUnavailable(KlammError):
 
 
 @cache
-def connector_jars() -> str:
-    """The jars of Spark's connector and what it needs beside Spark itself, joined by colons.
+def connector_jars() -> tuple[str, ...]:
+    """The jars of Spark's connector and what it needs beside Spark itself.
 
     Raises `ConnectorUnavailable` when there is no Maven or the jars cannot be had.
     """
     if given := os.environ.get("KLAMM_SPARK_CONNECTOR_CLASSPATH"):
-        return given
+        return tuple(given.split(os.pathsep))
     if shutil.which("mvn") is None:
         raise ConnectorUnavailable(
             "no mvn on PATH: install Maven, or set KLAMM_SPARK_CONNECTOR_CLASSPATH to the jars of Spark's connector"
         )
-    with alone("maven"), tempfile.TemporaryDirectory(prefix="klamm-spark-connector-") as folder:
-        output = Path(folder) / "classpath.txt"
-        failures = []
-        for offline in (["-o"], []):
-            for versions in _VERSIONS:
-                defines = [f"-D{name}={value}" for name, value in versions.items()]
-                command = ["mvn", "-q", "-B", "-f", str(_POM), *offline, *defines]
-                command += ["dependency:build-classpath", f"-Dmdep.outputFile={output}"]
-                try:
-                    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MAVEN_SECONDS)
-                except subprocess.TimeoutExpired:
-                    failures.append(f"no answer in {_MAVEN_SECONDS} s")
-                    continue
-                if done.returncode == 0:
-                    return output.read_text(encoding="utf-8").strip()
-                failures.append(done.stdout[-300:])
+    # Maven takes seconds to say what it said before.
+    digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:16]
+    remembered = Path(tempfile.gettempdir()) / f"klamm-spark-connector-{digest}.txt"
+    with alone("maven"):
+        if not (remembered.exists() and all(map(os.path.exists, _paths(remembered)))):
+            _ask_maven(remembered)
+        return _paths(remembered)
+
+
+def _paths(file: Path) -> tuple[str, ...]:
+    return tuple(file.read_text(encoding="utf-8").strip().split(os.pathsep))
+
+
+def _ask_maven(output: Path) -> None:
+    failures = []
+    for offline in (["-o"], []):
+        for versions in _VERSIONS:
+            defines = [f"-D{name}={value}" for name, value in versions.items()]
+            command = ["mvn", "-q", "-B", "-f", str(_POM), *offline, *defines]
+            command += ["dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MAVEN_SECONDS)
+            except subprocess.TimeoutExpired:
+                failures.append(f"no answer in {_MAVEN_SECONDS} s")
+                continue
+            if done.returncode == 0:
+                return
+            failures.append(done.stdout[-300:])
     raise ConnectorUnavailable(f"Maven could not find Spark's Kafka connector: {failures[-1]}")

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 __all__ = ["Topic", "create_topic"]
+
+_ATTEMPTS_TO_MAKE_AGAIN = 50
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,16 @@ class Topic:
     def delete(self) -> None:
         """Deletes the topic."""
         self.admin.delete_topics([self.name])[self.name].result(30)
+
+    def make_again(self, partitions: int) -> None:
+        """Makes a topic of the same name after the deletion, as soon as that is finished."""
+        for attempt in range(_ATTEMPTS_TO_MAKE_AGAIN):
+            try:
+                self.admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(30)
+                return
+            except KafkaException:
+                if attempt == _ATTEMPTS_TO_MAKE_AGAIN - 1:
+                    raise
 
 
 def create_topic(
