@@ -185,6 +185,10 @@ class AsyncConnection:
             self._wire.fail(error)
             raise
 
+    def recycle(self, body: memoryview) -> None:
+        """Gives a body's memory back, to be used for the next large answer; nobody may look at the body again."""
+        self._conversation.recycle(body)
+
     def abandon(self, pending: Pending) -> None:
         """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
         self._held = [frame for frame in self._held if frame.pending != pending]

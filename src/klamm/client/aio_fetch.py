@@ -31,7 +31,7 @@ async def stream_batches(
                 if connection is None or under_way is None:
                     connection, under_way = await _send(cluster, stream)
                 body = await connection.receive_body(under_way.pending)
-                answered, under_way = under_way, None
+                answering, answered, under_way = connection, under_way, None
                 fetched = stream.received(connection, answered, body)
             except (ConnectionFailed, Passing) as error:
                 under_way = None
@@ -47,6 +47,7 @@ async def stream_batches(
                 with contextlib.suppress(ConnectionFailed):
                     connection, under_way = await _send(cluster, stream)
             yield fetched
+            answering.recycle(body)
     finally:
         stream.close(connection, under_way)
 

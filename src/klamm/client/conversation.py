@@ -36,6 +36,8 @@ _RESPONSE_PREFIX: Final = struct.Struct(">ii")
 # Far above any answer that our own limits allow; what lies beyond is another protocol's text taken for a length.
 _MAXIMUM_RESPONSE_BYTES: Final = 1 << 30
 _API_VERSIONS: Final = 18
+# Memory is used again for an answer that fills a fair part of it.
+_LARGEST_SPARE_RATIO: Final = 4
 # Since this version of SaslHandshake, tokens travel in SaslAuthenticate and not bare (KIP-152).
 _HANDSHAKE_BEFORE_SASL_AUTHENTICATE: Final = 1
 # KIP-368: early enough for the answer to be back in time, and not all connections at once.
@@ -88,8 +90,9 @@ class Conversation:
         self._has_answered = False
         self._reauthentication_time = float("inf")
         self._buffer = bytearray(_RESPONSE_PREFIX.size)
-        self._view = memoryview(self._buffer)
+        self._view = self._answer = memoryview(self._buffer)
         self._correlation_id: int | None = None
+        self._spare: bytearray | None = None
 
     # To speak.
 
@@ -160,8 +163,7 @@ class Conversation:
                     f"{self._config.security.protocol}?"
                 )
             self._correlation_id = correlation_id
-            self._buffer = bytearray(size - 4)
-            self._view = memoryview(self._buffer)
+            self._view = self._answer = self._memory(size - 4)
             if len(self._view):
                 return None
         return self._file_answer(self._correlation_id)
@@ -171,12 +173,26 @@ class Conversation:
         if correlation_id in self._abandoned:
             self._abandoned.discard(correlation_id)
         else:
-            self._answers[correlation_id] = memoryview(self._buffer)
+            self._answers[correlation_id] = self._answer
         self._has_answered = self._has_answered or self.is_open
         self._correlation_id = None
-        self._buffer = bytearray(_RESPONSE_PREFIX.size)
         self._view = memoryview(self._buffer)
         return correlation_id
+
+    def _memory(self, size_bytes: int) -> memoryview:
+        spare = self._spare
+        if spare is not None and len(spare) // _LARGEST_SPARE_RATIO <= size_bytes <= len(spare):
+            self._spare = None
+            return memoryview(spare)[:size_bytes]
+        return memoryview(bytearray(size_bytes))
+
+    def recycle(self, body: memoryview) -> None:
+        """Takes an answer's memory back for one that is to come: nobody may look at the body, or a part of it, again.
+
+        For answers of megabytes, whose memory costs about as much to get as to fill.
+        """
+        if isinstance(body.obj, bytearray):
+            self._spare = body.obj
 
     def take(self, pending: Pending) -> memoryview | None:
         """The body of a request's answer, once; None as long as it isn't there."""

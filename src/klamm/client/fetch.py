@@ -21,8 +21,9 @@ def stream_batches(
     """The batches that hold the offsets in [start_offset, end_offset), all of them, as they come.
 
     The request for what follows is under way before a part is handed out, so that the broker works, and the operating
-    system receives, while the caller does something else; no more than one answer waits. Leader changes and broken
-    connections are followed; control batches and those of aborted transactions are in what is handed out.
+    system receives, while the caller does something else; no more than one answer waits. A part's memory is used again:
+    what is to be kept is copied before the next part is asked for. Leader changes and broken connections are followed;
+    control batches and those of aborted transactions are in what is handed out.
     Raises `OffsetOutOfRange` when the next offset is not in the log, `PartitionMissing` when the partition is not
     there, `LogEndsEarly` when it ends before `end_offset` and does not grow for `default.api.timeout.ms`, `GaveUp` when
     it stays unreachable for that long, `RequestRefused` for other errors, and `KafkaError` for what is no batch.
@@ -36,7 +37,7 @@ def stream_batches(
                 if connection is None or under_way is None:
                     connection, under_way = _send(cluster, stream)
                 body = connection.receive_body(under_way.pending)
-                answered, under_way = under_way, None
+                answering, answered, under_way = connection, under_way, None
                 fetched = stream.received(connection, answered, body)
             except (ConnectionFailed, Passing) as error:
                 under_way = None
@@ -52,6 +53,7 @@ def stream_batches(
                 with contextlib.suppress(ConnectionFailed):
                     connection, under_way = _send(cluster, stream)
             yield fetched
+            answering.recycle(body)
     finally:
         stream.close(connection, under_way)
 

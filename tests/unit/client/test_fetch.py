@@ -177,6 +177,15 @@ def test_so_does_one_in_an_event_loop(broker: ScriptedBroker, config: ClientConf
     assert [key for key, _ in broker.seen].count(18) == 1
 
 
+def test_the_memory_of_a_part_is_used_again(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """When the next one is asked for: getting megabytes anew each time costs as much as filling them."""
+    broker.on(FETCH, *(response(batch(offset)) for offset in (0, 5, 10, 15)))
+    with closing(Cluster(config)) as cluster:
+        memories = [part.records.obj for part in stream_batches(cluster, ZERO, Offset(0), Offset(20))]
+
+    assert all(memory is memories[0] for memory in memories)
+
+
 # --- sessions -------------------------------------------------------------------------------------------------------
 
 

@@ -110,10 +110,10 @@ class _SparkBatches:
         """The table as Spark wants it."""
         rows = columns.rows
         if self._rows < rows:
-            # Written out once, and then shared.
-            self._rows = rows
-            self._topics = _repeated_text(self._topic_partition.topic, rows)
-            self._partitions = _repeated_number(self._topic_partition.partition, rows)
+            # Written out once, and then shared; twice as many, so that it is seldom done again.
+            self._rows = 2 * rows if self._rows else rows
+            self._topics = _repeated_text(self._topic_partition.topic, self._rows)
+            self._partitions = _repeated_number(self._topic_partition.partition, self._rows)
         arrays = [
             columns.keys,
             columns.values,
