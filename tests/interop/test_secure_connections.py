@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 from tests.interop.conftest import toolchain_is_missing
-from tests.support.certificates import Authority, OpensslUnavailable
-from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.certificates import OpensslUnavailable
+from tests.support.kafka_broker import KafkaUnavailable
+from tests.support.secure_kafka import KEY_PASSWORD, MECHANISMS, SecureKafka, secure_kafka
 
 from klamm.client.aio import AsyncConnection
 from klamm.client.aio_cluster import AsyncCluster
@@ -32,80 +33,15 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
-PASSWORD = "alice's secret; = 'so'"
-KEY_PASSWORD = "of the key"
-# Kafka's broker wants a second between two authentications of one connection.
-SESSION_LIFETIME_MS = 3_000
-MODULES = "org.apache.kafka.common.security"
-MECHANISMS = {
-    "PLAIN": "plain.PlainLoginModule",
-    "SCRAM-SHA-256": "scram.ScramLoginModule",
-    "SCRAM-SHA-512": "scram.ScramLoginModule",
-}
-LISTENERS = {"TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL", "SASL": "SASL_PLAINTEXT"}
-
-
-class SecureKafka(NamedTuple):
-    """A broker with a listener for each security protocol, and what its clients need."""
-
-    broker: ApacheKafka
-    authority: Authority
-    other_authority: Authority
-    client_store: Path
-    stranger_store: Path
-
-    def options(self, listener: str, **more: str) -> dict[str, str]:
-        """The options of a client of this listener; an underscore in a name stands for a dot."""
-        given = {
-            "bootstrap.servers": self.broker.addresses.get(listener, self.broker.bootstrap_servers),
-            "security.protocol": LISTENERS.get(listener, "PLAINTEXT"),
-            "default.api.timeout.ms": "30000",
-        }
-        if given["security.protocol"].endswith("SSL"):
-            given |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority.certificate)}
-        return given | {key.replace("_", "."): value for key, value in more.items()}
-
-    def sasl_options(self, listener: str, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-        """The same for alice."""
-        return self.options(listener) | {
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{MODULES}.{MECHANISMS[mechanism]} required username="alice" password="{password}";',
-        }
-
-
-def _listener_config(authority: Authority, broker_store: Path) -> Iterator[tuple[str, str]]:
-    for listener in ("tls", "mutual", "sasl_tls"):
-        prefix = f"listener.name.{listener}.ssl"
-        yield f"{prefix}.keystore.type", "PEM"
-        yield f"{prefix}.keystore.location", str(broker_store)
-        yield f"{prefix}.truststore.type", "PEM"
-        yield f"{prefix}.truststore.location", str(authority.certificate)
-    yield "listener.name.mutual.ssl.client.auth", "required"
-    for listener in ("sasl_tls", "sasl"):
-        prefix = f"listener.name.{listener}"
-        yield f"{prefix}.sasl.enabled.mechanisms", ",".join(MECHANISMS)
-        for mechanism, module in MECHANISMS.items():
-            users = f' user_alice="{PASSWORD}"' if mechanism == "PLAIN" else ""
-            key = f"{prefix}.{mechanism.lower()}"
-            yield f"{key}.sasl.jaas.config", f"{MODULES}.{module} required{users};"
-            if mechanism == "SCRAM-SHA-512":
-                yield f"{key}.connections.max.reauth.ms", str(SESSION_LIFETIME_MS)
-
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     """The broker of all tests here."""
-    folder = tmp_path_factory.mktemp("certificates")
     try:
-        authority, other = Authority(folder), Authority(folder, "other-authority")
+        with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
+            yield running
     except OpensslUnavailable as error:
         toolchain_is_missing("openssl", str(error))
-    client_store = authority.issue("client", key_password=KEY_PASSWORD)
-    stranger_store = other.issue("stranger")
-    config = dict(_listener_config(authority, authority.issue("broker", ["DNS:localhost"])))
-    try:
-        with ApacheKafka(config, listeners=LISTENERS, scram_users={"alice": PASSWORD}) as broker:
-            yield SecureKafka(broker, authority, other, client_store, stranger_store)
     except KafkaUnavailable as error:
         toolchain_is_missing("java", str(error))
 
@@ -124,6 +60,9 @@ def _asyncio(options: dict[str, str]) -> str | None:
 
     return asyncio.run(refresh())
 
+
+JKS_PASSWORD = "of-the-store"
+JKS_PASS = f"pass:{JKS_PASSWORD}"  # as openssl takes it
 
 both_faces = pytest.mark.parametrize("connect", [_blocking, _asyncio])
 Connect = Callable[[dict[str, str]], str | None]
@@ -173,6 +112,51 @@ def test_a_certificate_of_the_client(kafka: SecureKafka, connect: Connect) -> No
     for refused in ({}, strange):
         with pytest.raises(AuthenticationFailed, match=r"refused the TLS handshake.*ssl\.keystore\.location"):
             connect(kafka.options("MUTUAL", **refused))
+
+
+@both_faces
+def test_stores_of_java_that_were_converted(kafka: SecureKafka, connect: Connect, tmp_path: Path) -> None:
+    """By the commands of the guide, from JKS stores that keytool made."""
+    source, password = kafka.client_store, KEY_PASSWORD
+    p12, keystore, truststore = (tmp_path / name for name in ("made.p12", "keystore.jks", "truststore.jks"))
+    _run(
+        f"openssl pkcs12 -export -in {source} -out {p12} -name me", "-passin", f"pass:{password}", "-passout", JKS_PASS
+    )
+    _run(
+        f"keytool -importkeystore -srckeystore {p12} -destkeystore {keystore} -deststoretype JKS",
+        *("-srcstorepass", JKS_PASSWORD, "-deststorepass", JKS_PASSWORD),
+    )
+    _run(
+        f"keytool -importcert -noprompt -alias ca -file {kafka.authority.certificate} -keystore {truststore}",
+        *("-storetype", "JKS", "-storepass", JKS_PASSWORD),
+    )
+
+    (tmp_path / "truststore.pem").write_text(
+        _run(f"keytool -list -rfc -keystore {truststore}", "-storepass", JKS_PASSWORD), encoding="utf-8"
+    )
+    _run(
+        f"keytool -importkeystore -srckeystore {keystore} -destkeystore {tmp_path / 'keystore.p12'}",
+        *("-deststoretype", "PKCS12", "-srcstorepass", JKS_PASSWORD, "-deststorepass", JKS_PASSWORD),
+    )
+    _run(
+        f"openssl pkcs12 -in {tmp_path / 'keystore.p12'} -out {tmp_path / 'keystore.pem'}",
+        *("-passin", JKS_PASS, "-passout", JKS_PASS),
+    )
+
+    options = kafka.options(
+        "MUTUAL",
+        ssl_truststore_location=str(tmp_path / "truststore.pem"),
+        ssl_keystore_type="PEM",
+        ssl_keystore_location=str(tmp_path / "keystore.pem"),
+        ssl_key_password=JKS_PASSWORD,
+    )
+    assert connect(options) is not None
+
+
+def _run(command: str, *more: str) -> str:
+    completed = subprocess.run([*command.split(), *more], capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr + completed.stdout
+    return completed.stdout
 
 
 @both_faces

@@ -35,10 +35,11 @@ _BLOCK: Final = re.compile(
     r"-+BEGIN\s+(?P<label>[A-Z0-9 ]*?(?:CERTIFICATE|PRIVATE\s+KEY))[^-]*-+\s+"
     r"(?P<body>[A-Za-z0-9/+=\s]*?)-+END\s[^-]*-+"
 )
-_CONVERSION: Final = (
-    "keytool -importkeystore -srckeystore STORE -destkeystore store.p12 -deststoretype PKCS12 and "
-    "openssl pkcs12 -in store.p12 -out store.pem"
-)
+_CONVERSION: Final = {
+    "ssl.truststore": "keytool -list -rfc -keystore STORE > truststore.pem",
+    "ssl.keystore": "keytool -importkeystore -srckeystore STORE -destkeystore keystore.p12 -deststoretype PKCS12, then "
+    "openssl pkcs12 -in keystore.p12 -out keystore.pem",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _require_pem(given: Mapping[str, str], store: str) -> None:
         missing = "" if f"{store}.type" in given else " (what it is when it isn't given)"
         raise ClientConfigError(
             f"{store}.type={kind}{missing}: only PEM is supported, since Java's stores need Java to be opened. Set "
-            f"{store}.type=PEM for a PEM file, or convert the store once: {_CONVERSION}; the guide "
+            f"{store}.type=PEM for a PEM file, or convert the store once: {_CONVERSION[store]}; the guide "
             '"Connect Spark with TLS and SASL" (docs/how-to/connect-spark-with-tls.md) goes through it'
         )
     if f"{store}.password" in given:

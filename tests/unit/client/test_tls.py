@@ -131,9 +131,9 @@ def test_cipher_suites(suites: str, protocols: tuple[str, ...], names: set[str])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ssl.truststore.location": "t.jks"}, r"ssl\.truststore\.type=JKS \(what it is when.*keytool -importkeystore"),
+        ({"ssl.truststore.location": "t.jks"}, r"ssl\.truststore\.type=JKS \(what it is when.*keytool -list"),
         ({"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"}, r"ssl\.truststore\.type=PKCS12: only"),
-        ({"ssl.keystore.location": "t.jks"}, r"ssl\.keystore\.type=JKS"),
+        ({"ssl.keystore.location": "t.jks"}, r"ssl\.keystore\.type=JKS.*openssl pkcs12"),
         ({"ssl.truststore.password": "hunter2"}, "but no ssl.truststore.location"),
         ({"ssl.keystore.password": "hunter2"}, "but no ssl.keystore.location"),
         (

@@ -1,0 +1,97 @@
+"""Spark reads through TLS and SASL with the options that Spark's Kafka source takes, from Apache Kafka."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.interop.conftest import toolchain_is_missing
+from tests.support.certificates import OpensslUnavailable
+from tests.support.kafka_broker import KafkaUnavailable
+from tests.support.secure_kafka import PASSWORD, SecureKafka, secure_kafka
+from tests.support.spark_topics import Topic, create_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """A broker with listeners for TLS and SASL."""
+    try:
+        with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
+            yield running
+    except OpensslUnavailable as error:
+        toolchain_is_missing("openssl", str(error))
+    except KafkaUnavailable as error:
+        toolchain_is_missing("java", str(error))
+
+
+@pytest.fixture
+def secure_topic(kafka: SecureKafka) -> Topic:
+    """A topic of three partitions with a record in each, on that broker."""
+    admin = AdminClient({"bootstrap.servers": kafka.broker.bootstrap_servers})
+    topic = create_topic(admin, kafka.broker.bootstrap_servers, f"secure-{uuid.uuid4().hex[:12]}", 3, {})
+    for partition in range(3):
+        topic.produce([f"record {partition}"], partition)
+    return topic
+
+
+def _options(topic: Topic, client: dict[str, str]) -> dict[str, str]:
+    return {"subscribe": topic.name, **{f"kafka.{key}": value for key, value in client.items()}}
+
+
+def test_a_batch_through_sasl_and_tls(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
+    """Planning process and workers get in."""
+    options = _options(secure_topic, kafka.sasl_options("SASL_TLS", "SCRAM-SHA-512"))
+    frame = spark.read.format("klamm").options(**options).load()
+
+    rows = frame.selectExpr("string(value)").collect()
+
+    assert sorted(row[0] for row in rows) == ["record 0", "record 1", "record 2"]
+
+
+def test_a_stream_that_is_known_by_its_certificate(
+    spark: SparkSession, kafka: SecureKafka, secure_topic: Topic, tmp_path: Path
+) -> None:
+    """The group is committed through the same door."""
+    group = f"group-{uuid.uuid4().hex[:12]}"
+    client = kafka.client_options("MUTUAL") | {"group.id": group}
+    options = _options(secure_topic, client) | {"startingOffsets": "earliest"}
+    query = (
+        spark.readStream.format("klamm")
+        .options(**options)
+        .load()
+        .selectExpr("string(value)")
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+
+    assert sorted(row[0] for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [
+        "record 0",
+        "record 1",
+        "record 2",
+    ]
+    assert secure_topic.committed(group) == [1, 1, 1]
+
+
+def test_a_wrong_password_ends_the_query(spark: SparkSession, kafka: SecureKafka, secure_topic: Topic) -> None:
+    """With the broker's word for it, at once, and without the password."""
+    from pyspark.errors import PySparkException
+
+    options = _options(secure_topic, kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256", "a wrong guess"))
+
+    with pytest.raises(PySparkException, match="SASL_AUTHENTICATION_FAILED") as refused:
+        spark.read.format("klamm").options(**options).load().collect()
+    assert "wrong guess" not in str(refused.value)
+    assert PASSWORD not in str(refused.value)
