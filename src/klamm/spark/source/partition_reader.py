@@ -48,8 +48,35 @@ def read_range(
     Raises `DataLoss` when offsets are gone and that is to fail the query, and the errors of `stream_batches`.
     """
     spark = _SparkBatches(offsets.topic_partition, include_headers=include_headers)
+    cluster = shared_cluster(config)
+    _check_topic(cluster, offsets, loss)
     for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
         yield spark.batch(columns)
+    _check_topic(cluster, offsets, loss)
+
+
+def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:
+    """Tells of a topic that was made anew since the range was planned.
+
+    Before the reading, and after: an answer from another topic than the one that is known makes the client learn of it.
+    """
+    if offsets.topic_id is None:
+        return
+    name = offsets.topic_partition.topic
+    cluster.ensure([name])
+    if not _is_same_topic(cluster, offsets):
+        # What this process knows may be older than the plan.
+        cluster.refresh([name])
+        if not _is_same_topic(cluster, offsets):
+            loss.report(
+                f"The topic {name} was deleted and made anew after the read was planned: it has another topic id"
+            )
+
+
+def _is_same_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
+    """A topic that is missing is told of by the reading itself."""
+    topic = cluster.topic(offsets.topic_partition.topic)
+    return topic is None or topic.topic_id == offsets.topic_id
 
 
 def _read_tables(

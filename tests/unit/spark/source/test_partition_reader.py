@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from klamm.client.cluster import TopicMetadata
 from klamm.client.config import ClientConfig
 from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import FetchedBatches
@@ -14,7 +15,7 @@ from klamm.client.list_offsets import EARLIEST, ListedOffset
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
-from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source import partition_reader
 from klamm.spark.source.errors import DataLoss, LossPolicy
 from klamm.spark.source.partition_reader import read_range, shared_cluster
@@ -130,3 +131,34 @@ def test_a_damaged_batch_is_named_with_its_partition(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(KafkaError, match="CORRUPT_MESSAGE: t-0: the CRC of the batch at offset 0"):
         read(0, 5)
+
+
+class KnownTopic:
+    """A cluster with one topic, as this process knows it, and what a refresh would tell."""
+
+    def __init__(self, *ids: bytes) -> None:
+        self.ids = [TopicId(each * 16) for each in ids]
+
+    def ensure(self, topics: list[str]) -> None: ...
+
+    def refresh(self, topics: list[str]) -> None:
+        del self.ids[0]
+
+    def topic(self, name: str) -> TopicMetadata:
+        return TopicMetadata(name, self.ids[0], ())
+
+
+def test_another_topic_of_the_same_name_is_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made after the read was planned; metadata that is older than the plan is no reason to think so."""
+    FakeLog(monkeypatch, batch(0, 3))
+    planned = OffsetRange(ZERO, Offset(0), Offset(3), TopicId(b"n" * 16))
+
+    def rows(known: KnownTopic, *, fail: bool = True) -> list[int]:
+        monkeypatch.setattr(partition_reader, "shared_cluster", lambda config: known)
+        return offsets_in(list(read_range(CONFIG, planned, LossPolicy(fail=fail), include_headers=False)))
+
+    assert rows(KnownTopic(b"n")) == [0, 1, 2]
+    assert rows(KnownTopic(b"o", b"n")) == [0, 1, 2]
+    with pytest.raises(DataLoss, match="topic t was deleted and made anew"):
+        rows(KnownTopic(b"o", b"x"))
+    assert rows(KnownTopic(b"o", b"x", b"x"), fail=False) == [0, 1, 2]

@@ -194,14 +194,13 @@ _ORDERED: dict[type[Filter], Any] = {
 
 def _any_filter(generator: random.Random) -> Filter:
     kind: Any = generator.choice([*_ORDERED])
-    column, values = generator.choice(
-        [
-            ("topic", ["a", "ab", "b"]),
-            ("partition", [0, 1, 2]),
-            ("offset", list(range(-1, 14))),
-            ("timestamp", [utc(generator.randint(0, 21_000) / 1000) for _ in range(9)]),
-        ]
-    )
+    choices: list[tuple[str, list[Any]]] = [
+        ("topic", ["a", "ab", "b"]),
+        ("partition", [0, 1, 2]),
+        ("offset", list(range(-1, 14))),
+        ("timestamp", [utc(generator.randint(0, 21_000) / 1000) for _ in range(9)]),
+    ]
+    column, values = generator.choice(choices)
     value = tuple(generator.choices(values, k=2)) if kind is In else generator.choice(values)
     one: Filter = kind((column,), value)
     return Not(one) if generator.random() < 0.2 else one

@@ -1,0 +1,262 @@
+"""The same options bring the same rows, or the same refusal, as from Spark's own Kafka connector."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.spark_queries import Runs
+from tests.support.spark_topics import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The first test starts Spark and may have to find jars.
+pytestmark = pytest.mark.timeout(300)
+
+TIME = 1_700_000_000_000
+# The connector's attempts would take seconds for each refusal.
+HASTE = {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "0"}
+
+
+@pytest.fixture(scope="module")
+def topics() -> dict[str, Topic]:
+    """Filled by the first test that asks; they are only read."""
+    return {}
+
+
+@pytest.fixture
+def filled(topics: dict[str, Topic], new_topic: Callable[..., Topic]) -> dict[str, Topic]:
+    """Topics `a` (three partitions, one of them empty) and `b` (transactions; a name that looks like that of `a`)."""
+    if not topics:
+        a, b = new_topic(partitions=3), new_topic()
+        for partition in range(2):
+            a.produce_records(
+                [
+                    {
+                        "key": None if index % 3 == 0 else f"k{index}",
+                        "value": None if index % 7 == 6 else f"{partition}-{index}",
+                        "headers": [("h", b"1"), ("n", None)] if index % 2 else None,
+                        "timestamp": TIME + 1_000 * index + partition,
+                    }
+                    for index in range(20 + 20 * partition)
+                ],
+                partition,
+            )
+        _in_transactions(b)
+        topics.update(a=a, b=b)
+    return topics
+
+
+def _in_transactions(topic: Topic) -> None:
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(30)
+    for number, finish in enumerate(
+        [producer.commit_transaction, producer.abort_transaction, producer.commit_transaction]
+    ):
+        producer.begin_transaction()
+        for index in range(4):
+            producer.produce(topic.name, f"{number}-{index}", partition=0, timestamp=TIME + index)
+        producer.flush()
+        finish(30)
+
+
+def named(options: dict[str, Any], topics: dict[str, Topic]) -> dict[str, str]:
+    """The options with the topics' real names: `<a>` stands for the name of topic `a`."""
+    merged = {"kafka.bootstrap.servers": topics["a"].bootstrap_servers, **HASTE, **options}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in merged.items()}
+    for letter, topic in topics.items():
+        texts = {key: text.replace(f"<{letter}>", topic.name) for key, text in texts.items()}
+    return {key: text for key, text in texts.items() if text != "left out"}
+
+
+ROWS: dict[str, dict[str, Any]] = {
+    "everything, with headers": {"subscribe": "<a>,<b>", "includeHeaders": "true"},
+    "assigned partitions": {"assign": {"<a>": [1], "<b>": [0]}},
+    "a pattern": {"subscribePattern": "^<a>$|-no-such-topic"},
+    "a pattern that nothing fits": {"subscribePattern": "no-such-topic-.*"},
+    "offsets": {
+        "subscribe": "<a>",
+        "startingOffsets": {"<a>": {"0": 3, "1": -2, "2": -2}},
+        "endingOffsets": {"<a>": {"0": 5, "1": -1, "2": -1}},
+    },
+    "one time": {
+        "subscribe": "<a>",
+        "startingTimestamp": str(TIME + 3_000),
+        "endingTimestamp": str(TIME + 7_000),
+        "startingOffsetsByTimestampStrategy": "latest",
+        "startingOffsets": "earliest",
+    },
+    "times": {
+        "assign": {"<a>": [0, 1]},
+        "startingOffsetsByTimestamp": {"<a>": {"0": TIME + 18_500, "1": TIME + 18_500}},
+        "endingOffsetsByTimestamp": {"<a>": {"0": TIME + 99_000, "1": TIME + 30_000}},
+    },
+    "a start in time, an end in offsets": {
+        "assign": {"<a>": [0]},
+        "startingTimestamp": str(TIME + 10_000),
+        "endingOffsets": {"<a>": {"0": 15}},
+    },
+    "more tasks": {"subscribe": "<a>", "minPartitions": "7"},
+    "small tasks": {
+        "subscribe": "<a>",
+        "maxRecordsPerPartition": "6",
+        # By words the connector would not know the sizes, and not divide.
+        "startingOffsets": {"<a>": {"0": 0, "1": 0, "2": 0}},
+        "endingOffsets": {"<a>": {"0": 20, "1": 40, "2": 0}},
+    },
+    "small tasks, and more": {"subscribe": "<a>", "maxRecordsPerPartition": "30", "minPartitions": "5"},
+    "committed records": {"subscribe": "<b>", "kafka.isolation.level": "read_committed"},
+    "uncommitted records": {"subscribe": "<b>", "kafka.isolation.level": "read_uncommitted"},
+    "limits of triggers": {"subscribe": "<b>", "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "1"},
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_the_same_rows(spark: SparkSession, connector: str, filled: dict[str, Topic], case: str) -> None:
+    """And the same columns; divided among tasks alike, where the options say how."""
+    options = named(ROWS[case], filled)
+    theirs = spark.read.format(connector).options(**options).load()
+    ours = spark.read.format("klamm").options(**options).load()
+
+    assert ours.schema.simpleString() == theirs.schema.simpleString()
+    assert sorted(map(repr, ours.collect())) == sorted(map(repr, theirs.collect()))
+    if {"minPartitions", "maxRecordsPerPartition"} & ROWS[case].keys():
+        # The connector has a task for an empty partition as well.
+        empty = sum(not rows for rows in theirs.rdd.glom().collect())
+        assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions() - empty
+
+
+# Options, and what stands in both errors; or, where the two don't say the same, in the connector's and in klamm's.
+REFUSALS: list[tuple[dict[str, Any], str | tuple[str, str]]] = [
+    ({}, "One of the following options must be specified for Kafka source: subscribe, subscribepattern, assign"),
+    ({"subscribe": "<a>", "assign": {"<a>": [0]}}, "Only one of the following options can be specified"),
+    ({"subscribe": " , "}, "No topics to subscribe to as specified value for option 'subscribe' is ' , '"),
+    ({"subscribePattern": " "}, "Pattern to subscribe is empty as specified value for option 'subscribePattern'"),
+    ({"assign": "a:0"}, "No topicpartitions to assign as specified value for option 'assign' is 'a:0'"),
+    ({"assign": '{"a":0}'}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}, got {"a":0}'),
+    ({"subscribe": "<a>", "kafka.bootstrap.servers": "left out"}, "Option 'kafka.bootstrap.servers' must be specified"),
+    ({"subscribe": "<a>", "startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+    ({"subscribe": "<b>", "startingOffsets": {"<b>": {"0": -1}}}, "can't be latest for batch queries on Kafka"),
+    ({"subscribe": "<a>", "endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
+    ({"subscribe": "<b>", "endingOffsets": {"<b>": {"0": -2}}}, "can't be earliest for batch queries on Kafka"),
+    ({"subscribe": "<a>", "startingOffsets": "first"}, 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'),
+    ({"subscribe": "<a>", "startingOffsets": {"<a>": {"0": "x"}}}, 'Expected e.g. {"topicA":{"0":23,"1":-1}'),
+    ({"subscribe": "<a>", "startingOffsets": {"<a>": {"0": 1}}}, "don't match what are assigned"),
+    ({"subscribe": "<a>", "startingOffsetsByTimestamp": {"<a>": {"0": 1}}}, "don't match what are assigned"),
+    ({"subscribe": "<a>", "startingOffsetsByTimestamp": "9"}, 'Expected e.g. {"topicA": {"0": 123456789'),
+    ({"subscribe": "<a>", "startingTimestamp": "9h"}, "Expected a single long value, got 9h"),
+    ({"subscribe": "<a>", "startingTimestamp": str(TIME)}, f"and timestamp {TIME}."),
+    (
+        {"subscribe": "<b>", "startingOffsets": {"<b>": {"0": 5}}, "endingOffsets": {"<b>": {"0": 4}}},
+        "The specified start offset 5 is greater than the end offset 4 for topic <b> partition 0.",
+    ),
+    (
+        {"subscribe": "<b>", "startingOffsets": {"<b>": {"0": 5}}, "endingOffsets": {"<b>": {"0": 5, "1": 5}}},
+        "The specified start offset and end offset should have the same topic-partitions.",
+    ),
+    (
+        {"subscribe": "<b>", "startingOffsets": {"<b>": {"0": 14}}, "endingTimestamp": str(TIME)},
+        "The resolved start offset 14 is greater than the resolved end offset 0 for topic <b> partition 0.",
+    ),
+    ({"subscribe": "<a>", "minPartitions": "0"}, "minPartitions must be positive"),
+    ({"subscribe": "<a>", "maxRecordsPerPartition": "0"}, ("must be positive", "must be positive")),
+    (
+        {"subscribe": "<a>", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+        "The value of minOffsetPerTrigger(5) is higher than the maxOffsetsPerTrigger(4).",
+    ),
+    ({"subscribe": "<a>", "kafka.auto.offset.reset": "earliest"}, "Kafka option 'auto.offset.reset' is not supported."),
+    ({"subscribe": "<a>", "kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
+    ({"subscribe": "<a>", "kafka.interceptor.classes": "x.Y"}, "Kafka option 'interceptor.classes' is not supported"),
+    (
+        {"subscribe": "<a>", "kafka.key.deserializer": "x.Y"},
+        "'key.deserializer' is not supported as keys are deserialized",
+    ),
+    ({"subscribe": "<a>", "kafka.value.deserializer": "x.Y"}, "'value.deserializer' is not supported as values are"),
+    # The same refusal; Spark's words are those of a Java class.
+    (
+        {"subscribe": "<a>", "startingOffsetsByTimestampStrategy": "first"},
+        ("No value found for 'FIRST'", "startingOffsetsByTimestampStrategy=first: it is error or latest"),
+    ),
+    (
+        {"subscribe": "<a>", "failOnDataLoss": "maybe"},
+        ('For input string: "maybe"', "failOnDataLoss=maybe: it is true"),
+    ),
+    ({"subscribe": "<a>", "minPartitions": "few"}, ('For input string: "few"', "minPartitions=few: it is a positive")),
+    # The broker's words there, the name of what is missing here.
+    (
+        {"subscribe": "no-such-topic"},
+        ("This server does not host this topic-partition", "no-such-topic: no such topic"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "essence"), REFUSALS, ids=[json.dumps(options)[:60] for options, _ in REFUSALS])
+def test_the_same_refusals(
+    spark: SparkSession,
+    connector: str,
+    filled: dict[str, Topic],
+    options: dict[str, Any],
+    essence: str | tuple[str, str],
+) -> None:
+    """Of a batch read, before any record is read."""
+    essences = (essence, essence) if isinstance(essence, str) else essence
+    for source, words in zip((connector, "klamm"), essences, strict=True):
+        expected = words.replace("<a>", filled["a"].name).replace("<b>", filled["b"].name)
+        # Words may be on several lines.
+        with pytest.raises(Exception, match=r"\s+".join(map(re.escape, expected.split()))):
+            spark.read.format(source).options(**named(options, filled)).load().collect()
+
+
+def test_the_same_refusals_of_streams(spark: SparkSession, connector: str, topic: Topic, tmp_path: Path) -> None:
+    """A stream has no end."""
+    for source in (connector, "klamm"):
+        runs = Runs(spark, topic, tmp_path / source, source)
+        with pytest.raises(Exception, match="ending offset not valid in streaming queries"):
+            runs.to_the_end(endingOffsets="latest")
+        with pytest.raises(Exception, match="ending timestamp not valid in streaming queries"):
+            runs.to_the_end(endingOffsetsByTimestamp="{}")
+
+
+def test_the_same_micro_batches(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """Cut at the same offsets, in proportion to what each partition has."""
+    topic = new_topic(partitions=3)
+    for partition, count in enumerate((50, 23, 1)):
+        topic.produce((f"{partition}-{index}" for index in range(count)), partition)
+    starting = json.dumps({topic.name: {"0": 5, "1": -2, "2": -1}})
+    options = {"startingOffsets": starting, "maxOffsetsPerTrigger": 30, "minPartitions": 4}
+
+    theirs = Runs(spark, topic, tmp_path / "theirs", connector).to_the_end(**options)
+    ours = Runs(spark, topic, tmp_path / "ours").to_the_end(**options)
+
+    assert ours.by_id == theirs.by_id
+    assert len(ours.by_id) > 1
+
+
+def test_a_query_can_change_over_and_go_on(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """In both directions, at the offsets in the checkpoint; a micro-batch that the one began the other does again."""
+    topic = new_topic(partitions=12)  # with more than ten, the two could well write them in another order
+    theirs, ours = (Runs(spark, topic, tmp_path, source) for source in (connector, "klamm"))
+    unfinished: list[str] = []
+    for turn, (runs, is_interrupted) in enumerate([(theirs, False), (ours, True), (theirs, True), (ours, False)]):
+        for partition in range(12):
+            topic.produce([f"{turn}-{partition}"], partition)
+        new = sorted(f"{turn}-{partition}" for partition in range(12))
+
+        sink = runs.to_the_end(startingOffsets="earliest")
+
+        assert sink.values == sorted(unfinished + new)
+        if unfinished:
+            assert sink.by_id[min(sink.by_id)] == unfinished
+        unfinished = new if is_interrupted else []
+        if is_interrupted:
+            runs.forget_last_commit()

@@ -1,0 +1,140 @@
+"""Which rows the options choose, where that goes beyond what a comparison with Spark's connector shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.spark_queries import Batches, Runs
+from tests.support.spark_topics import Topic, create_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.timeout(300)
+
+TIME = 1_700_000_000_000
+
+
+@pytest.fixture
+def runs(spark: SparkSession, topic: Topic, tmp_path: Path) -> Runs:
+    return Runs(spark, topic, tmp_path / "checkpoint")
+
+
+def numbers(*ranges: range) -> list[str]:
+    return sorted(str(number) for one in ranges for number in one)
+
+
+def test_filters_are_pushed_down_if_asked_for(spark: SparkSession, topic: Topic) -> None:
+    """The offsets that a filter leaves out are not asked for: here they are gone, and that is no loss."""
+    topic.produce_records([{"value": str(index), "timestamp": TIME + index} for index in range(20)], 0)
+    topic.produce(range(100, 110), 1)
+    topic.delete_before(6)
+    options = topic.options(startingOffsets=json.dumps({topic.name: {"0": 0, "1": 0, "2": 0}}))
+
+    def values(condition: str, **more: str) -> list[str]:
+        frame = spark.read.format("klamm").options(**options, **more).load().where(condition)
+        return sorted(row[0] for row in frame.selectExpr("string(value)").collect())
+
+    pushed = {"klamm.filterPushdown": "true"}
+    at_15 = f"timestamp_millis({TIME + 15})"
+    assert values("partition = 0 AND offset >= 6 AND offset < 9", **pushed) == numbers(range(6, 9))
+    assert values(f"partition = 0 AND timestamp >= {at_15}", **pushed) == numbers(range(15, 20))
+    assert values(f"partition IN (0, 2) AND timestamp > {at_15} AND value != '17'", **pushed) == ["16", "18", "19"]
+    assert values(f"topic = '{topic.name}' AND partition != 0", **pushed) == numbers(range(100, 110))
+    assert values("topic = 'another'", **pushed) == []
+    with pytest.raises(Exception, match="Could not read records"):
+        values("partition = 0 AND offset >= 6")
+
+
+def test_topics_that_come_to_fit_a_pattern_are_read(
+    spark: SparkSession, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """From their start, by a query that runs."""
+    first, second = new_topic(), new_topic()
+    third = f"{first.name}-later"
+    runs = Runs(spark, first, tmp_path / "checkpoint")
+    first.produce(range(5))
+    second.produce(range(100, 105))
+    options = first.options(subscribePattern=f"^{first.name}", startingOffsets="earliest")
+    del options["subscribe"]
+    sink = Batches()
+    frame = spark.readStream.format("klamm").options(**options).load()
+    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(runs.checkpoint)).start()
+    try:
+        query.processAllAvailable()
+        assert sink.values == numbers(range(5))
+        later = create_topic(first.admin, first.bootstrap_servers, third, 1, {})
+        later.produce(range(5, 9))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    assert sink.values == numbers(range(9))
+
+
+def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: Runs) -> None:
+    """Although its log is longer than the old one was: its first records would be skipped without a word."""
+    topic.produce(range(10), 0)
+
+    def made_anew(frame: DataFrame, batch_id: int) -> None:
+        frame.count()
+        if batch_id == 0:
+            topic.delete()
+            topic.make_again(3)
+            topic.produce(range(20), 0)
+
+    frame = runs.spark.readStream.format("klamm").options(**topic.options(startingOffsets="earliest")).load()
+    query = frame.writeStream.foreachBatch(made_anew).option("checkpointLocation", str(runs.checkpoint)).start()
+
+    try:
+        with pytest.raises(Exception, match=f"The topic {topic.name} was deleted and made anew while the query ran"):
+            query.awaitTermination(120)
+    finally:
+        query.stop()
+
+
+def test_a_micro_batch_waits_until_it_is_worth_it(topic: Topic, runs: Runs) -> None:
+    """`minOffsetsPerTrigger`; a query that ends takes what there is."""
+    options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 10, "maxOffsetsPerTrigger": 12}
+    topic.produce(range(5), 0)
+    with runs.running(**options) as (query, sink):
+        query.processAllAvailable()
+        assert sink.values == numbers(range(5))
+        topic.produce(range(5, 9), 0)
+        query.processAllAvailable()
+        assert sink.values == numbers(range(5))
+        topic.produce(range(9, 20), 0)
+        query.processAllAvailable()
+        assert list(sink.by_id.values()) == [numbers(range(5)), numbers(range(5, 17))]
+
+    assert runs.to_the_end(**options).values == numbers(range(17, 20))
+
+
+def test_a_delay_has_an_end(topic: Topic, runs: Runs) -> None:
+    """`maxTriggerDelay`; without a maximum."""
+    topic.produce(range(5), 0)
+    with runs.running(startingOffsets="earliest", minOffsetsPerTrigger=1000, maxTriggerDelay="1s") as (query, sink):
+        query.processAllAvailable()
+        topic.produce(range(5, 9), 0)
+        while len(sink.by_id) < 2:
+            assert query.isActive
+            query.processAllAvailable()
+
+    assert sink.values == numbers(range(9))
+
+
+def test_available_now_takes_partitions_that_came_between_runs(topic: Topic, runs: Runs) -> None:
+    """Under a limit, over several micro-batches; what comes meanwhile is for the next run."""
+    topic.produce(range(10), 0)
+    assert runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=4).values == numbers(range(10))
+    topic.grow(5)
+    topic.produce(range(10, 20), 4)
+
+    again = runs.to_the_end(startingOffsets="earliest", maxOffsetsPerTrigger=4)
+
+    assert again.values == numbers(range(10, 20))
+    assert max(map(len, again.by_id.values())) == 4
