@@ -38,6 +38,8 @@ OFFSET_COLUMNS = (
     "host",
     "client_id",
 )
+# Of a group that a query of Spark has committed for.
+APPLICATION_COLUMNS = (*OFFSET_COLUMNS, "application")
 MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "protocol", "epoch", "partitions", "target")
 
 
@@ -136,8 +138,10 @@ def _describe(arguments: argparse.Namespace) -> int:
     parts = [*_facts(picture), count(len(picture.members), "member")]
     parts += [f"{len(standbys)} standing by"] if standbys else []
     parts += [f"{snapshot.picture.members_needed} needed"] if snapshot.picture.members_needed is not None else []
+    parts += [f"Spark application {each}" for each in sorted(set(snapshot.applications.values()))]
     say(arguments, f"group {arguments.group}: {', '.join(parts)}")
-    show_rows(arguments, OFFSET_COLUMNS, _offset_rows(snapshot))
+    columns = APPLICATION_COLUMNS if snapshot.applications else OFFSET_COLUMNS
+    show_rows(arguments, columns, _offset_rows(snapshot))
     return 0
 
 
@@ -179,6 +183,7 @@ def _offset_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
             "log_start": start,
             "high_watermark": high_watermark,
             "lag": snapshot.lag(key),
+            "application": snapshot.applications.get(key),
         }
         rows.append(offsets | (_owner(owners[key]) if key in owners else {}))
     return rows + [_owner(member) for member in snapshot.picture.members if not member.assigned]

@@ -15,11 +15,14 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from klamm.cli.connection import partitions_of, result_of
 from klamm.cli.errors import ClusterError
 from klamm.cli.words import PartitionKey, count
+from klamm.spark.application import application_in
 
 __all__ = [
+    "Committed",
     "ResetPlan",
     "check_has_no_members",
     "commit_for",
+    "commits",
     "committed_offsets",
     "end_offsets",
     "lag",
@@ -36,15 +39,34 @@ def lag(committed: int | None, log_start: int | None, high_watermark: int | None
     return max(0, high_watermark - max(committed, log_start))
 
 
-def committed_offsets(arguments: argparse.Namespace, admin: AdminClient, group: str) -> dict[PartitionKey, int]:
-    """The group's committed offsets, of every partition that has one. Raises ClusterError."""
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a group has committed."""
+
+    offsets: Mapping[PartitionKey, int]
+    applications: Mapping[PartitionKey, str]
+    """Ids of the Spark applications whose queries committed, of those partitions where one did."""
+
+
+def commits(arguments: argparse.Namespace, admin: AdminClient, group: str) -> Committed:
+    """The group's commits, of every partition that has one. Raises ClusterError."""
     request = ConsumerGroupTopicPartitions(group)
     result = result_of(arguments, admin.list_consumer_group_offsets([request])[group])
-    return {
-        (partition.topic, partition.partition): partition.offset
+    found = {
+        (partition.topic, partition.partition): partition
         for partition in result.topic_partitions
         if partition.error is None and partition.offset >= 0
     }
+    applications = {key: application_in(partition.metadata or "") for key, partition in found.items()}
+    return Committed(
+        {key: partition.offset for key, partition in found.items()},
+        {key: application for key, application in applications.items() if application is not None},
+    )
+
+
+def committed_offsets(arguments: argparse.Namespace, admin: AdminClient, group: str) -> dict[PartitionKey, int]:
+    """The group's committed offsets, of every partition that has one. Raises ClusterError."""
+    return dict(commits(arguments, admin, group).offsets)
 
 
 def check_has_no_members(arguments: argparse.Namespace, admin: AdminClient, group: str) -> None:

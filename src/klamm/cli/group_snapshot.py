@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
 from klamm.cli.errors import ClusterError
-from klamm.cli.group_offsets import committed_offsets, end_offsets, lag
+from klamm.cli.group_offsets import commits, end_offsets, lag
 from klamm.cli.group_picture import GroupPicture, picture_of
 from klamm.cli.words import PartitionKey
 from klamm.client.cluster import Cluster
@@ -31,6 +31,8 @@ class Snapshot:
     """Log start offset and high watermark."""
     partition_counts: Mapping[str, int]
     """Of every topic of the cluster."""
+    applications: Mapping[PartitionKey, str] = field(default_factory=dict)
+    """The Spark application whose query committed, where one did."""
 
     def lag(self, key: PartitionKey) -> int | None:
         """Records that the group has still to read of a partition; None without a commit."""
@@ -88,9 +90,11 @@ class GroupObserver:
         picture = self.describe()
         if picture is None:
             return None
-        committed = committed_offsets(self._arguments, self._admin, self._arguments.group)
-        ends = end_offsets(self._arguments, self._admin, sorted(picture.partitions | committed.keys()))
-        return Snapshot(time.time_ns() // 1_000_000, picture, committed, ends, self._partition_counts())
+        committed = commits(self._arguments, self._admin, self._arguments.group)
+        ends = end_offsets(self._arguments, self._admin, sorted(picture.partitions | committed.offsets.keys()))
+        now_ms = time.time_ns() // 1_000_000
+        counts = self._partition_counts()
+        return Snapshot(now_ms, picture, committed.offsets, ends, counts, committed.applications)
 
     def _partition_counts(self) -> dict[str, int]:
         topics = translate(self._arguments, lambda: self._admin.list_topics(timeout=TIMEOUT_S)).topics

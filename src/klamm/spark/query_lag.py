@@ -121,12 +121,17 @@ def lag_of(name: str, progress: Sequence[Mapping[str, Any]]) -> QueryLag:
     last = progress[-1]
     until = _ended(last)
     window = [each for each in progress if until - _began(each).timestamp() <= _WINDOW_S] or [last]
-    seconds = until - _began(window[0]).timestamp()
+    first = window[0]
+    # Spark leaves the start of a query without a checkpoint out: then its first end is where the rate begins.
+    side, since = ("startOffset", _began(first).timestamp())
+    if any(source["startOffset"] is None for source in first["sources"]):
+        side, since = ("endOffset", _ended(first))
+    seconds = until - since
     partitions = []
     for index, source in enumerate(last["sources"]):
         end = _offsets(source["endOffset"])
         latest = _offsets(source.get("latestOffset"))
-        start = _offsets(window[0]["sources"][index]["startOffset"]) or end
+        start = _offsets(first["sources"][index][side])
         partitions += [
             PartitionLag(
                 topic,
