@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from klamm.client.cluster import Cluster, error_code
+from klamm.client.cluster import Cluster
+from klamm.client.cluster_view import error_code
+from klamm.client.config import ClientConfig
 from klamm.client.errors import ConnectionFailed
 from klamm.client.retry import Retries
+from klamm.client.steps import Ask, Pause, Steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.metadata_request import MetadataRequest
 from klamm.protocol.schema.metadata_response import MetadataResponse
 
-__all__ = ["list_topics"]
+__all__ = ["list_topics", "listing_topics"]
 
 # From version 1 on, no list asks for all topics; in version 0 it was an empty one. Brokers that old are gone.
 _ALL = None
-_GONE = ErrorCode.unknown_topic_or_partition
 
 
 def list_topics(cluster: Cluster) -> list[str]:
@@ -21,16 +23,21 @@ def list_topics(cluster: Cluster) -> list[str]:
 
     One round trip. Raises `GaveUp` when no broker answers.
     """
-    retries = Retries(cluster.config, "list the topics")
+    return cluster.run(listing_topics(cluster.config))
+
+
+def listing_topics(config: ClientConfig) -> Steps[list[str]]:
+    """`list_topics`, step by step."""
+    request = MetadataRequest(topics=_ALL, allow_auto_topic_creation=False)
+    retries = Retries(config, "list the topics")
     while True:
-        try:
-            request = MetadataRequest(topics=_ALL, allow_auto_topic_creation=False)
-            answer = cluster.any_connection().request(request, MetadataResponse)
-        except ConnectionFailed as error:
-            retries.pause(error)
-        else:
+        (answer,) = yield Ask([(None, request)], MetadataResponse)
+        if not isinstance(answer, ConnectionFailed):
             return sorted(
                 topic.name
                 for topic in answer.topics
-                if topic.name and not topic.is_internal and error_code(topic.error_code) is not _GONE
+                if topic.name
+                and not topic.is_internal
+                and error_code(topic.error_code) is not ErrorCode.unknown_topic_or_partition
             )
+        yield Pause(retries.next_pause_s(answer))

@@ -1,0 +1,86 @@
+"""What planning costs: round trips, not partitions. Needs no session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.spark_topics import Topic
+
+from klamm.client.cluster import Cluster
+from klamm.client.connection import Connection
+from klamm.spark.source.group_commits import GroupCommits
+from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.progress import StreamProgress
+
+PARTITIONS = 1_000
+
+
+@pytest.fixture(scope="module")
+def wide() -> dict[str, Topic]:
+    """The topic of many partitions, once it is made."""
+    return {}
+
+
+@pytest.fixture
+def wide_topic(wide: dict[str, Topic], new_topic: Callable[..., Topic]) -> Topic:
+    if not wide:
+        wide["topic"] = new_topic(partitions=PARTITIONS)
+        wide["topic"].produce_records([{"value": b"v", "partition": index} for index in range(PARTITIONS)])
+    return wide["topic"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests that were sent, by name."""
+    requests: list[str] = []
+    send = Connection.send
+
+    def counted(self: Connection, request: Any, **more: Any) -> Any:
+        requests.append(type(request).__name__)
+        return send(self, request, **more)
+
+    monkeypatch.setattr(Connection, "send", counted)
+    return requests
+
+
+@pytest.mark.parametrize("more", [{}, {"startingTimestamp": "1"}, {"subscribePattern": "<topic>$"}])
+def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
+    wide_topic: Topic, asked: list[str], more: dict[str, str]
+) -> None:
+    """A request names all partitions of a broker, so that a thousand of them take a moment."""
+    named = {key: text.replace("<topic>", wide_topic.name) for key, text in more.items()}
+    texts = wide_topic.options(**named)
+    if "subscribePattern" in more:
+        del texts["subscribe"]
+    options = SourceOptions.for_batch(texts)
+    cluster = Cluster(options.client)
+    planner = planner_for(SubscribedOffsets(cluster, options.subscription), options)
+
+    ranges = planner.batch_ranges(options.starting_offsets, options.ending_offsets)
+    cluster.close()
+
+    assert [one.end - one.start for one in ranges] == [1] * PARTITIONS
+    assert asked.count("ListOffsetsRequest") == 3  # where it ends, where it starts, where it ends
+    assert len(asked) <= 6
+
+
+def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, asked: list[str]) -> None:
+    """Where the log ends, and whether the topic is still the same; while nothing comes, only the first."""
+    options = SourceOptions.for_stream(wide_topic.options(startingOffsets="earliest"))
+    cluster = Cluster(options.client)
+    planner = planner_for(SubscribedOffsets(cluster, options.subscription), options)
+    progress = StreamProgress(options.starting_offsets, planner, GroupCommits(None))
+    start = progress.start_fresh()
+    asked.clear()
+
+    ranges = progress.ranges(start, progress.next_end(start, None))
+    assert len(ranges) == PARTITIONS
+    assert sorted(asked) == ["ListOffsetsRequest", "MetadataRequest"]
+
+    asked.clear()
+    progress.next_end(progress.latest, None)
+    cluster.close()
+    assert asked == ["ListOffsetsRequest"]
