@@ -8,6 +8,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
+from klamm.spark.application import register
 from klamm.spark.checkpoints import FILE_SYSTEM_CLASS, jar_path
 from klamm.spark.java import find_java
 
@@ -55,7 +56,9 @@ def session(
         _add_checkpoint_jar(settings)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    register(made)
+    return made
 
 
 def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:
