@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.fuzz.batches import READER, SCANNER
+from tests.fuzz.columns import COLUMNS
 from tests.fuzz.frames import FRAMES
 from tests.fuzz.guard import Target
 from tests.fuzz.messages import MEMBERS, REQUESTS, RESPONSES
@@ -12,7 +13,7 @@ from tests.fuzz.messages import MEMBERS, REQUESTS, RESPONSES
 __all__ = ["TARGETS", "check_any"]
 
 TARGETS: Final[dict[str, Target]] = {
-    target.name: target for target in (FRAMES, REQUESTS, RESPONSES, MEMBERS, READER, SCANNER)
+    target.name: target for target in (FRAMES, REQUESTS, RESPONSES, MEMBERS, READER, SCANNER, COLUMNS)
 }
 _ALL: Final = tuple(TARGETS.values())
 

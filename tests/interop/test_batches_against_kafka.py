@@ -16,13 +16,16 @@ import pytest
 from tests.interop.client_process import ClientProcess
 from tests.support.scanner_loops import each_loops
 from tests.unit.protocol.test_record_scanner import seen
+from tests.unit.spark.source.test_columns import MakeFiller, each_form, rows_of
 
+from klamm.client.fetch import FetchedBatches
 from klamm.protocol import record_scanner
 from klamm.protocol.compression import Compression
 from klamm.protocol.record_batch import BatchHeader, batch_crc_is_valid, iterate_batches, read_batch_header
 from klamm.protocol.record_scanner import rewrite_batch, scan_records
-from klamm.protocol.records import UnstampedRecord, decode_batch, encode_batch
-from klamm.protocol.types import Millis
+from klamm.protocol.records import UnstampedRecord, decode_batch, decode_records, encode_batch
+from klamm.protocol.types import Millis, Offset
+from klamm.spark.source.tables import TableBuilder
 
 pytestmark = pytest.mark.java
 
@@ -43,6 +46,23 @@ def _restore_loops() -> Iterator[None]:
     imported = module["_loops"]
     yield
     module["_loops"] = imported
+
+
+@each_form
+def test_columns_of_a_segment_that_kafka_wrote(kafka: ClientProcess, make: MakeFiller, tmp_path: Path) -> None:
+    """Every record of every batch is in the columns, under every codec."""
+    path = tmp_path / "00000000000000000000.log"
+    count = kafka.call("write", file=str(path), seed=6)
+    segment = path.read_bytes()
+    assert {header.compression for _, header in iterate_batches(segment)} == set(Compression)
+    filler = make(100, 1 << 16, include_headers=True)
+    tables = TableBuilder(0, 2**62, include_headers=True, check_crcs=True, filler=filler)
+    fetched = FetchedBatches(memoryview(segment), (), Offset(0))
+
+    found = [row for columns in (*tables.add(fetched), *tables.finish()) for row in rows_of(columns)]
+
+    assert found == list(decode_records(segment))
+    assert len(found) == count
 
 
 @each_loops

@@ -229,13 +229,13 @@ cdef class ColumnFiller:
                 ):
                     break
                 facts.base_offset = big_endian(data + position, 8)
+                if <int64_t> facts.base_offset >= self.end_offset:
+                    position = size
+                    break
                 last_offset = <int64_t> (facts.base_offset + <uint64_t> <int32_t> big_endian(data + position + 23, 4))
                 if last_offset < self.start_offset:
                     position += batch_size
                     continue
-                if <int64_t> facts.base_offset >= self.end_offset:
-                    position = size
-                    break
                 if count > self.max_rows - self.rows or batch_size > self.max_bytes - self.filled_bytes:
                     # A batch that is too large for a table of its own is the caller's, to be added in parts.
                     self.is_full = self.rows > 0 and count <= self.max_rows and batch_size <= self.max_bytes

@@ -94,11 +94,11 @@ class NumpyColumnFiller:
             size = header.batch_length + LOG_OVERHEAD_BYTES
             if header.magic != MAGIC or not HEADER_SIZE_BYTES <= size <= end - position or header.attributes & unusual:
                 break
+            if header.base_offset >= self._end_offset:
+                return end
             if header.last_offset < self._start_offset:
                 position += size
                 continue
-            if header.base_offset >= self._end_offset:
-                return end
             if header.records_count > self._max_rows - self.rows or size > self._max_bytes - self._bytes:
                 self.is_full = self.rows > 0 and header.records_count <= self._max_rows and size <= self._max_bytes
                 break
