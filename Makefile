@@ -57,8 +57,10 @@ fuzz: install
 # Each of the tests that strike a broker under load; with the others of tests/faults.
 ROUNDS ?= 500
 CHECKER_SECONDS ?= 600
+SPARK_KILLS ?= 20
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
+	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
 
 bench: install

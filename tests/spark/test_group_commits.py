@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from tests.support.spark_topics import Topic
+
+import klamm.spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,16 +25,46 @@ def group(topic: Topic) -> str:
 
 
 def start(
-    spark: SparkSession, topic: Topic, checkpoint: Path, group: str, *, available_now: bool = True, fail: bool = False
+    spark: SparkSession,
+    topic: Topic,
+    checkpoint: Path,
+    group: str,
+    *,
+    trigger: dict[str, Any] | None = None,
+    fail: bool = False,
+    **more: str,
 ) -> StreamingQuery:
+    """Until all is read, or with the trigger that is given; `{}` is Spark's default."""
+
     def sink(frame: object, batch_id: int) -> None:
         if fail:
             raise RuntimeError("the sink failed")
 
-    options = topic.options(startingOffsets="earliest", maxOffsetsPerTrigger=10, kafka_group_id=group)
+    options = topic.options(startingOffsets="earliest", maxOffsetsPerTrigger=10, kafka_group_id=group) | more
     writer = spark.readStream.format("klamm").options(**options).load().writeStream.foreachBatch(sink)
     writer = writer.option("checkpointLocation", str(checkpoint))
-    return (writer.trigger(availableNow=True) if available_now else writer).start()
+    trigger = {"availableNow": True} if trigger is None else trigger
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """What a crash between the sink and the commit log leaves behind."""
+    commits = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
+    newest = max(commits, key=lambda path: int(path.name))
+    newest.unlink()
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+
+
+def commit(topic: Topic, group: str, *offsets: int) -> None:
+    """As an administrator who moves the group."""
+    consumer = Consumer({"bootstrap.servers": topic.bootstrap_servers, "group.id": group})
+    try:
+        consumer.commit(
+            offsets=[TopicPartition(topic.name, index, offset) for index, offset in enumerate(offsets)],
+            asynchronous=False,
+        )
+    finally:
+        consumer.close()
 
 
 def test_available_now_leaves_no_lag(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
@@ -45,15 +79,104 @@ def test_available_now_leaves_no_lag(spark: SparkSession, topic: Topic, tmp_path
 def test_a_running_query_shows_its_lag(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
     """As soon as a micro-batch is in Spark's commit log."""
     topic.produce(range(20))
-    query = start(spark, topic, tmp_path, group, available_now=False)
+    query = start(spark, topic, tmp_path, group, trigger={})
     try:
         query.processAllAvailable()
         assert topic.committed(group) == topic.ends()
         topic.produce(range(7))
         query.processAllAvailable()
         assert topic.committed(group) == topic.ends()
+        lag = klamm.spark.lag(query)
+        assert [each.topic for each in lag] == [topic.name] * 3
+        assert [each.latest for each in lag] == topic.ends()
+        assert lag.total == 0
+        described = subprocess.run(
+            [sys.executable, "-m", "klamm.cli", "group", "describe", group, "-b", topic.bootstrap_servers],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        application = f"Spark application {spark.sparkContext.applicationId}"
+        assert described.stdout.splitlines()[0] == f"group {group}: empty, 0 members, {application}"
     finally:
         query.stop()
+
+
+def test_the_last_batch_of_a_stopped_query_is_committed(
+    spark: SparkSession, topic: Topic, tmp_path: Path, group: str
+) -> None:
+    """Spark asks for nothing more before the next trigger: the source looks into the checkpoint."""
+    topic.produce(range(7))
+    told = {"klamm.group.checkpointLocation": str(tmp_path)}
+    query = start(spark, topic, tmp_path, group, trigger={"processingTime": "1 hour"}, **told)
+    try:
+        eventually(lambda: query.lastProgress is not None)
+        assert topic.committed(group) == [-1001] * 3
+    finally:
+        query.stop()
+
+    eventually(lambda: topic.committed(group) == topic.ends())
+
+
+def test_a_batch_that_failed_is_not_committed_when_the_query_stops(
+    spark: SparkSession, topic: Topic, tmp_path: Path, group: str
+) -> None:
+    """It is in the offset log and not in the commit log."""
+    topic.produce(range(5))
+    start(spark, topic, tmp_path, group).awaitTermination()
+    committed = topic.committed(group)
+    topic.produce(range(5))
+
+    told = {"klamm.group.checkpointLocation": str(tmp_path)}
+    with pytest.raises(Exception, match="the sink failed"):
+        start(spark, topic, tmp_path, group, fail=True, **told).awaitTermination()
+
+    assert topic.committed(group) == committed
+
+
+def test_a_fresh_checkpoint_starts_where_the_group_stands(
+    spark: SparkSession, topic: Topic, tmp_path: Path, group: str
+) -> None:
+    """And so does a batch read; partitions without a commit are read as `klamm.group.reset` says."""
+    for partition in range(3):
+        topic.produce(range(partition * 10, partition * 10 + 10), partition)
+    commit(topic, group, 4, 8)
+    committed = {"startingOffsets": "committed"}
+
+    def read(**more: str) -> list[int]:
+        options = topic.options(kafka_group_id=group) | committed | more
+        frame = spark.read.format("klamm").options(**options).load()
+        return sorted(int(row[0]) for row in frame.selectExpr("string(value)").collect())
+
+    assert read() == [*range(4, 10), 18, 19, *range(20, 30)]
+    assert read(**{"klamm.group.reset": "latest"}) == [*range(4, 10), 18, 19]
+    with pytest.raises(Exception, match=f"has committed nothing for {topic.name}-2"):
+        read(**{"klamm.group.reset": "fail"})
+    assert topic.committed(group) == [4, 8, -1001]
+
+    query = start(spark, topic, tmp_path, group, **committed)
+    query.awaitTermination()
+    assert sum(progress.numInputRows for progress in query.recentProgress) == 18
+    assert topic.committed(group) == [10, 10, 10]
+
+
+def test_a_checkpoint_that_disagrees_with_the_group(
+    spark: SparkSession, topic: Topic, tmp_path: Path, group: str
+) -> None:
+    """A crash between the sink and the commit log is no disagreement, an administrator who moves the group is."""
+    topic.produce(range(12))
+    start(spark, topic, tmp_path, group).awaitTermination()
+    forget_last_commit(tmp_path)
+    fail = {"klamm.group.conflict": "fail"}
+    start(spark, topic, tmp_path, group, **fail).awaitTermination()
+    assert topic.committed(group) == topic.ends()
+
+    commit(topic, group, 0, 0, 0)
+    with pytest.raises(Exception, match=rf"the checkpoint and group '{group}' disagree.*group 0"):
+        start(spark, topic, tmp_path, group, **fail).awaitTermination()
+    assert topic.committed(group) == [0, 0, 0]
+    start(spark, topic, tmp_path, group).awaitTermination()
+    assert topic.committed(group) == topic.ends()
 
 
 def test_a_failed_batch_is_not_committed(spark: SparkSession, topic: Topic, tmp_path: Path, group: str) -> None:
@@ -101,3 +224,11 @@ def test_a_group_with_members_refuses_the_query(spark: SparkSession, topic: Topi
             start(spark, topic, tmp_path, group).awaitTermination()
     finally:
         consumer.close()
+
+
+def eventually(condition: Any) -> None:
+    """Waits for what another process does."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)

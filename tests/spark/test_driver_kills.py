@@ -1,0 +1,147 @@
+"""Real drivers that own a group, killed and paused: the next takes over, in the same checkpoint, and each record comes
+once.
+
+`make faults` kills more often: KLAMM_SPARK_KILLS says how many times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.support.spark_driver import SparkDriver
+from tests.support.spark_topics import Topic
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.group_description import ClassicDescription, GroupDescriptions
+from klamm.spark.source.exclusive_assignor import owner_in
+
+KILLS = int(os.environ.get("KLAMM_SPARK_KILLS", "3"))
+_PATIENCE_S = 240.0
+
+
+class Drivers:
+    """Drivers of one query: one topic, one group, one checkpoint, one output."""
+
+    def __init__(self, topic: Topic, folder: Path, stack: ExitStack) -> None:
+        self.topic = topic
+        self.folder = folder
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self._stack = stack
+        self._count = 0
+
+    def start(self) -> SparkDriver:
+        self._count += 1
+        options = self.topic.options(
+            startingOffsets="earliest",
+            maxOffsetsPerTrigger=20,
+            kafka_group_id=self.group,
+            klamm_group_mode="member",
+            kafka_session_timeout_ms=6_000,
+            kafka_heartbeat_interval_ms=500,
+        )
+        driver = SparkDriver(
+            self.folder / f"driver-{self._count}.log",
+            options=options,
+            checkpoint=str(self.folder / "checkpoint"),
+            output=str(self.folder / "output"),
+        )
+        return self._stack.enter_context(driver)
+
+    def members(self) -> dict[str, bool]:
+        """The client ids of the members, and whether each owns the group."""
+        config = ClientConfig.from_mapping({"bootstrap.servers": self.topic.bootstrap_servers})
+        with closing(GroupDescriptions(Cluster(config), self.group)) as descriptions:
+            described = descriptions.describe()
+        if not isinstance(described, ClassicDescription):
+            return {}
+        return {
+            member.client_id: owner_in(bytes(member.member_assignment)) == member.member_id
+            for member in described.members
+        }
+
+    def written(self) -> list[int]:
+        """The values in the output, by the log of Spark's file sink: files of an unfinished micro-batch don't count."""
+        log = self.folder / "output" / "_spark_metadata"
+        files: list[str] = []
+        if log.is_dir():
+            entries = {path.name: path for path in log.iterdir() if path.name.split(".")[0].isdigit()}
+            compacted = [int(name.removesuffix(".compact")) for name in entries if name.endswith(".compact")]
+            since = max(compacted, default=-1)
+            for name, path in entries.items():
+                if name == f"{since}.compact" or (name.isdigit() and int(name) > since):
+                    files += [json.loads(line)["path"] for line in path.read_text().splitlines()[1:]]
+        return sorted(
+            int(value) for file in files for value in pq.read_table(file.removeprefix("file:"))["value"].to_pylist()
+        )
+
+    def eventually(self, condition: Callable[[], bool], *drivers: SparkDriver) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not condition():
+            for driver in drivers:
+                assert driver.is_running, driver.text()[-3000:]
+            assert time.monotonic() < deadline, "\n".join(driver.text()[-2000:] for driver in drivers)
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def drivers(topic: Topic, tmp_path: Path) -> Iterator[Drivers]:
+    with ExitStack() as stack:
+        yield Drivers(topic, tmp_path, stack)
+
+
+@pytest.mark.timeout(900 + 120 * KILLS)
+def test_the_next_driver_takes_over_from_one_that_is_killed(drivers: Drivers) -> None:
+    """It stood by while the other worked, and goes on in the same checkpoint: each record comes once."""
+    owner = drivers.start()
+    drivers.eventually(lambda: True in drivers.members().values(), owner)
+    produced = 0
+    for _ in range(KILLS):
+        successor = drivers.start()
+        drivers.eventually(lambda: len(drivers.members()) == 2, owner, successor)
+        drivers.topic.produce(range(produced, produced + 50))
+        produced += 50
+        seen = len(drivers.written())
+        # In the middle of its work: 50 records are three micro-batches.
+        drivers.eventually(lambda seen=seen: len(drivers.written()) > seen, owner, successor)  # type: ignore[misc]
+        owner.kill()
+        owner = successor
+    drivers.eventually(lambda: len(drivers.written()) >= produced, owner)
+
+    assert drivers.written() == list(range(produced))
+    drivers.eventually(lambda: drivers.topic.committed(drivers.group) == drivers.topic.ends(), owner)
+    owner.stop()
+    # It left by itself: nobody waits for its session.
+    assert drivers.members() == {}
+
+
+@pytest.mark.timeout(900)
+def test_a_driver_that_was_paused_is_fenced(drivers: Drivers) -> None:
+    """It wakes up after its session, when another owns the group: it says who, and writes nothing more."""
+    paused = drivers.start()
+    drivers.eventually(lambda: True in drivers.members().values(), paused)
+    drivers.topic.produce(range(30))
+    drivers.eventually(lambda: len(drivers.written()) == 30, paused)
+    successor = drivers.start()
+    drivers.eventually(lambda: len(drivers.members()) == 2, paused, successor)
+
+    paused.signal(signal.SIGSTOP)
+    drivers.eventually(lambda: list(drivers.members().values()) == [True], successor)
+    drivers.topic.produce(range(30, 60))
+    drivers.eventually(lambda: len(drivers.written()) == 60, successor)
+    paused.signal(signal.SIGCONT)
+    drivers.eventually(lambda: "QUERY ENDED" in paused.text(), successor)
+
+    (name,) = drivers.members()
+    assert f"{name} at " in paused.text()
+    assert "has taken over" in paused.text()
+    assert drivers.written() == list(range(60))

@@ -1,0 +1,54 @@
+"""What is in a checkpoint's logs, as Spark writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.source.checkpoint_log import is_last_finished
+
+
+def end(offset: int) -> dict[TopicPartition, Offset]:
+    return {TopicPartition("t", PartitionIndex(0)): Offset(offset)}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Two finished micro-batches and one under way, of a query with two sources."""
+    folder = tmp_path / "a checkpoint"
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+    for batch, offset in enumerate((10, 20, 30)):
+        lines = ["v1", '{"batchWatermarkMs":0,"conf":{}}', '{"logOffset":3}', json.dumps({"t": {"0": offset}})]
+        (folder / "offsets" / str(batch)).write_text("\n".join(lines))
+    for batch in (0, 1):
+        (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        (folder / "commits" / f".{batch}.crc").write_bytes(b"crc\x00")
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_only_the_last_finished_batch_is_finished(checkpoint: Path, prefix: str) -> None:
+    """What is in the offset log alone is under way."""
+    location = prefix + str(checkpoint).replace(" ", "%20" if prefix else " ")
+
+    assert [is_last_finished(location, end(offset)) for offset in (10, 20, 30)] == [False, True, False]
+
+
+def test_numbers_are_counted_as_numbers(checkpoint: Path) -> None:
+    """Batch 10 comes after batch 9."""
+    for batch in (9, 10):
+        (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
+        (checkpoint / "offsets" / str(batch)).write_text("v1\n{}\n" + json.dumps({"t": {"0": batch * 100}}))
+
+    assert is_last_finished(str(checkpoint), end(1000))
+
+
+def test_a_query_that_has_finished_nothing(tmp_path: Path) -> None:
+    """Its checkpoint may not even be there."""
+    assert not is_last_finished(str(tmp_path / "nowhere"), end(10))
