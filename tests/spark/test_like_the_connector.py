@@ -14,7 +14,7 @@ from tests.support.spark_queries import Runs
 from tests.support.spark_topics import Topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # The first test starts Spark and may have to find jars.
 pytestmark = pytest.mark.timeout(300)
@@ -112,24 +112,33 @@ ROWS: dict[str, dict[str, Any]] = {
     },
     "small tasks, and more": {"subscribe": "<a>", "maxRecordsPerPartition": "30", "minPartitions": "5"},
     "committed records": {"subscribe": "<b>", "kafka.isolation.level": "read_committed"},
-    "uncommitted records": {"subscribe": "<b>", "kafka.isolation.level": "read_uncommitted"},
-    "limits of triggers": {"subscribe": "<b>", "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "1"},
+    "uncommitted records, and limits of triggers": {
+        "subscribe": "<b>",
+        "kafka.isolation.level": "read_uncommitted",
+        "maxOffsetsPerTrigger": "1",
+        "minOffsetsPerTrigger": "1",
+        "maxTriggerDelay": "1h",
+    },
 }
 
 
 @pytest.mark.parametrize("case", ROWS)
 def test_the_same_rows(spark: SparkSession, connector: str, filled: dict[str, Topic], case: str) -> None:
-    """And the same columns; divided among tasks alike, where the options say how."""
+    """And the same columns, divided among tasks alike."""
     options = named(ROWS[case], filled)
     theirs = spark.read.format(connector).options(**options).load()
     ours = spark.read.format("klamm").options(**options).load()
 
     assert ours.schema.simpleString() == theirs.schema.simpleString()
-    assert sorted(map(repr, ours.collect())) == sorted(map(repr, theirs.collect()))
-    if {"minPartitions", "maxRecordsPerPartition"} & ROWS[case].keys():
-        # The connector has a task for an empty partition as well.
-        empty = sum(not rows for rows in theirs.rdd.glom().collect())
-        assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions() - empty
+    assert by_task(ours) == by_task(theirs)
+
+
+def by_task(frame: DataFrame) -> list[list[str]]:
+    """The rows of each task that has any."""
+    tasks: dict[int, list[str]] = {}
+    for *row, task in frame.selectExpr("*", "spark_partition_id()").collect():
+        tasks.setdefault(task, []).append(repr(row))
+    return sorted(map(sorted, tasks.values()))
 
 
 # Options, and what stands in both errors; or, where the two don't say the same, in the connector's and in klamm's.
@@ -211,6 +220,21 @@ def test_the_same_refusals(
         # Words may be on several lines.
         with pytest.raises(Exception, match=r"\s+".join(map(re.escape, expected.split()))):
             spark.read.format(source).options(**named(options, filled)).load().collect()
+
+
+def test_the_same_loss(spark: SparkSession, connector: str, topic: Topic) -> None:
+    """Records that are gone fail a read, or are skipped."""
+    topic.produce(range(10), 0)
+    topic.delete_before(6)
+    asked = {topic.name: {"0": 2, "1": 0, "2": 0}}
+    options = topic.options(startingOffsets=json.dumps(asked), failOnDataLoss="false")
+
+    rows = [by_task(spark.read.format(source).options(**options).load()) for source in (connector, "klamm")]
+    assert rows[0] == rows[1]
+    assert len(rows[0][0]) == 4
+    for source in (connector, "klamm"):
+        with pytest.raises(Exception, match=r"(?s)Could not read records in .*\[2, 10\) for .*partition"):
+            spark.read.format(source).options(**{**options, "failOnDataLoss": "true"}).load().collect()
 
 
 def test_the_same_refusals_of_streams(spark: SparkSession, connector: str, topic: Topic, tmp_path: Path) -> None:

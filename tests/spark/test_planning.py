@@ -84,3 +84,24 @@ def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, 
     progress.next_end(progress.latest, None)
     cluster.close()
     assert asked == ["ListOffsetsRequest"]
+
+
+def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:
+    """From then on the new one is the topic that is read; also when it was missing for a while."""
+    options = SourceOptions.for_stream(topic.options())
+    cluster = Cluster(options.client)
+    log = SubscribedOffsets(cluster, options.subscription)
+    log.latest()
+    first = log.topic_id(topic.name)
+
+    assert first is not None
+    assert log.made_anew() == []
+    topic.delete()
+    assert log.made_anew() == []
+    topic.make_again(3)
+    while not (anew := log.made_anew()):  # Metadata may lag behind the creation.
+        pass
+    assert anew == [topic.name]
+    assert log.topic_id(topic.name) not in (None, first)
+    assert log.made_anew() == []
+    cluster.close()

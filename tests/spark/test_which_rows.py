@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 TIME = 1_700_000_000_000
 
 
@@ -48,6 +49,12 @@ def test_filters_are_pushed_down_if_asked_for(spark: SparkSession, topic: Topic)
     assert values("topic = 'another'", **pushed) == []
     with pytest.raises(Exception, match="Could not read records"):
         values("partition = 0 AND offset >= 6")
+    spark.conf.set(PUSHDOWN, "false")
+    try:
+        with pytest.raises(Exception, match=PUSHDOWN.replace(".", r"\.")):
+            values("partition = 0", **pushed)
+    finally:
+        spark.conf.set(PUSHDOWN, "true")
 
 
 def test_topics_that_come_to_fit_a_pattern_are_read(
