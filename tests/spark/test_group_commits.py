@@ -32,7 +32,7 @@ def start(
     *,
     trigger: dict[str, Any] | None = None,
     fail: bool = False,
-    **more: str,
+    more: dict[str, str] | None = None,
 ) -> StreamingQuery:
     """Until all is read, or with the trigger that is given; `{}` is Spark's default."""
 
@@ -40,7 +40,7 @@ def start(
         if fail:
             raise RuntimeError("the sink failed")
 
-    options = topic.options(startingOffsets="earliest", maxOffsetsPerTrigger=10, kafka_group_id=group) | more
+    options = topic.options(startingOffsets="earliest", maxOffsetsPerTrigger=10, kafka_group_id=group) | (more or {})
     writer = spark.readStream.format("klamm").options(**options).load().writeStream.foreachBatch(sink)
     writer = writer.option("checkpointLocation", str(checkpoint))
     trigger = {"availableNow": True} if trigger is None else trigger
@@ -108,7 +108,7 @@ def test_the_last_batch_of_a_stopped_query_is_committed(
     """Spark asks for nothing more before the next trigger: the source looks into the checkpoint."""
     topic.produce(range(7))
     told = {"klamm.group.checkpointLocation": str(tmp_path)}
-    query = start(spark, topic, tmp_path, group, trigger={"processingTime": "1 hour"}, **told)
+    query = start(spark, topic, tmp_path, group, trigger={"processingTime": "1 hour"}, more=told)
     try:
         eventually(lambda: query.lastProgress is not None)
         assert topic.committed(group) == [-1001] * 3
@@ -129,7 +129,7 @@ def test_a_batch_that_failed_is_not_committed_when_the_query_stops(
 
     told = {"klamm.group.checkpointLocation": str(tmp_path)}
     with pytest.raises(Exception, match="the sink failed"):
-        start(spark, topic, tmp_path, group, fail=True, **told).awaitTermination()
+        start(spark, topic, tmp_path, group, fail=True, more=told).awaitTermination()
 
     assert topic.committed(group) == committed
 
@@ -154,7 +154,7 @@ def test_a_fresh_checkpoint_starts_where_the_group_stands(
         read(**{"klamm.group.reset": "fail"})
     assert topic.committed(group) == [4, 8, -1001]
 
-    query = start(spark, topic, tmp_path, group, **committed)
+    query = start(spark, topic, tmp_path, group, more=committed)
     query.awaitTermination()
     assert sum(progress.numInputRows for progress in query.recentProgress) == 18
     assert topic.committed(group) == [10, 10, 10]
@@ -168,12 +168,12 @@ def test_a_checkpoint_that_disagrees_with_the_group(
     start(spark, topic, tmp_path, group).awaitTermination()
     forget_last_commit(tmp_path)
     fail = {"klamm.group.conflict": "fail"}
-    start(spark, topic, tmp_path, group, **fail).awaitTermination()
+    start(spark, topic, tmp_path, group, more=fail).awaitTermination()
     assert topic.committed(group) == topic.ends()
 
     commit(topic, group, 0, 0, 0)
     with pytest.raises(Exception, match=rf"the checkpoint and group '{group}' disagree.*group 0"):
-        start(spark, topic, tmp_path, group, **fail).awaitTermination()
+        start(spark, topic, tmp_path, group, more=fail).awaitTermination()
     assert topic.committed(group) == [0, 0, 0]
     start(spark, topic, tmp_path, group).awaitTermination()
     assert topic.committed(group) == topic.ends()

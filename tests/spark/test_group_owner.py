@@ -1,0 +1,130 @@
+"""`klamm.group.mode=member`: of several queries on a group one works, and the next takes over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.spark_topics import Topic
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.group_description import ClassicDescription, GroupDescriptions
+from klamm.client.group_membership import ClassicMember, GroupProtocol
+from klamm.spark.source.exclusive_assignor import owner_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_PATIENCE_S = 90.0
+
+
+class Queries:
+    """Queries of one group, each with a checkpoint of its own, and what each has read."""
+
+    def __init__(self, spark: SparkSession, topic: Topic, folder: Path) -> None:
+        self.spark = spark
+        self.topic = topic
+        self.folder = folder
+        self.group = f"group-of-{topic.name}"
+        self.read: dict[str, list[int]] = {}
+        # A session of 45 s, Kafka's default: who takes over sooner has been told that the other left.
+        self.config = ClientConfig.from_mapping({"bootstrap.servers": topic.bootstrap_servers})
+
+    def start(self, name: str) -> StreamingQuery:
+        values = self.read.setdefault(name, [])
+
+        def sink(frame: DataFrame, batch_id: int) -> None:
+            values.extend(int(row[0]) for row in frame.selectExpr("string(value)").collect())
+
+        options = self.topic.options(
+            startingOffsets="committed",
+            kafka_group_id=self.group,
+            klamm_group_mode="member",
+            kafka_client_id=name,
+            kafka_heartbeat_interval_ms=300,
+        )
+        frame = self.spark.readStream.format("klamm").options(**options).load()
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.folder / name))
+        return writer.start()
+
+    def members(self) -> dict[str, tuple[str, bool]]:
+        """The members by client id: their member ids, and whether each owns the group."""
+        with closing(GroupDescriptions(Cluster(self.config), self.group)) as descriptions:
+            described = descriptions.describe()
+        if not isinstance(described, ClassicDescription):
+            return {}
+        return {
+            member.client_id: (member.member_id, owner_in(bytes(member.member_assignment)) == member.member_id)
+            for member in described.members
+        }
+
+    def put_out(self, name: str) -> None:
+        """As an administrator would."""
+        member = ClassicMember(self.config, self.group, GroupProtocol("consumer", "any", 10_000, 10_000))
+        member.member_id = self.members()[name][0]
+        member.leave("put out", 10_000)
+        member.close()
+
+    def eventually(self, condition: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, (self.members(), self.read)
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def queries(spark: SparkSession, topic: Topic, tmp_path: Path) -> Queries:
+    return Queries(spark, topic, tmp_path)
+
+
+def test_the_next_query_takes_over_when_one_stops(queries: Queries) -> None:
+    """It goes on where the group stands; who waits can be stopped as well."""
+    queries.topic.produce(range(10))
+    first = queries.start("first")
+    first.processAllAvailable()
+    second, third = queries.start("second"), queries.start("third")
+    try:
+        queries.eventually(lambda: len(queries.members()) == 3)
+        assert second.isActive
+        second.stop()
+        queries.eventually(lambda: len(queries.members()) == 2)
+
+        first.stop()
+        queries.topic.produce(range(10, 20))
+        third.processAllAvailable()
+    finally:
+        third.stop()
+
+    assert {name: sorted(values) for name, values in queries.read.items()} == {
+        "first": list(range(10)),
+        "second": [],
+        "third": list(range(10, 20)),
+    }
+    queries.eventually(lambda: queries.members() == {})
+    assert queries.topic.committed(queries.group) == queries.topic.ends()
+
+
+def test_a_fenced_query_stops_and_says_who_took_over(queries: Queries) -> None:
+    """It plans no further batch and commits nothing."""
+    queries.topic.produce(range(10))
+    first = queries.start("first")
+    first.processAllAvailable()
+    second = queries.start("second")
+    try:
+        queries.eventually(lambda: len(queries.members()) == 2)
+        queries.put_out("first")
+        with pytest.raises(Exception, match=r"second at .* has taken over \(member second-"):
+            first.awaitTermination()
+        queries.topic.produce(range(10, 20))
+        second.processAllAvailable()
+    finally:
+        second.stop()
+
+    assert sorted(queries.read["first"]) == list(range(10))
+    assert sorted(queries.read["second"]) == list(range(10, 20))
