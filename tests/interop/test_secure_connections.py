@@ -1,6 +1,6 @@
 """klamm's client meets Apache Kafka's listeners with TLS and SASL: it gets in with what fits, and says what doesn't.
 
-Both faces of the client, the blocking one and asyncio's, go through the same doors.
+Both faces of the client, the blocking one and asyncio's (on either event loop), go through the same doors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.support.certificates import OpensslUnavailable
 from tests.support.kafka_broker import KafkaUnavailable
 from tests.support.secure_kafka import KEY_PASSWORD, MECHANISMS, SecureKafka, secure_kafka
 
+from klamm.client import aio_fetch
 from klamm.client.aio import AsyncConnection
 from klamm.client.aio_cluster import AsyncCluster
 from klamm.client.cluster import Cluster
@@ -26,7 +27,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.connection import Connection
 from klamm.client.errors import AuthenticationFailed, ConnectionFailed, GaveUp
 from klamm.client.fetch import stream_batches
-from klamm.client.list_offsets import LATEST, list_offsets
+from klamm.client.list_offsets import LATEST, list_offsets, listing_offsets
 from klamm.protocol.schema.metadata_request import MetadataRequest
 from klamm.protocol.schema.metadata_response import MetadataResponse
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
@@ -52,23 +53,30 @@ def _blocking(options: dict[str, str]) -> str | None:
         return cluster.cluster_id
 
 
-def _asyncio(options: dict[str, str]) -> str | None:
-    async def refresh() -> str | None:
-        with contextlib.closing(AsyncCluster(ClientConfig.from_mapping(options))) as cluster:
-            await cluster.refresh([])
-            return cluster.cluster_id
+async def _refresh(options: dict[str, str]) -> str | None:
+    with contextlib.closing(AsyncCluster(ClientConfig.from_mapping(options))) as cluster:
+        await cluster.refresh([])
+        return cluster.cluster_id
 
-    return asyncio.run(refresh())
+
+def _asyncio(options: dict[str, str]) -> str | None:
+    return asyncio.run(_refresh(options))
+
+
+def _uvloop(options: dict[str, str]) -> str | None:
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_refresh(options))
 
 
 JKS_PASSWORD = "of-the-store"
 JKS_PASS = f"pass:{JKS_PASSWORD}"  # as openssl takes it
 
-both_faces = pytest.mark.parametrize("connect", [_blocking, _asyncio])
+all_faces = pytest.mark.parametrize("connect", [_blocking, _asyncio, _uvloop])
 Connect = Callable[[dict[str, str]], str | None]
 
 
-@both_faces
+@all_faces
 @pytest.mark.parametrize(
     "more",
     [
@@ -85,7 +93,7 @@ def test_tls(kafka: SecureKafka, connect: Connect, more: dict[str, str]) -> None
     assert connect(kafka.options("TLS", **more)) is not None
 
 
-@both_faces
+@all_faces
 def test_certificates_as_text(kafka: SecureKafka, connect: Connect) -> None:
     """Trusted certificates, key and chain may stand in the options themselves, with blanks for line ends."""
     text = kafka.authority.certificate.read_text().replace("\n", " ")
@@ -102,7 +110,7 @@ def test_certificates_as_text(kafka: SecureKafka, connect: Connect) -> None:
     assert connect(options) is not None
 
 
-@both_faces
+@all_faces
 def test_a_certificate_of_the_client(kafka: SecureKafka, connect: Connect) -> None:
     """A listener that wants one lets in who shows one that its authority signed, and nobody else."""
     mine = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(kafka.client_store)}
@@ -114,7 +122,7 @@ def test_a_certificate_of_the_client(kafka: SecureKafka, connect: Connect) -> No
             connect(kafka.options("MUTUAL", **refused))
 
 
-@both_faces
+@all_faces
 def test_stores_of_java_that_were_converted(kafka: SecureKafka, connect: Connect, tmp_path: Path) -> None:
     """By the commands of the guide, from JKS stores that keytool made."""
     source, password = kafka.client_store, KEY_PASSWORD
@@ -159,14 +167,14 @@ def _run(command: str, *more: str) -> str:
     return completed.stdout
 
 
-@both_faces
+@all_faces
 def test_another_authority(kafka: SecureKafka, connect: Connect) -> None:
     """A broker that could be anybody is not talked to; the error names the truststore."""
     with pytest.raises(AuthenticationFailed, match=r"not accepted.*other-authority\.pem.*ssl\.truststore\.location"):
         connect(kafka.options("TLS", ssl_truststore_location=str(kafka.other_authority.certificate)))
 
 
-@both_faces
+@all_faces
 def test_another_host_name(kafka: SecureKafka, connect: Connect) -> None:
     """The certificate has to name the host that was asked for, unless that check is turned off."""
     address = kafka.broker.addresses["TLS"].replace("localhost", "127.0.0.1")
@@ -178,7 +186,7 @@ def test_another_host_name(kafka: SecureKafka, connect: Connect) -> None:
     )
 
 
-@both_faces
+@all_faces
 @pytest.mark.parametrize("listener", ["SASL_TLS", "SASL"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_name_and_password(kafka: SecureKafka, connect: Connect, mechanism: str, listener: str) -> None:
@@ -189,7 +197,7 @@ def test_name_and_password(kafka: SecureKafka, connect: Connect, mechanism: str,
     assert "guess" not in str(refused.value)
 
 
-@both_faces
+@all_faces
 @pytest.mark.parametrize(("speaks", "listener"), [("PLAINTEXT", "TLS"), ("PLAINTEXT", "SASL"), ("SSL", "PLAINTEXT")])
 def test_another_security_protocol(kafka: SecureKafka, connect: Connect, speaks: str, listener: str) -> None:
     """The broker only hangs up, as one that is restarted does; so it is tried again for a while, and the error says
@@ -210,7 +218,7 @@ def test_a_mechanism_that_the_listener_does_not_have(kafka: SecureKafka) -> None
 
 def _fill(kafka: SecureKafka) -> TopicPartition:
     name = f"secure-{uuid.uuid4().hex[:12]}"
-    producer = Producer({"bootstrap.servers": kafka.broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": kafka.broker.bootstrap_servers, "batch.num.messages": 10})
     for number in range(100):
         producer.produce(name, b"x" * 1_000 + b"%d" % number, partition=0)
     assert producer.flush(60) == 0
@@ -226,10 +234,16 @@ def test_records_through_tls(kafka: SecureKafka) -> None:
 
     with contextlib.closing(Cluster(config)) as cluster:
         end = list_offsets(cluster, {partition: LATEST})[partition].offset
-        parts = list(stream_batches(cluster, partition, Offset(0), end))
+        ends = [part.next_offset for part in stream_batches(cluster, partition, Offset(0), end)]
 
-    assert end == 100
-    assert parts[-1].next_offset == 100
+    async def stream() -> list[Offset]:
+        with contextlib.closing(AsyncCluster(config)) as cluster:
+            end = (await cluster.run(listing_offsets(cluster, {partition: LATEST})))[partition].offset
+            return [part.next_offset async for part in aio_fetch.stream_batches(cluster, partition, Offset(0), end)]
+
+    for all_ends in (ends, asyncio.run(stream())):
+        assert len(all_ends) > 1
+        assert all_ends[-1] == 100
 
 
 @pytest.fixture

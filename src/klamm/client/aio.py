@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from klamm.client.config import Address, ClientConfig
 from klamm.client.conversation import Conversation, Dialogue, Frame, Pending
@@ -33,8 +33,8 @@ class _Wire(asyncio.BufferedProtocol):
         self.waiters: dict[int, asyncio.Future[None]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's transports have its methods without being one.
+        self.transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.conversation.buffer()
