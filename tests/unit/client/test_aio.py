@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.support.scripted_broker import ScriptedBroker
 
 from klamm.client.aio import AsyncConnection
@@ -26,7 +28,7 @@ from klamm.protocol.schema.list_offsets_response import (
 )
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import MetadataResponse
-from klamm.protocol.types import PartitionIndex, TopicPartition
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 T = TypeVar("T")
 
@@ -233,3 +235,24 @@ def test_offsets_are_listed_by_the_same_steps(broker: ScriptedBroker, config: Cl
 
     with_cluster(config, act)
     assert [key for key, _ in broker.seen].count(METADATA) == 2
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_broker_of_klamm(loop: str) -> None:
+    """On either event loop: uvloop's transports and clock are its own."""
+    from klamm.testing import Broker
+
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else None
+    with Broker() as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+        admin.create_topics([NewTopic("flights", 2, 1)])["flights"].result(30)
+        config = ClientConfig.from_mapping({"bootstrap.servers": running.bootstrap_servers})
+
+        async def act() -> dict[TopicPartition, Offset]:
+            with contextlib.closing(AsyncCluster(config)) as cluster:
+                return await cluster.run(listing_latest_offsets(cluster, ["flights"]))
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            found = runner.run(act())
+
+    assert found == {TopicPartition("flights", PartitionIndex(index)): 0 for index in range(2)}
