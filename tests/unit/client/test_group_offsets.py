@@ -9,7 +9,9 @@ from tests.support.scripted_broker import ScriptedBroker
 
 from klamm.client.cluster import Cluster
 from klamm.client.errors import GaveUp, RequestRefused
+from klamm.client.group_membership import MemberEpoch
 from klamm.client.group_offsets import GroupOffsets
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
@@ -163,3 +165,38 @@ def test_offsets_are_read_back(broker: ScriptedBroker, cluster: Cluster, version
     )
 
     assert GroupOffsets(cluster, "g").committed([ZERO, ONE]) == {ZERO: 5}
+
+
+class Member:
+    """A member whose generation rises each time that its commit is refused."""
+
+    def __init__(self) -> None:
+        self.generation_id = 4
+        self.refusals: list[ErrorCode] = []
+
+    def epoch(self) -> MemberEpoch:
+        return MemberEpoch(self.generation_id, "m")
+
+    def refused(self, code: ErrorCode) -> None:
+        self.refusals.append(code)
+        self.generation_id += 1
+
+
+def test_a_member_commits_as_what_it_is_now(broker: ScriptedBroker, cluster: Cluster) -> None:
+    """A commit that came from the past is sent again with the generation of after the rebalance."""
+    epochs: list[tuple[int, str]] = []
+
+    def answering(code: int) -> Callable[[OffsetCommitRequest], OffsetCommitResponse]:
+        def answer(request: OffsetCommitRequest) -> OffsetCommitResponse:
+            epochs.append((request.generation_id_or_member_epoch, request.member_id))
+            return committed(code)(request)
+
+        return answer
+
+    broker.on(OffsetCommitRequest, answering(27), answering(22), answering(0))
+    member = Member()
+
+    GroupOffsets(cluster, "g", member).commit({ZERO: Offset(5)}, "a note")
+
+    assert epochs == [(4, "m"), (5, "m"), (6, "m")]
+    assert member.refusals == [ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation]
