@@ -38,6 +38,13 @@ sys.stdout.flush()
 input()
 run_to_the_end()
 
+def described(status):
+    # Hadoop knows times by the second.
+    return (
+        status.getPath().toString(), status.getLen(), status.isDirectory(), status.isSymlink(),
+        status.getPermission().toString(), status.getOwner(), status.getGroup(), status.getModificationTime() // 1000,
+    )
+
 jvm = spark.sparkContext._jvm
 context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(
     jvm.java.net.URI("file:///"), spark.sparkContext._jsc.hadoopConfiguration()
@@ -47,7 +54,7 @@ hadoops.initialize(jvm.java.net.URI("file:///"), spark.sparkContext._jsc.hadoopC
 print("through", ours.getClass().getSimpleName())
 for name in ("metadata", "commits", "commits/0"):
     path = jvm.org.apache.hadoop.fs.Path(f"file://{folder}/checkpoint/{name}")
-    assert str(ours.getFileStatus(path)) == str(hadoops.getFileStatus(path)), name
+    assert described(ours.getFileStatus(path)) == described(hadoops.getFileStatus(path)), name
 print("checksum files", len(list(Path(folder).glob("checkpoint/**/.*.crc"))))
 spark.stop()
 """

@@ -70,7 +70,7 @@ class JvmLocalFileSystem extends RawLocalFileSystem {
             if (attributes.permissions().contains(FROM_THE_RIGHT[bit])) mode |= (short) (1 << bit);
         }
         return new FileStatus(
-            attributes.isDirectory() ? 0 : attributes.size(),
+            attributes.size(),
             attributes.isDirectory(),
             1,
             getDefaultBlockSize(path),
