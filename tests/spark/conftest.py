@@ -44,7 +44,7 @@ def spark() -> Iterator[SparkSession]:
     # Only the tests that compare with Spark's own connector need its jars; the others do without.
     settings: dict[str, Any] = {"spark.sql.python.filterPushdown.enabled": "true"}
     with suppress(ConnectorUnavailable):
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(connector_jars())
+        settings["spark.driver.extraClassPath"] = connector_jars()
     running = session("klamm tests", "local[2,4]", **settings)
     yield running
     running.stop()

@@ -34,13 +34,13 @@ class ConnectorUnavailable(KlammError):
 
 
 @cache
-def connector_jars() -> tuple[str, ...]:
-    """The jars of Spark's connector and what it needs beside Spark itself.
+def connector_jars() -> str:
+    """The jars of Spark's connector and what it needs beside Spark itself, as a class path.
 
     Raises `ConnectorUnavailable` when there is no Maven or the jars cannot be had.
     """
     if given := os.environ.get("KLAMM_SPARK_CONNECTOR_CLASSPATH"):
-        return tuple(given.split(os.pathsep))
+        return given
     if shutil.which("mvn") is None:
         raise ConnectorUnavailable(
             "no mvn on PATH: install Maven, or set KLAMM_SPARK_CONNECTOR_CLASSPATH to the jars of Spark's connector"
@@ -49,13 +49,13 @@ def connector_jars() -> tuple[str, ...]:
     digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:16]
     remembered = Path(tempfile.gettempdir()) / f"klamm-spark-connector-{digest}.txt"
     with alone("maven"):
-        if not (remembered.exists() and all(map(os.path.exists, _paths(remembered)))):
+        if not (remembered.exists() and all(map(os.path.exists, _read(remembered).split(os.pathsep)))):
             _ask_maven(remembered)
-        return _paths(remembered)
+        return _read(remembered)
 
 
-def _paths(file: Path) -> tuple[str, ...]:
-    return tuple(file.read_text(encoding="utf-8").strip().split(os.pathsep))
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip()
 
 
 def _ask_maven(output: Path) -> None:
