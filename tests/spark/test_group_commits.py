@@ -15,7 +15,7 @@ from tests.support.spark_topics import Topic
 import klamm.spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 
@@ -33,12 +33,15 @@ def start(
     trigger: dict[str, Any] | None = None,
     fail: bool = False,
     more: dict[str, str] | None = None,
+    read: list[int] | None = None,
 ) -> StreamingQuery:
     """Until all is read, or with the trigger that is given; `{}` is Spark's default."""
 
-    def sink(frame: object, batch_id: int) -> None:
+    def sink(frame: DataFrame, batch_id: int) -> None:
         if fail:
             raise RuntimeError("the sink failed")
+        if read is not None:
+            read.extend(int(row[0]) for row in frame.selectExpr("string(value)").collect())
 
     options = topic.options(startingOffsets="earliest", maxOffsetsPerTrigger=10, kafka_group_id=group) | (more or {})
     writer = spark.readStream.format("klamm").options(**options).load().writeStream.foreachBatch(sink)
@@ -154,9 +157,9 @@ def test_a_fresh_checkpoint_starts_where_the_group_stands(
         read(**{"klamm.group.reset": "fail"})
     assert topic.committed(group) == [4, 8, -1001]
 
-    query = start(spark, topic, tmp_path, group, more=committed)
-    query.awaitTermination()
-    assert sum(progress.numInputRows for progress in query.recentProgress) == 18
+    values: list[int] = []
+    start(spark, topic, tmp_path, group, more=committed, read=values).awaitTermination()
+    assert sorted(values) == [*range(4, 10), 18, 19, *range(20, 30)]
     assert topic.committed(group) == [10, 10, 10]
 
 

@@ -73,29 +73,33 @@ class QueryMember:
         self._trouble = "it has not been reached yet"
         self._failure: KlammError | None = None
         self._leaving = False
+        self._said_that_it_waits = False
         self._thread = threading.Thread(target=self._run, name=f"member of {group_id}", daemon=True)
 
     def start(self) -> None:
         """Joins, in the background."""
         self._thread.start()
 
-    def await_ownership(self) -> None:
-        """Returns when this query owns the group, however long another does.
+    def await_ownership(self, patience_s: float = float("inf")) -> bool:
+        """Waits until this query owns the group, however long another does; False if it doesn't in this time.
 
         Raises `RequestRefused` if the group does not take this member: it has members that are no such queries, say.
         """
+        deadline = _clock() + patience_s
         with self._changed:
-            told = False
             while not self._may_plan():
                 if self._failure is not None:
                     raise self._failure
-                if self._state is _State.STANDING_BY and not told:
+                if _clock() >= deadline:
+                    return False
+                if self._state is _State.STANDING_BY and not self._said_that_it_waits:
                     _logger.warning(
                         "another query owns group %r: this one stands by, and takes over when that one ends",
                         self.group_id,
                     )
-                    told = True
-                self._changed.wait(self._interval_s)
+                    self._said_that_it_waits = True
+                self._changed.wait(min(self._interval_s, patience_s))
+        return True
 
     def ensure_owner(self) -> None:
         """Returns when this query is known to own the group at this moment.

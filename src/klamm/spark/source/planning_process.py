@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import socket
+import stat
 import sys
 import threading
 from types import FrameType
+from typing import Final
 
-__all__ = ["end_in_order"]
+__all__ = ["Caller", "end_in_order"]
+
+_HIGHEST_DESCRIPTOR: Final = 256
+
+
+class Caller:
+    """Spark's JVM, at the other end of the socket over which it calls this process.
+
+    A query that is stopped before Spark knows its sources (while one of them is waiting for its group) has none to end:
+    it gets no SIGTERM, and only the socket tells.
+    """
+
+    def __init__(self) -> None:
+        """To be made before this process connects to anything else: every socket that is open counts as the JVM's."""
+        self._sockets = [
+            socket.socket(fileno=os.dup(number)) for number in range(3, _HIGHEST_DESCRIPTOR) if _is_socket(number)
+        ]
+
+    def has_hung_up(self) -> bool:
+        """Whether nobody waits for an answer any more."""
+        for each in self._sockets:
+            with contextlib.suppress(BlockingIOError):
+                try:
+                    if each.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"":
+                        return True
+                except ConnectionError:
+                    return True
+        return False
+
+    def close(self) -> None:
+        """Lets go of the sockets; their owners keep theirs."""
+        for each in self._sockets:
+            each.close()
+        self._sockets.clear()
+
+
+def _is_socket(number: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(number).st_mode)
+    except OSError:
+        return False
 
 
 def end_in_order() -> None:

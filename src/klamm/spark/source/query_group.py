@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -17,7 +18,7 @@ from klamm.spark.source.exclusive_assignor import Standing
 from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
 from klamm.spark.source.group_member import QueryMember
 from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.planning_process import end_in_order
+from klamm.spark.source.planning_process import Caller, end_in_order
 
 __all__ = ["QueryGroup", "commits_of", "named_client"]
 
@@ -26,6 +27,8 @@ _logger = logging.getLogger("klamm.spark")
 # The query waits while it commits; a coordinator that is away for longer hears of the offsets at the next trigger.
 _COMMIT_PATIENCE_MS: Final = 10_000
 _UNNAMED: Final = next(field.default for field in dataclasses.fields(ClientConfig) if field.name == "client_id")
+# Who stands by looks as often whether the query is still wanted.
+_LOOK_AROUND_S: Final = 0.5
 # A process that is being ended does not wait for long.
 _STOP_PATIENCE_MS: Final = 5_000
 
@@ -35,6 +38,7 @@ class QueryGroup:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._caller = Caller()
         self._client = named_client(options.client)
         self._member: QueryMember | None = None
         self._offsets: GroupOffsets | None = None
@@ -58,9 +62,18 @@ class QueryGroup:
                 heartbeat_interval_ms=options.client.heartbeat_interval_ms,
             )
             self._member.start()
-            self._member.await_ownership()
+            self._await_ownership(self._member)
         self._offsets = self._connect(_COMMIT_PATIENCE_MS)
         self.commits = GroupCommits(self._offsets, _policy(options), self._member)
+
+    def _await_ownership(self, member: QueryMember) -> None:
+        try:
+            while not member.await_ownership(_LOOK_AROUND_S):
+                if self._caller.has_hung_up():
+                    # The reader's `stop` follows, and leaves the group.
+                    sys.exit("the query was stopped while it stood by")
+        finally:
+            self._caller.close()
 
     def stop(self) -> None:
         """Commits the last micro-batch if it is known to be finished, and leaves the group. Never raises."""
