@@ -1,13 +1,22 @@
-"""A broker that restarts under a query is waited for; nothing is lost and nothing comes twice."""
+"""A broker that restarts or crashes under a query is waited for; nothing is lost and nothing comes twice."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka.admin import AdminClient
+from tests.interop.broker_process import BrokerProcess
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.spark_topics import create_topic
 
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.protocol.types import PartitionIndex, TopicPartition
 from klamm.testing import Broker
 
 if TYPE_CHECKING:
@@ -38,3 +47,59 @@ def test_a_query_outlives_its_broker(spark: SparkSession, tmp_path: Path) -> Non
             assert topic.committed("delays") == topic.ends()
         finally:
             query.stop()
+
+
+@pytest.fixture
+def mortal(is_apache_kafka: bool, tmp_path: Path) -> Iterator[BrokerProcess | ApacheKafka]:
+    """A broker in a process of its own."""
+    if is_apache_kafka:
+        with ApacheKafka() as kafka:
+            yield kafka
+    else:
+        broker = BrokerProcess(tmp_path, {})
+        yield broker
+        broker.stop()
+
+
+def leader_epoch(bootstrap_servers: str) -> int:
+    """Of the first partition of the test's topic."""
+    with closing(Cluster(ClientConfig.from_mapping({"bootstrap.servers": bootstrap_servers}))) as cluster:
+        cluster.refresh(["flights"])
+        leader = cluster.leader_of(TopicPartition("flights", PartitionIndex(0)))
+        assert leader is not None
+        return leader.epoch
+
+
+@pytest.mark.timeout(400)
+def test_a_query_outlives_a_crash_of_its_broker(
+    spark: SparkSession, mortal: BrokerProcess | ApacheKafka, tmp_path: Path
+) -> None:
+    """Killed between and within micro-batches of many small fetches; it comes back with another leader epoch."""
+    seen: list[int] = []
+
+    def sink(frame: Any, batch_id: int) -> None:
+        seen.extend(int(row[0]) for row in frame.selectExpr("string(value)").collect())
+
+    admin = AdminClient({"bootstrap.servers": mortal.bootstrap_servers})
+    topic = create_topic(admin, mortal.bootstrap_servers, "flights", 2, {})
+    total = 12_000
+    topic.produce(range(total), **{"batch.num.messages": 100})
+    epoch = leader_epoch(mortal.bootstrap_servers)
+    options = topic.options(
+        startingOffsets="earliest", maxOffsetsPerTrigger=1_500, kafka_max_partition_fetch_bytes=2_000
+    )
+    frame = spark.readStream.format("klamm").options(**options).load()
+    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        deadline = time.monotonic() + 300
+        for crashes_at in (1, total // 2):
+            while len(seen) < crashes_at and query.isActive and time.monotonic() < deadline:
+                time.sleep(0.01)
+            mortal.kill()
+            mortal.start() if isinstance(mortal, BrokerProcess) else mortal.restart()
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    assert sorted(seen) == list(range(total))
+    assert leader_epoch(mortal.bootstrap_servers) > epoch

@@ -195,6 +195,12 @@ class ApacheKafka:
                 time.sleep(0.1)
         raise KafkaUnavailable(f"Apache Kafka did not start: {(folder / 'broker.out').read_text()[-2000:]}")
 
+    def kill(self) -> None:
+        """Ends the broker as a crash would, with SIGKILL; `restart` starts it again."""
+        assert self._process is not None, "it is not running"
+        self._process.kill()
+        self._process.wait()
+
     def restart(self) -> None:
         """Stops the broker and starts it again on the same port and data."""
         assert self._folder is not None, "it is not running"
