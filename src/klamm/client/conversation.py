@@ -189,7 +189,7 @@ class Conversation:
     def recycle(self, body: memoryview) -> None:
         """Takes an answer's memory back for one that is to come: nobody may look at the body, or a part of it, again.
 
-        For answers of megabytes, whose memory costs about as much to get as to fill.
+        For answers of megabytes, whose memory is cleared before it is filled.
         """
         if isinstance(body.obj, bytearray):
             self._spare = body.obj
