@@ -1,8 +1,8 @@
 """The jar with a local file system for checkpoints that forks no process; its Java source lies beside this file.
 
 Hadoop without its native library, as pip's PySpark has it, forks `stat`, `chmod` and `ls` for the files of a
-checkpoint, some forty times a micro-batch. `make checkpoint-jar` builds the jar where a JDK is (`make install` does it
-by itself); `klamm.spark.session(fast_checkpoints=True)` uses it.
+checkpoint: forty processes a micro-batch without state, twenty without checksum files. `make checkpoint-jar` builds the
+jar where a JDK is (`make install` does it by itself); `klamm.spark.session(fast_checkpoints=True)` uses it.
 """
 
 from __future__ import annotations
