@@ -282,7 +282,8 @@ def encode_batch(
 ) -> bytes:
     """One batch of the records, in their order and at consecutive offsets, as a Java client writes it.
 
-    A batch that takes no more than `compressed_from_bytes` uncompressed is not compressed.
+    A batch that takes no more than `compressed_from_bytes` uncompressed is not compressed; where that is given, neither
+    is one that would not get smaller.
     With `log_append_time_ms` the batch is of timestamp type LogAppendTime, and readers see that time on every record.
     """
     payload = bytearray()
@@ -308,6 +309,9 @@ def encode_batch(
         raise ValueError("a batch holds at least one record")
     if HEADER_SIZE_BYTES + len(payload) <= compressed_from_bytes:
         compression = Compression.NONE
+    closed = bytes(payload) if not compression else compress(compression, payload, compression_level)
+    if compression and compressed_from_bytes and len(closed) >= len(payload):
+        compression, closed = Compression.NONE, bytes(payload)
     attributes = int(compression)
     if is_transactional:
         attributes |= TRANSACTIONAL_MASK
@@ -332,7 +336,6 @@ def encode_batch(
     header = _new_tuple(BatchHeader, fields)
     if log_append_time_ms is not None:
         header = header.with_log_append_time(Millis(log_append_time_ms))
-    closed = bytes(payload) if not compression else compress(compression, payload, compression_level)
     return pack_header(header, closed) + closed
 
 

@@ -13,8 +13,10 @@ from klamm.runtime.record_serde import RecordSerde
 
 __all__ = ["coordinator_batches"]
 
-_COMPRESSED_FROM_BYTES: Final = 1024
-"""Smaller batches stay as they are: there is little to win, and each is opened again when the partition is loaded."""
+_COMPRESSED_FROM_BYTES: Final = 256
+"""Smaller batches stay as they are: there is next to nothing to win, and each is opened again when the partition is
+loaded. A group's own record is larger, and half of that its members' repeated names.
+"""
 _BATCH_OVERHEAD_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 32
 _SEQUENCE: Final = 0
@@ -33,7 +35,7 @@ def coordinator_batches(
     """Batches, each with the records in it: one that holds all or, where each record is right alone, as many as keep
     within `max_batch_bytes`.
 
-    Batches over 1 KB are compressed. With a `transaction` the records belong to it.
+    Batches over 256 bytes are compressed, if that makes them smaller. With a `transaction` the records belong to it.
     """
     encoded: list[UnstampedRecord] = []
     for record in records:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from klamm.core.coordinator.contract import CoordinatorRecord
@@ -32,18 +34,29 @@ def batches(
     return found
 
 
-def test_batches_over_a_kilobyte_are_compressed() -> None:
+def test_batches_over_a_quarter_of_a_kilobyte_are_compressed() -> None:
     """With `offsets.topic.compression.codec`; one byte less, and there is nothing to win."""
     ((_, one),) = batches(tombstones(1), Compression.NONE)
-    topic = "x" * (6 + 1024 - one.size_bytes - 1)  # The record's length takes a byte more, too.
+    topic = "x" * (6 + 256 - one.size_bytes - 1)  # The record's length takes a byte more, too.
     ((_, largest),) = batches(tombstones(1, topic), Compression.NONE)
-    assert largest.size_bytes in (1024, 1025)
-    topic = topic[largest.size_bytes - 1024 :]
+    assert largest.size_bytes in (256, 257)
+    topic = topic[largest.size_bytes - 256 :]
     ((_, small),) = batches(tombstones(1, topic), Compression.ZSTD)
-    assert (small.compression, small.size_bytes) == (Compression.NONE, 1024)
+    assert (small.compression, small.size_bytes) == (Compression.NONE, 256)
     ((_, large),) = batches(tombstones(1, topic + "x"), Compression.ZSTD)
     assert large.compression is Compression.ZSTD
-    assert large.size_bytes < 200
+    assert large.size_bytes < 150
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
+def test_batch_that_would_not_get_smaller_stays_as_it_is(codec: Compression) -> None:
+    """Nothing in it repeats itself: the codec would only add to it."""
+    topic = "".join(chr(33 + byte % 94) for byte in random.Random(1).randbytes(249))
+    ((_, plain),) = batches(tombstones(1, topic), Compression.NONE)
+    ((_, header),) = batches(tombstones(1, topic), codec)
+    assert plain.size_bytes > 256
+    assert header.size_bytes <= plain.size_bytes
+    assert (header.compression is Compression.NONE) is (header.size_bytes == plain.size_bytes)
 
 
 @pytest.mark.parametrize("codec", list(Compression))
