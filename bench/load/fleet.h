@@ -4,6 +4,10 @@
 #include <stdatomic.h>
 #include "common.h"
 
+/* A group that has been quiet for so long is between two heartbeats, which clients send every 3 s, or every 5 s with the
+ * consumer protocol: who joined in the moment of a heartbeat would win a whole interval, or lose it, by chance. */
+#define QUIET_SECONDS 7.5
+
 struct arrival {
     int64_t nanos;
     int32_t partition;
