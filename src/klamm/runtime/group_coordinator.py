@@ -220,10 +220,19 @@ class GroupCoordinator:
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(partition, GroupShard.handle_join_group, request, context, errors.join_error)
 
+    def repeat(self, said: bytes) -> bytes | None:
+        """The encoded answer to a heartbeat that was `said` before in the very same words, with all that goes with it,
+        if it would be the same now. None if it has to be asked for.
+        """
+        return self._runtime.repeat(said)
+
     def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext
+        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, said: bytes = b""
     ) -> Answer[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves."""
+        """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves.
+
+        What is `said` stands for request and client: `repeat` may answer it the next time.
+        """
         if not self._partition_count:
             return errors.consumer_group_heartbeat_error(request, ErrorCode.coordinator_not_available)
         try:
@@ -236,6 +245,7 @@ class GroupCoordinator:
             request,
             context,
             errors.consumer_group_heartbeat_error,
+            said=said,
         )
 
     def sync_group(self, request: SyncGroupRequest, context: ClientContext) -> Answer[SyncGroupResponse]:
@@ -247,14 +257,21 @@ class GroupCoordinator:
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(partition, GroupShard.handle_sync_group, request, context, errors.sync_error)
 
-    def heartbeat(self, request: HeartbeatRequest, context: ClientContext) -> Answer[HeartbeatResponse]:
-        """Heartbeat of a member."""
+    def heartbeat(
+        self, request: HeartbeatRequest, context: ClientContext, said: bytes = b""
+    ) -> Answer[HeartbeatResponse]:
+        """Heartbeat of a member.
+
+        What is `said` stands for request and client: `repeat` may answer it the next time.
+        """
         if not self._partition_count:
             return errors.heartbeat_error(request, ErrorCode.coordinator_not_available)
         if not request.group_id:
             return errors.heartbeat_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error)
+        return self._runtime.submit(
+            partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error, said=said
+        )
 
     def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:
         """LeaveGroup, asked and answered in the shape of version 3 and later: the members that leave are in
