@@ -9,7 +9,7 @@ import pytest
 from klamm.core.coordinator.contract import CoordinatorRecord
 from klamm.core.group.records import offset_tombstone
 from klamm.protocol.compression import Compression
-from klamm.protocol.records import BatchHeader, decode_batch, read_batch_header
+from klamm.protocol.records import BatchHeader, FramedRecords, decode_batch, frame_records, read_batch_header
 from klamm.protocol.types import Millis, PartitionIndex
 from klamm.runtime.coordinator_batches import coordinator_batches
 from klamm.runtime.record_serde import GroupRecordSerde
@@ -77,3 +77,19 @@ def test_records_that_are_right_alone_are_spread_over_batches() -> None:
 def test_records_that_belong_together_are_one_batch() -> None:
     """However large: the log refuses it then, as a whole."""
     assert [count for count, _ in batches(tombstones(1000), Compression.NONE)] == [1000]
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_records_that_were_framed_before_make_the_same_batch(codec: Compression) -> None:
+    """Byte for byte; what comes after them is framed now."""
+    records, serde = tombstones(100), GroupRecordSerde()
+
+    def batch(framed: FramedRecords | None) -> bytes:
+        made = coordinator_batches(
+            records, serde, timestamp=Millis(1), compression=codec, max_batch_bytes=None, framed=framed
+        )
+        ((told, encoded),) = made
+        assert told == records
+        return encoded
+
+    assert batch(frame_records(map(serde.serialize, records[:99]))) == batch(None)
