@@ -29,7 +29,7 @@ from klamm.protocol.schema.end_txn_request import EndTxnRequest
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import Millis
 from klamm.runtime import replay
-from klamm.runtime.alarms import Alarms
+from klamm.runtime.alarms import Alarm, AlarmQueue
 
 __all__ = ["BUGS"]
 
@@ -107,19 +107,19 @@ def _forget_a_tombstone() -> Iterator[None]:
 @contextmanager
 def _lose_a_timer() -> Iterator[None]:
     """Every twentieth time that a session begins, nothing will end it."""
-    arm = Alarms.arm
+    set_deadline = AlarmQueue.set_deadline
     armed = 0
 
-    def arm_mostly(alarms: Alarms, key: tuple[object, ...], delay_ms: float) -> None:
+    def set_mostly(queue: AlarmQueue, alarm: Alarm, delay_ms: float) -> None:
         nonlocal armed
-        if key[0] in ("session", "consumer session"):
+        if alarm.key[0] in ("session", "consumer session"):
             armed += 1
             if armed % 20 == 0:
-                alarms.cancel(key)
+                alarm.owner.cancel(alarm.key)
                 return
-        arm(alarms, key, delay_ms)
+        set_deadline(queue, alarm, delay_ms)
 
-    with patch.object(Alarms, "arm", arm_mostly):
+    with patch.object(AlarmQueue, "set_deadline", set_mostly):
         yield
 
 

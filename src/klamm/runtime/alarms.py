@@ -72,9 +72,9 @@ class Alarms:
             alarm = self._alarms[key] = Alarm(self, key)
         self._queue.set_deadline(alarm, delay_ms)
 
-    def armed(self, key: TimerKey) -> Alarm:
-        """The alarm of that key, which is armed."""
-        return self._alarms[key]
+    def armed(self, key: TimerKey) -> Alarm | None:
+        """The alarm of that key, if it is armed."""
+        return self._alarms.get(key)
 
     def cancel(self, key: TimerKey) -> None:
         """Do not fire; harmless if the alarm is not armed."""

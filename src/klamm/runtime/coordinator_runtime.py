@@ -91,9 +91,7 @@ class CoordinatorRuntime(Generic[S]):
         self._writer = Writer(log, serde, wall_clock, compression)
         self._linger_ms = linger_ms
         self._alarm_queue = AlarmQueue(timers)
-        self._standing_answers = StandingAnswers(self._alarm_queue, wall_clock)
-        self.repeat: Final = self._standing_answers.repeat
-        """See `StandingAnswers.repeat`."""
+        self.standing_answers: Final = StandingAnswers(self._alarm_queue, wall_clock)
         self._topics = NO_TOPICS
         self._led: dict[PartitionIndex, LedPartition[S]] = {}
         self._loads: Loads[S] = Loads(timers)
@@ -117,7 +115,7 @@ class CoordinatorRuntime(Generic[S]):
         """Have the partition's shard decide the request.
 
         `said` stands for the whole request and who sent it: whatever is equal to it is the same request of the same
-        client. If the answer stands on something, `repeat` gives it again to who says the same.
+        client. If the answer stands on something, `standing_answers` has it for who says the same.
         `refuse` puts an error into the shape of the API; nothing is raised. A request of the kind whose records linger
         is decided besides what lingers already, any other one after that is written.
         """
@@ -151,7 +149,7 @@ class CoordinatorRuntime(Generic[S]):
             if answered == ticket:
                 self._set_alarms(led, result)
                 if said:
-                    self._standing_answers.keep(said, led, result, response, context.api_version)
+                    self.standing_answers.keep(said, led, result, response, context.api_version)
                 return cast("R", response)
         asking = self._asking = _Asking(ticket)
         try:

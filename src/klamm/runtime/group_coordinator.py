@@ -126,6 +126,9 @@ class GroupCoordinator:
             compression=compression,
             linger_ms=config.offset_commit_linger_ms,
         )
+        self.repeat: Final = self._runtime.standing_answers.repeat
+        """The encoded answer to a heartbeat that was `said` before in the very same words, with all that goes with it,
+        if it would be the same now. None if it has to be asked for."""
         # The hash walks over every character, and the same groups ask again and again.
         self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
 
@@ -219,12 +222,6 @@ class GroupCoordinator:
             return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_session_timeout)
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(partition, GroupShard.handle_join_group, request, context, errors.join_error)
-
-    def repeat(self, said: bytes) -> bytes | None:
-        """The encoded answer to a heartbeat that was `said` before in the very same words, with all that goes with it,
-        if it would be the same now. None if it has to be asked for.
-        """
-        return self._runtime.repeat(said)
 
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, said: bytes = b""

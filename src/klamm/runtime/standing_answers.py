@@ -83,12 +83,13 @@ class StandingAnswers:
         return answer.encoded
 
     def keep(self, said: bytes, led: LedPartition[Any], result: Result, response: Message, api_version: int) -> None:
-        """Keep the answer to what was said, if it stands on something; its timer has just been armed."""
+        """Keep the answer to what was said, if it stands on something. Its timer must have been armed."""
         if result.standing is None or len(said) > LARGEST_REQUEST_BYTES:
             return
         ((key, delay_ms),) = result.timers
-        assert delay_ms is not None
         alarm = led.alarms.armed(key)
+        if alarm is None or delay_ms is None:
+            return
         answer = _Answer(
             self._answers,
             said,
