@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,16 @@ def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
     assert index.read_bytes() == content
 
 
-@pytest.mark.parametrize("what", ["read", "search by time", "largest timestamp"])
-def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, what: str) -> None:
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda log: log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True),
+        lambda log: log.offset_for_timestamp(Millis(NOW_MS + 2)),
+        lambda log: log.offset_of_max_timestamp(),
+    ],
+    ids=["read", "search by time", "largest timestamp"],
+)
+def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, look: Callable[[Log], object]) -> None:
     """Where no batch can be, the log goes offline and says where: in which file, and from which offset on."""
     log = folder.create()
     for number in range(3):
@@ -108,12 +117,7 @@ def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, what: str) -
         file.seek(size + 8)
         file.write(b"\x7f\xff\xff\xff")
     with pytest.raises(KafkaError) as refused:
-        if what == "read":
-            log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True)
-        elif what == "search by time":
-            log.offset_for_timestamp(Millis(NOW_MS + 2))
-        else:
-            log.offset_of_max_timestamp()
+        look(log)
     assert refused.value.code is ErrorCode.kafka_storage_error
     assert f"{folder.log_files()[0]} is damaged at offset 1, position {size}: " in (log.offline_reason or "")
 
