@@ -35,7 +35,7 @@ class ExportRefused(KlammError):
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Writes what Kafka needs, puts klamm's metadata aside, and says how to start Kafka on it; or only what it would do.
+    """Writes what Kafka needs, puts klamm's metadata aside and says how to start Kafka; or says what would come of it.
 
     Raises `ExportRefused`, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError, OSError.
     """
