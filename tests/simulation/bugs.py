@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.simulation.logs.bugs import LOG_BUGS
+
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.contract import CoordinatorRecord, Result
 from klamm.core.group import offset_commits, rebalance, removals
@@ -31,7 +33,7 @@ from klamm.protocol.types import Millis
 from klamm.runtime import replay
 from klamm.runtime.alarms import Alarm, AlarmQueue
 
-__all__ = ["BUGS"]
+__all__ = ["BUGS", "GROUP_BUGS"]
 
 
 @contextmanager
@@ -184,7 +186,7 @@ def _forget_markers() -> Iterator[None]:
         yield
 
 
-BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
+GROUP_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "skip a fence": _skip_a_fence,
     "hand over before revocation": _hand_over_before_revocation,
     "forget a tombstone": _forget_a_tombstone,
@@ -194,3 +196,6 @@ BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "believe a former producer": _believe_a_former_producer,
     "forget markers": _forget_markers,
 }
+"""Those that worlds of coordinators find."""
+
+BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {**GROUP_BUGS, **LOG_BUGS}

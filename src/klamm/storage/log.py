@@ -74,9 +74,11 @@ class Log(CompactableLog):
         loaded: LoadedLog,
         *,
         now_ms: Millis,
-        is_new: bool = False,
+        has_new_names: bool = False,
     ) -> None:
-        super().__init__(topic_partition, topic_id, config, services, loaded, now_ms=now_ms, is_new=is_new)
+        super().__init__(
+            topic_partition, topic_id, config, services, loaded, now_ms=now_ms, has_new_names=has_new_names
+        )
         self._reader = LogReader(self._segments)
 
     # -- append --------------------------------------------------------------------------------------------------------
