@@ -23,7 +23,8 @@ from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, inte
 from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
 from klamm.broker.log_cleaning import LogCleaning
-from klamm.broker.partitions import Partition, Partitions
+from klamm.broker.partition import Partition
+from klamm.broker.partitions import Partitions
 from klamm.broker.traffic import TrafficMeter
 from klamm.broker.transactions import Transactions
 from klamm.broker.warm_handover import WarmHandover
