@@ -159,9 +159,11 @@ def _route_through_codec(key: ApiKey, module: Any) -> HandleFrame:
             code, message = ErrorCode.unknown_server_error, None
         return [encode(error_response(request, context.api_version, code, message), context.api_version)]
 
-    async def finish(context: RequestContext, request: Message, pending: Awaitable[Message]) -> Body | None:
+    async def finish(context: RequestContext, request: Message, pending: Awaitable[Message | bytes]) -> Body | None:
         try:
-            return [encode(await pending, context.api_version)]
+            response = await pending
+            # What is very large comes encoded (`steps.py`).
+            return [response if isinstance(response, bytes) else encode(response, context.api_version)]
         except asyncio.CancelledError:
             raise
         except Exception as error:
