@@ -51,6 +51,9 @@ class Writers:
         draw = random.random()
         # Of whom all records were deleted a log need not know, once it was started anew.
         is_known = any(batch.header.base_offset >= log.log_start_offset for batch in known.batches[-1:])
+        if model.is_compacted and is_known:
+            remembered = dict(log.active_producers()).get(ProducerId(producer_id))
+            is_known = remembered is not None and remembered.last_sequence == known.last_sequence
         if not is_known and known.first_open < 0:
             model.newest_epochs[producer_id] = max(known.epoch, model.newest_epochs.get(producer_id, 0)) + 1
         if draw < 0.2 and is_known:
