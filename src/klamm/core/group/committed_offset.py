@@ -128,11 +128,11 @@ class PartitionOffsets(Mapping[PartitionIndex, CommittedOffset]):
         copy._packed = self._packed.copy()
         return copy
 
-    def positions(self) -> Iterator[tuple[PartitionIndex, int]]:
+    def positions(self) -> Iterator[tuple[PartitionIndex, Offset]]:
         """Each partition with how far the group has come, and nothing else of the offset: a fraction of the time."""
         unpack = _POSITION.unpack_from
         for partition, packed in self._packed.items():
-            yield PartitionIndex(partition), unpack(packed, _POSITION_FROM)[0]
+            yield PartitionIndex(partition), Offset(unpack(packed, _POSITION_FROM)[0])
 
     def put_packed(self, partition: int, packed: bytes) -> None:
         """Keep what `pack` made."""
