@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from bench.wire import Connection
 from klamm.protocol.codec import Message
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -15,6 +18,16 @@ from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest
 from klamm.protocol.schema.delete_topics_response import DeleteTopicsResponse
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.protocol.schema.list_groups_request import ListGroupsRequest
+from klamm.protocol.schema.list_groups_response import ListGroupsResponse
+from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
+from klamm.protocol.schema.list_transactions_response import ListTransactionsResponse
 from klamm.protocol.schema.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -28,7 +41,11 @@ __all__ = [
     "create_topics",
     "delete_group",
     "delete_topic",
+    "describe_groups",
+    "initialize_producers",
     "join",
+    "list_groups",
+    "list_transactions",
     "regular_expressions",
     "subscribe_by",
 ]
@@ -40,6 +57,12 @@ _CREATE_VERSION = 4
 _DELETE_TOPICS_VERSION = 3
 _DELETE_GROUPS_VERSION = 1
 _HEARTBEAT_VERSION = 1
+_LIST_GROUPS_VERSION = 5
+_DESCRIBE_GROUPS_VERSION = 5
+_CONSUMER_GROUP_DESCRIBE_VERSION = 1
+_INIT_PRODUCER_ID_VERSION = 4
+_FIND_COORDINATOR_VERSION = 4
+_LIST_TRANSACTIONS_VERSION = 1
 _TOPICS_IN_A_REQUEST = 1000
 _PARTITIONS_IN_A_COMMIT = 500
 _INVALID_REGULAR_EXPRESSION = 128
@@ -61,6 +84,49 @@ def delete_topic(address: str, name: str) -> None:
     request = DeleteTopicsRequest(topic_names=[name], timeout_ms=60_000)
     for answer in _ask(address, DeleteTopicsResponse, _DELETE_TOPICS_VERSION, [request]):
         _expect_none(topic.error_code for topic in answer.responses)
+
+
+def list_groups(address: str) -> list[str]:
+    """Asks for all groups; returns their ids."""
+    (answer,) = _ask(address, ListGroupsResponse, _LIST_GROUPS_VERSION, [ListGroupsRequest()])
+    _expect_none([answer.error_code])
+    return [group.group_id for group in answer.groups]
+
+
+def describe_groups(address: str, names: list[str]) -> None:
+    """Asks for all about these groups, in one request for each of the two protocols."""
+    classic = DescribeGroupsRequest(groups=names)
+    _ask(address, DescribeGroupsResponse, _DESCRIBE_GROUPS_VERSION, [classic])
+    (answer,) = _ask(
+        address,
+        ConsumerGroupDescribeResponse,
+        _CONSUMER_GROUP_DESCRIBE_VERSION,
+        [ConsumerGroupDescribeRequest(group_ids=names)],
+    )
+    _expect_none(group.error_code for group in answer.groups)
+
+
+def initialize_producers(address: str, transactional_ids: Iterable[str]) -> None:
+    """Has the broker get to know transactional ids."""
+    requests = [
+        InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=60_000) for each in transactional_ids
+    ]
+    find = FindCoordinatorRequest(key_type=1, coordinator_keys=["transactional"])
+    for _ in range(300):  # It is made when somebody first asks.
+        _ask(address, FindCoordinatorResponse, _FIND_COORDINATOR_VERSION, [find])
+        (first,) = _ask(address, InitProducerIdResponse, _INIT_PRODUCER_ID_VERSION, requests[:1])
+        if not first.error_code:
+            break
+        time.sleep(0.1)
+    answers = _ask(address, InitProducerIdResponse, _INIT_PRODUCER_ID_VERSION, requests[1:])
+    _expect_none(answer.error_code for answer in answers)
+
+
+def list_transactions(address: str) -> list[str]:
+    """Asks for all transactional ids, and returns them."""
+    (answer,) = _ask(address, ListTransactionsResponse, _LIST_TRANSACTIONS_VERSION, [ListTransactionsRequest()])
+    _expect_none([answer.error_code])
+    return [each.transactional_id for each in answer.transaction_states]
 
 
 def delete_group(address: str, name: str) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from bench.report import Outcome, median_of
+from bench.workload import Figure
 
 __all__ = ["draw"]
 
 _COLOURS = {"klamm": "#b5482a", "kafka": "#3d4f66", "tansu": "#8a9a5b", "mock": "#b9b3a7"}
 _COLUMNS = 3
+_COLUMN_INCHES = 5.0
+_ROW_INCHES = 1.95
+_TITLE_CHARACTERS = 54
+"""So many fit into a line over a panel's bars."""
 
 
 def draw(outcome: Outcome, target: Path) -> None:
@@ -22,7 +28,8 @@ def draw(outcome: Outcome, target: Path) -> None:
     panels = [panel for panel in outcome.figures() if panel[0].key != "records_per_second"]
     peers = outcome.peers
     rows = -(-len(panels) // _COLUMNS)
-    drawing, axes = pyplot.subplots(rows, _COLUMNS, figsize=(12, 0.5 + 1.75 * rows), squeeze=False)
+    size = (_COLUMN_INCHES * _COLUMNS, 0.3 + _ROW_INCHES * rows)
+    drawing, axes = pyplot.subplots(rows, _COLUMNS, figsize=size, squeeze=False, layout="constrained")
     for place, axis in enumerate(axes.flat):
         if place >= len(panels):
             axis.set_visible(False)
@@ -32,14 +39,19 @@ def draw(outcome: Outcome, target: Path) -> None:
         values = [median_of(result, peer, figure.key) or 0.0 for peer in shown]
         bars = axis.barh([peers[peer] for peer in shown], values, color=[_COLOURS[peer] for peer in shown], height=0.7)
         axis.bar_label(bars, [f"{value:,.{figure.digits}f}" for value in values], padding=3, fontsize=8)
-        better = "less is better" if figure.less_is_better else "more is better"
-        axis.set_title(f"{figure.title}\n{figure.unit}, {better}", fontsize=9, loc="left")
+        axis.set_title(_title(figure), fontsize=9, loc="left")
         axis.margins(x=0.2)
         axis.invert_yaxis()
         axis.tick_params(labelsize=8)
         axis.xaxis.set_visible(False)
         for side in ("top", "right", "bottom"):
             axis.spines[side].set_visible(False)
-    drawing.tight_layout()
     drawing.savefig(target, dpi=130)
     pyplot.close(drawing)
+
+
+def _title(figure: Figure) -> str:
+    """The figure's title in as many lines as it takes, and below it what the bars are."""
+    better = "less is better" if figure.less_is_better else "more is better"
+    unit = f"{figure.unit}, {better}" if figure.unit else better
+    return "\n".join([*textwrap.wrap(figure.title, _TITLE_CHARACTERS), unit])

@@ -17,6 +17,7 @@ from bench.workload import Figure, Workload
 __all__ = ["Outcome", "machine_facts", "markdown", "median_of", "ratio_to_kafka"]
 
 _NONE = "-"
+_ROUNDS_THAT_TELL = 3
 _EXPLANATIONS = Path(__file__).parent / "misses"
 
 
@@ -85,7 +86,21 @@ def _verdict(figure: Figure, result: RowResult) -> str:
         checks.append(sign * ours >= sign * figure.limit)
     if not checks:
         return ""
-    return "reached" if all(checks) else "missed"
+    if all(checks):
+        return "reached"
+    return "level" if figure.limit is None and figure.target == 1 and _is_level(figure, result) else "missed"
+
+
+def _is_level(figure: Figure, result: RowResult) -> bool:
+    """Whether the rounds don't tell klamm and Apache Kafka apart: the median of each is one that the other had, too."""
+    ours, theirs = (
+        sorted(figures[figure.key] for figures in result.rounds.get(peer, ()) if figure.key in figures)
+        for peer in ("klamm", "kafka")
+    )
+    if min(len(ours), len(theirs)) < _ROUNDS_THAT_TELL:
+        return False
+    is_ours_among_theirs = theirs[0] <= statistics.median(ours) <= theirs[-1]
+    return is_ours_among_theirs and ours[0] <= statistics.median(theirs) <= ours[-1]
 
 
 def _row(figure: Figure, result: RowResult, peers: Iterable[str]) -> str:
@@ -157,7 +172,8 @@ def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
         "|---|---|" + "---:|" * (len(outcome.peers) + 1) + "---|---|",
         *(_row(figure, result, outcome.peers) for figure, result in outcome.figures()),
         "",
-        "Medians over the rounds of one run, the brokers taking turns. A target is klamm's figure divided by Kafka's.",
+        "Medians over the rounds of one run, the brokers taking turns. A target is klamm's figure divided by Kafka's. "
+        "Level is what three rounds or more don't tell apart: each broker's median lies within the other's rounds.",
         "",
     ]
     if missing := list(_missing(outcome)):

@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     struct member **passing = calloc((size_t)options.members, sizeof *passing);
     start_producing(&options);
     for (int i = 0; i < STAYING; i++) staying[i] = start_member(&options);
-    wait_until_settled(staying, STAYING, 6, 100);
+    wait_until_settled(staying, STAYING, QUIET_SECONDS, 100);
     long long assigned_before = atomic_load(&assignments_count);
     for (int i = 0; i < STAYING; i++) atomic_store(&staying[i]->rebalances_count, 0);
     int64_t start = now_nanos();

@@ -4,7 +4,8 @@
 
 atomic_llong assignments_count, last_change_nanos;
 
-static void note_arrival(struct member *member, int32_t partition, int64_t now) {
+static void note_arrival(struct member *member, const rd_kafka_message_t *message, int64_t now) {
+    int32_t partition = message->partition;
     if (member->arrivals_count == member->arrivals_size) {
         member->arrivals_size = member->arrivals_size ? 2 * member->arrivals_size : 4096;
         member->arrivals = realloc(member->arrivals, (size_t)member->arrivals_size * sizeof *member->arrivals);
@@ -15,7 +16,12 @@ static void note_arrival(struct member *member, int32_t partition, int64_t now) 
         member->first_waits_size = member->first_waits_size ? 2 * member->first_waits_size : 64;
         member->first_waits = realloc(member->first_waits, (size_t)member->first_waits_size * sizeof(int64_t));
     }
-    member->first_waits[member->first_waits_count++] = now - member->assigned_at[partition];
+    int64_t written_at = 0;
+    if (message->len >= sizeof written_at) memcpy(&written_at, message->payload, sizeof written_at);
+    int64_t since = member->assigned_at[partition];
+    /* Nobody can read what has not been written; other programs' records don't say when they were. */
+    if (written_at > since && written_at < now) since = written_at;
+    member->first_waits[member->first_waits_count++] = now - since;
     member->assigned_at[partition] = 0;
 }
 
@@ -46,7 +52,7 @@ static void *poll_until_it_leaves(void *opaque) {
     while (!atomic_load(&member->is_leaving)) {
         rd_kafka_message_t *message = rd_kafka_consumer_poll(member->client, 50);
         if (!message) continue;
-        if (!message->err) note_arrival(member, message->partition, now_nanos());
+        if (!message->err) note_arrival(member, message, now_nanos());
         rd_kafka_message_destroy(message);
     }
     rd_kafka_consumer_close(member->client);
@@ -103,17 +109,36 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
     if (message->err) fail("delivery", rd_kafka_err2str(message->err));
 }
 
+/* In steps of this the partitions are all visited once a round, and neighbours a tenth of the round apart: in their own
+ * order a member, which has ten neighbours, would get everything at one moment and nothing for the rest. */
+static int stride_over(int partitions) {
+    for (int stride = partitions / 10 - 1; stride > 1; stride--) {
+        int a = partitions, b = stride;
+        while (b) {
+            int rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) return stride;
+    }
+    return 1;
+}
+
 static void *produce(void *opaque) {
     const struct options *options = opaque;
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
     rd_kafka_t *client = new_client(RD_KAFKA_PRODUCER, conf, options);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, options->topic, NULL);
+    if (options->size_bytes < (int)sizeof(int64_t)) fail("--size", "has to leave room for the time");
     char *payload = calloc(1, (size_t)options->size_bytes);
     int64_t start = now_nanos();
+    int stride = stride_over(options->partitions);
     for (int64_t i = 0; atomic_load(&is_producing); i++) {
         sleep_until_nanos(start + i * 1000000000 / options->rate_per_second);
-        rd_kafka_produce(topic, (int32_t)(i % options->partitions), 2 /* RD_KAFKA_MSG_F_COPY */, payload,
+        int64_t now = now_nanos();
+        memcpy(payload, &now, sizeof now);
+        rd_kafka_produce(topic, (int32_t)(i * stride % options->partitions), 2 /* RD_KAFKA_MSG_F_COPY */, payload,
                          (size_t)options->size_bytes, NULL, 0, NULL);
         rd_kafka_poll(client, 0);
     }

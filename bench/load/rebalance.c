@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     char *before = calloc((size_t)count, (size_t)partitions);
     start_producing(&options);
     for (int i = 0; i < count - 1; i++) members[i] = start_member(&options);
-    wait_until_settled(members, count - 1, 6, 100);
+    wait_until_settled(members, count - 1, QUIET_SECONDS, 100);
     for (int i = 0; i < count - 1; i++)
         for (int p = 0; p < partitions; p++) before[i * partitions + p] = atomic_load(&members[i]->owned[p]);
 

@@ -22,7 +22,11 @@ from bench.loop_loads import (
     create_topics,
     delete_group,
     delete_topic,
+    describe_groups,
+    initialize_producers,
     join,
+    list_groups,
+    list_transactions,
     regular_expressions,
     subscribe_by,
 )
@@ -39,11 +43,18 @@ _TOPICS = 10_000
 _MEMBERS = 2_000
 _PARTITIONS_OF_A_TOPIC = 10_000
 _IDLE_SHARE = 0.1
-_PATIENCE = {
+_TRANSACTIONAL_IDS = 10_000
+_DESCRIBED = 1_000
+_EPHEMERAL = "ephemeral-"
+_RETENTION_MS = 15_000
+_CONFIG = {
+    "klamm.group.ephemeral.patterns": f"{_EPHEMERAL}*",
+    "klamm.group.ephemeral.retention.ms": str(_RETENTION_MS),
+    "transaction.state.log.num.partitions": "1",
     "group.consumer.max.session.timeout.ms": "600000",
     "group.consumer.session.timeout.ms": "600000",
 }
-"""Between two heartbeats of one member there are those of all others."""
+"""Between two heartbeats of one member there are those of all others; and what nobody asks for is to come in time."""
 _NOT_A_LOOP = "it has no event loop"
 
 
@@ -111,6 +122,40 @@ def _load_many_groups(steps: _Steps, address: str, scale: Callable[[int], int]) 
         beat(address, heartbeats)
 
 
+def _load_lists(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """All of 10,000 groups and of 10,000 transactional ids at once, and 1,000 groups described in one request."""
+    groups = scale(_GROUPS)
+    create_topics(address, ["listed"], 1)
+    join(address, ((f"listed-{each}", f"member-{each}", "listed") for each in range(groups)))
+    with steps.of("groups_listed"):
+        listed = list_groups(address)
+    if len(listed) < groups:
+        raise RuntimeError(f"{len(listed)} groups were listed, and there are {groups}")
+    with steps.of("groups_described"):
+        describe_groups(address, [f"listed-{each}" for each in range(scale(_DESCRIBED))])
+    ids = scale(_TRANSACTIONAL_IDS)
+    with steps.of("producers_initialized"):
+        initialize_producers(address, (f"transactional-{each}" for each in range(ids)))
+    with steps.of("transactions_listed"):
+        listed = list_transactions(address)
+    if len(listed) < ids:
+        raise RuntimeError(f"{len(listed)} transactional ids were listed, and there are {ids}")
+
+
+def _load_expiry(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """10,000 groups with six offsets each, and one with 10,000, that nobody has committed to for long: all go."""
+    groups, partitions = scale(_GROUPS), scale(_PARTITIONS_OF_A_TOPIC)
+    create_topics(address, ["expiring"], 6)
+    create_topics(address, ["expiring-for-one"], partitions)
+    with steps.of("expiry"):
+        commit(address, ((f"{_EPHEMERAL}{each}", "expiring") for each in range(groups)), 6)
+        commit(address, [(f"{_EPHEMERAL}large", "expiring-for-one")], partitions)
+        time.sleep(2.5 * _RETENTION_MS / 1000)  # The look after them comes once in that time.
+    left = [group_id for group_id in list_groups(address) if group_id.startswith(_EPHEMERAL)]
+    if left:
+        raise RuntimeError(f"{len(left)} groups have not expired")
+
+
 def _load_many_topics(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
     """10,000 topics with a group each, and then one topic more, twice: what is found out the first time is known."""
     names = [f"topic-{each}" for each in range(scale(_TOPICS))]
@@ -152,7 +197,14 @@ def _load_expressions(steps: _Steps, address: str, scale: Callable[[int], int]) 
 
 _LOADS = {
     "50": (_load_many_groups, _load_many_topics),
-    "1": (_load_many_groups, _load_large_group, _load_expressions, _load_many_partitions),
+    "1": (
+        _load_expiry,
+        _load_lists,
+        _load_many_groups,
+        _load_large_group,
+        _load_expressions,
+        _load_many_partitions,
+    ),
 }
 """By the number of partitions of `__consumer_offsets`."""
 
@@ -164,7 +216,7 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
     for partitions, loads in _LOADS.items():
         own = folder / partitions
         own.mkdir()
-        config = {"offsets.topic.num.partitions": partitions, **_PATIENCE}
+        config = {"offsets.topic.num.partitions": partitions, **_CONFIG}
         running = peer.start_with_steps_measured(own, config, own / "steps")
         try:
             with Connection(running.bootstrap_servers) as connection:
@@ -196,6 +248,11 @@ WORKLOAD = LifeWorkload(
         _figure("expressions", "regular expressions made to take long"),
         _figure("large_topic_created", "a topic of 10,000 partitions is created"),
         _figure("group_deleted", "a group with 10,000 offsets is deleted"),
+        _figure("expiry", "10,000 groups with six offsets, and one with 10,000, expire"),
+        _figure("groups_listed", "10,000 groups are listed"),
+        _figure("groups_described", "1,000 groups are described"),
+        _figure("producers_initialized", "10,000 transactional producers begin"),
+        _figure("transactions_listed", "10,000 transactional ids are listed"),
     ),
     rounds=1,
     without={"kafka": _NOT_A_LOOP, "tansu": _NOT_A_LOOP, "mock": _NOT_A_LOOP},

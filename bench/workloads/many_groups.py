@@ -17,7 +17,13 @@ _GROUPS = 10_000
 _CONNECTIONS = 50
 _HEARTBEAT_INTERVAL_S = 3.0
 _AS_FAST_AS_IT_GOES = 0
-_CONFIG = {"group.initial.rebalance.delay.ms": "0"}
+_SESSION_TIMEOUT_MS = "300000"
+"""As the members of classic groups ask for: the first ones wait in silence until the last ones are made."""
+_CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.session.timeout.ms": _SESSION_TIMEOUT_MS,
+    "group.consumer.max.session.timeout.ms": _SESSION_TIMEOUT_MS,
+}
 
 
 def _measure_with(make: MakeGroups) -> Callable[[Peer, Path, Load], Mapping[str, float]]:

@@ -156,7 +156,7 @@ def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable
         while not has_ended.wait(0.01):
             keeper.commit()
 
-    threads = [threading.Thread(target=write), threading.Thread(target=commit)]
+    threads = [threading.Thread(target=each, daemon=True) for each in (write, commit)]
     for thread in threads:
         thread.start()
     try:
@@ -172,7 +172,8 @@ def endure(process: BrokerProcess, rounds: int, random: Random, strike: Callable
     finally:
         has_ended.set()
         for thread in threads:
-            thread.join()
+            thread.join(60)  # a commit waits for ever for a broker that did not come back
+    assert not any(thread.is_alive() for thread in threads)
     assert writer.flush(60) == 0
     assert not writer.errors
     found = read_all(process.bootstrap_servers, 2)

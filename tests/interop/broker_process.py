@@ -12,7 +12,8 @@ from pathlib import Path
 
 __all__ = ["BrokerProcess", "ExternalBroker"]
 
-_READY_SECONDS = 30
+_READY_SECONDS = 120
+"""A machine that has better to do may give a process hardly any time."""
 
 
 class BrokerProcess:

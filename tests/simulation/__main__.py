@@ -8,13 +8,14 @@ import sys
 import time
 
 from tests.simulation.bugs import BUGS
-from tests.simulation.run import Outcome, run_seed, run_seeds
+from tests.simulation.run import WORLDS, Outcome, run_seed, run_seeds
 
 
 def main() -> int:
     """0 if nothing was found, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", default="1..200", help="one seed, or the first and the last: 1..200")
+    parser.add_argument("--world", choices=sorted(WORLDS), help="worlds of this kind only")
     parser.add_argument("--processes", type=int, default=0, help="how many seeds run at once; 0 for one on each core")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant a bug, to see that it is found")
@@ -22,16 +23,17 @@ def main() -> int:
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
+    kinds = [arguments.world] if arguments.world else list(WORLDS)
     if arguments.trace:
-        return _trace(seeds, arguments.bug)
+        return max(_trace(kind, seeds, arguments.bug) for kind in kinds)
     processes = min(arguments.processes or len(os.sched_getaffinity(0)), len(seeds))
-    return _run(seeds, arguments.bug, processes, arguments.failures)
+    return max(_run(kind, seeds, arguments.bug, processes, arguments.failures) for kind in kinds)
 
 
-def _trace(seeds: range, bug: str | None) -> int:
+def _trace(kind: str, seeds: range, bug: str | None) -> int:
     for seed in seeds:
-        print(f"seed {seed}")
-        outcome = run_seed(seed, bug=bug, listener=print)
+        print(f"seed {seed}, a world of the kind {kind}")
+        outcome = run_seed(seed, kind=kind, bug=bug, listener=print)
         print(_ending(outcome))
         if not outcome.is_ok:
             return 1
@@ -44,11 +46,11 @@ def _ending(outcome: Outcome) -> str:
     return outcome.failure.splitlines()[0]
 
 
-def _run(seeds: range, bug: str | None, processes: int, most_failures: int) -> int:
+def _run(kind: str, seeds: range, bug: str | None, processes: int, most_failures: int) -> int:
     started = time.monotonic()
     count = steps = failures = 0
     simulated_ms = 0.0
-    for outcome in run_seeds(seeds, bug=bug, processes=processes):
+    for outcome in run_seeds(seeds, kind=kind, bug=bug, processes=processes):
         count += 1
         steps += outcome.steps
         simulated_ms += outcome.simulated_ms
@@ -59,7 +61,7 @@ def _run(seeds: range, bug: str | None, processes: int, most_failures: int) -> i
                 break
     took = time.monotonic() - started
     print(
-        f"{count} worlds, {steps} steps, {simulated_ms / 3_600_000:.1f} simulated hours in {took:.1f} s"
+        f"{kind}: {count} worlds, {steps} steps, {simulated_ms / 3_600_000:.1f} simulated hours in {took:.1f} s"
         f" ({count / took:.0f} worlds a second); {failures or 'none'} failed"
     )
     return 1 if failures else 0

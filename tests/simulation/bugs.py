@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.simulation.logs.bugs import LOG_BUGS
+
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.contract import CoordinatorRecord, Result
 from klamm.core.group import offset_commits, rebalance, removals
@@ -29,9 +31,9 @@ from klamm.protocol.schema.end_txn_request import EndTxnRequest
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import Millis
 from klamm.runtime import replay
-from klamm.runtime.alarms import Alarms
+from klamm.runtime.alarms import Alarm, AlarmQueue
 
-__all__ = ["BUGS"]
+__all__ = ["BUGS", "GROUP_BUGS"]
 
 
 @contextmanager
@@ -107,19 +109,19 @@ def _forget_a_tombstone() -> Iterator[None]:
 @contextmanager
 def _lose_a_timer() -> Iterator[None]:
     """Every twentieth time that a session begins, nothing will end it."""
-    arm = Alarms.arm
+    set_deadline = AlarmQueue.set_deadline
     armed = 0
 
-    def arm_mostly(alarms: Alarms, key: tuple[object, ...], delay_ms: float) -> None:
+    def set_mostly(queue: AlarmQueue, alarm: Alarm, delay_ms: float) -> None:
         nonlocal armed
-        if key[0] in ("session", "consumer session"):
+        if alarm.key[0] in ("session", "consumer session"):
             armed += 1
             if armed % 20 == 0:
-                alarms.cancel(key)
+                alarm.owner.cancel(alarm.key)
                 return
-        arm(alarms, key, delay_ms)
+        set_deadline(queue, alarm, delay_ms)
 
-    with patch.object(Alarms, "arm", arm_mostly):
+    with patch.object(AlarmQueue, "set_deadline", set_mostly):
         yield
 
 
@@ -184,7 +186,7 @@ def _forget_markers() -> Iterator[None]:
         yield
 
 
-BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
+GROUP_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "skip a fence": _skip_a_fence,
     "hand over before revocation": _hand_over_before_revocation,
     "forget a tombstone": _forget_a_tombstone,
@@ -194,3 +196,6 @@ BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "believe a former producer": _believe_a_former_producer,
     "forget markers": _forget_markers,
 }
+"""Those that worlds of coordinators find."""
+
+BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {**GROUP_BUGS, **LOG_BUGS}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tests.simulation.heartbeats import ask_heartbeat
+
 from klamm.core.coordinator.contract import ClientContext
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
@@ -145,15 +147,13 @@ def _unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics
 
 
 _HANDLERS: Final[Mapping[type[Message], _Ask]] = {
-    ConsumerGroupHeartbeatRequest: lambda groups, image, request, client: groups.consumer_group_heartbeat(
-        request, client
-    ),
+    ConsumerGroupHeartbeatRequest: lambda groups, image, request, client: ask_heartbeat(groups, request, client),
     ConsumerGroupDescribeRequest: lambda groups, image, request, client: groups.consumer_group_describe(
         request, client
     ),
     JoinGroupRequest: lambda groups, image, request, client: groups.join_group(request, client),
     SyncGroupRequest: lambda groups, image, request, client: groups.sync_group(request, client),
-    HeartbeatRequest: lambda groups, image, request, client: groups.heartbeat(request, client),
+    HeartbeatRequest: lambda groups, image, request, client: ask_heartbeat(groups, request, client),
     LeaveGroupRequest: lambda groups, image, request, client: groups.leave_group(request, client),
     OffsetCommitRequest: _commit,
     OffsetFetchRequest: _fetch,

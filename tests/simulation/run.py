@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Final
 
 from tests.simulation.bugs import BUGS
+from tests.simulation.logs.world import LogWorld
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
-__all__ = ["Outcome", "run_seed", "run_seeds"]
+__all__ = ["WORLDS", "Outcome", "run_seed", "run_seeds"]
+
+WORLDS: Final[Mapping[str, type[World | LogWorld]]] = {"groups": World, "log": LogWorld}
+"""Kinds of worlds by their names: coordinators over simulated logs, and real logs over a simulated disk."""
 
 _SEEDS_PER_TASK: Final = 8
 
@@ -49,7 +53,10 @@ class _ErrorsOfRuntime(logging.Handler):
 
 
 @contextmanager
-def _listening(world: World) -> Iterator[None]:
+def _listening(world: World | LogWorld) -> Iterator[None]:
+    if isinstance(world, LogWorld):
+        yield
+        return
     logger = logging.getLogger("klamm.runtime")
     handler = _ErrorsOfRuntime(world)
     level, propagates = logger.level, logger.propagate
@@ -65,11 +72,16 @@ def _listening(world: World) -> Iterator[None]:
 
 
 def run_seed(
-    seed: int, *, bug: str | None = None, listener: Callable[[str], None] | None = None, sums: bool = False
+    seed: int,
+    *,
+    kind: str = "groups",
+    bug: str | None = None,
+    listener: Callable[[str], None] | None = None,
+    sums: bool = False,
 ) -> Outcome:
     """Run the world of one seed to its end, or to the first violation. `bug` names one of `BUGS` to plant."""
     with nullcontext() if bug is None else BUGS[bug]():
-        world = World(seed, listener=listener, sums=sums)
+        world = WORLDS[kind](seed, listener=listener, sums=sums)
         loop = world.loop
         try:
             with _listening(world):
@@ -89,9 +101,10 @@ def run_seed(
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
 
 
-def _report(world: World, what: str, bug: str | None) -> str:
+def _report(world: World | LogWorld, what: str, bug: str | None) -> str:
     loop = world.loop
-    again = f"python -m tests.simulation --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
+    kind = next(name for name, each in WORLDS.items() if isinstance(world, each))
+    again = f"python -m tests.simulation --world {kind} --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
     return "\n".join(
         (
             f"seed {world.seed}, step {loop.step}, {loop.now_ms:.0f} ms: {what}",
@@ -104,21 +117,24 @@ def _report(world: World, what: str, bug: str | None) -> str:
     )
 
 
-def run_seeds(seeds: Iterable[int], *, bug: str | None = None, processes: int = 1) -> Iterator[Outcome]:
+def run_seeds(
+    seeds: Iterable[int], *, kind: str = "groups", bug: str | None = None, processes: int = 1
+) -> Iterator[Outcome]:
     """Run many seeds, in any order if there are several processes."""
     if processes == 1:
         for seed in seeds:
-            yield run_seed(seed, bug=bug)
+            yield run_seed(seed, kind=kind, bug=bug)
         return
     with get_context("fork").Pool(processes) as pool:
-        yield from pool.imap_unordered(_Run(bug), seeds, _SEEDS_PER_TASK)
+        yield from pool.imap_unordered(_Run(kind, bug), seeds, _SEEDS_PER_TASK)
 
 
 class _Run:
     """`run_seed` for a pool of processes."""
 
-    def __init__(self, bug: str | None) -> None:
+    def __init__(self, kind: str, bug: str | None) -> None:
+        self._kind = kind
         self._bug = bug
 
     def __call__(self, seed: int) -> Outcome:
-        return run_seed(seed, bug=self._bug)
+        return run_seed(seed, kind=self._kind, bug=self._bug)

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.simulation.bugs import BUGS
+from tests.simulation.bugs import BUGS, GROUP_BUGS
 from tests.simulation.run import run_seed
 
 SEEDS = range(1, 41)
 ROOT = Path(__file__).parents[2]
 CHECKSUM = (
-    "import sys; from tests.simulation.run import run_seed; print(run_seed(int(sys.argv[1]), sums=True).checksum)"
+    "import sys; from tests.simulation.run import run_seed;"
+    " print(run_seed(int(sys.argv[2]), kind=sys.argv[1], sums=True).checksum)"
 )
 
 EVENTFUL = (
@@ -27,6 +28,14 @@ EVENTFUL = (
 )
 """Answers and causes that worlds have to come across."""
 
+EVENTFUL_FOR_LOGS = (
+    *("the power goes during pwritev", "the power goes during fdatasync", "the power goes during rename"),
+    *("the process is killed during", "stopped, in order", "stopped, not in order", "falls over", "is offline"),
+    *("trouble: full", "trouble: errors", "trouble: syncs", "fdatasync of", "brought back from a copy"),
+    *("kafka_storage_error", "out_of_order_sequence_number", "invalid_producer_epoch", "invalid_txn_state"),
+)
+"""What worlds of logs have to come across."""
+
 SEEDS_UNTIL_FOUND = {
     "skip a fence": 200,
     "hand over before revocation": 25,
@@ -36,6 +45,11 @@ SEEDS_UNTIL_FOUND = {
     "accept a stale commit": 120,
     "believe a former producer": 400,
     "forget markers": 400,
+    "cut damage silently": 120,
+    "forget to truncate producers": 30,
+    "pass an open transaction": 10,
+    "forget to sync names": 60,
+    "believe a second sync": 500,
 }
 """Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
 
@@ -47,13 +61,22 @@ def test_invariants_hold(seed: int) -> None:
     assert outcome.is_ok, outcome.failure
 
 
-@pytest.mark.parametrize("seed", [3, 8, 21, 32])
-def test_seed_replays_exactly(seed: int) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_invariants_of_logs_hold(seed: int) -> None:
+    """I1, I4 and I8 to I11 hold in the world of this seed, whatever happens to its disk."""
+    outcome = run_seed(seed, kind="log")
+    assert outcome.is_ok, outcome.failure
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("groups", 3), ("groups", 8), ("groups", 21), ("groups", 32), ("log", 12), ("log", 25)]
+)
+def test_seed_replays_exactly(kind: str, seed: int) -> None:
     """All that happens is the same in another process with other hashes of strings."""
-    outcome = run_seed(seed, sums=True)
+    outcome = run_seed(seed, kind=kind, sums=True)
     for hash_seed in ("1", "4711"):
         again = subprocess.run(
-            [sys.executable, "-c", CHECKSUM, str(seed)],
+            [sys.executable, "-c", CHECKSUM, kind, str(seed)],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
@@ -67,7 +90,9 @@ def test_seed_replays_exactly(seed: int) -> None:
 def test_planted_bug_is_found(bug: str) -> None:
     """Within the number of seeds that is stated."""
     limit = SEEDS_UNTIL_FOUND[bug]
-    assert any(not run_seed(seed, bug=bug).is_ok for seed in range(1, limit + 1)), f"not within {limit} seeds"
+    kind = "groups" if bug in GROUP_BUGS else "log"
+    found = any(not run_seed(seed, kind=kind, bug=bug).is_ok for seed in range(1, limit + 1))
+    assert found, f"not within {limit} seeds"
 
 
 def test_worlds_are_eventful() -> None:
@@ -84,11 +109,25 @@ def test_worlds_are_eventful() -> None:
     assert not missing
 
 
+def test_worlds_of_logs_are_eventful() -> None:
+    """Each kind of fault strikes within few seeds, and each kind of answer is given."""
+    missing = set(EVENTFUL_FOR_LOGS)
+
+    def listen(line: str) -> None:
+        missing.difference_update([words for words in missing if words in line])
+
+    for seed in range(1, 121):
+        run_seed(seed, kind="log", listener=listen)
+        if not missing:
+            return
+    assert not missing
+
+
 def test_failure_says_how_to_see_it_again() -> None:
     """Seed and step, what happened last, and the command."""
     bug = "accept a stale commit"
     outcome = next(outcome for outcome in (run_seed(seed, bug=bug) for seed in range(1, 51)) if not outcome.is_ok)
     assert outcome.invariant == 16
     assert f"seed {outcome.seed}, step {outcome.steps}" in outcome.failure
-    assert f"python -m tests.simulation --seeds {outcome.seed} --bug '{bug}'" in outcome.failure
+    assert f"python -m tests.simulation --world groups --seeds {outcome.seed} --bug '{bug}'" in outcome.failure
     assert run_seed(outcome.seed, bug=bug).failure == outcome.failure

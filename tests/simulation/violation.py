@@ -11,3 +11,4 @@ class Violation(AssertionError):
     def __init__(self, invariant: int, text: str) -> None:
         super().__init__(f"I{invariant}: {text}" if invariant else text)
         self.invariant = invariant
+        self.text = text

@@ -8,8 +8,9 @@ lies, and an idle connection owns no buffer at all. Only the beginning of an unf
 the connection's own, which grows with the bytes received, never with the length claimed.
 
 As in Kafka, a connection has one request in progress at a time: while one waits (a long poll, a rebalance), the next
-frames stay unread. Only commits of offsets follow one another at once, since they may wait to be written together;
-answers keep the order of the requests all the same. The views that a handler gets of its frame are valid until it
+frames stay unread. Only what may wait for the disk together follows at once: a commit of offsets follows another one,
+and a Produce follows a Produce whose batches are in the log already. Answers keep the order of the requests all the
+same, and no more than `FRAMES_IN_A_TURN` wait. The views that a handler gets of its frame are valid until it
 returns. A client that has said all it wants to say (half-closed) still gets the answer to its last request.
 """
 
@@ -41,6 +42,7 @@ FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
 SMALLEST_GROWTH: Final = 16 * 1024
 NEVER_ASKED: Final = 2**63
 OFFSET_COMMIT: Final = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
+PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
 FRAMES_IN_A_TURN: Final = 256
 """So many requests of one connection are handled before others have their turn."""
 TURN_S: Final = 0.003
@@ -67,7 +69,9 @@ class Connection(asyncio.BufferedProtocol):
         self._maximum_frame_bytes = maximum_frame_bytes
         self._transport: asyncio.Transport | None = None
         self._pending: PendingBody | None = None
-        self._followers: deque[tuple[int, bool, Body | PendingBody]] | None = None
+        self._followers: deque[tuple[int, bool, Body | PendingBody]] = deque()
+        self._may_follow_key: bytes | None = None
+        """While a request is in progress: of which API the next one must be to be handled already."""
         self._partial: bytearray | None = None
         self._partial_filled = 0
         self._partial_limit = 0
@@ -151,8 +155,9 @@ class Connection(asyncio.BufferedProtocol):
         """
         self._transport = None
         self._drop_partial()
-        in_progress = [self._pending, *(body for _, _, body in self._followers or ())]
-        self._pending = self._followers = None
+        in_progress = [self._pending, *(body for _, _, body in self._followers)]
+        self._pending = self._may_follow_key = None
+        self._followers.clear()
         for pending in in_progress:
             if isinstance(pending, asyncio.Task):
                 self._listener.let_finish(pending)
@@ -163,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def go_on(self) -> None:
         """Goes on with requests that had to wait: for memory, or for other connections' turn."""
-        if self._transport is not None and self._pending is None and self._may_write:
+        if self._transport is not None and self._may_write:
             self._consume_partial()
 
     # -- frames in
@@ -210,20 +215,19 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(view, position, end, needed)
 
     def _may_follow(self, view: memoryview, position: int, end: int) -> bool:
-        """Whether the next frame may be handled while another is in progress: both are commits of offsets."""
-        followers = self._followers
-        return (
-            followers is not None
-            and len(followers) < FRAMES_IN_A_TURN
-            and end - position >= FRAME_SIZE.size + len(OFFSET_COMMIT)
-            and view[position + FRAME_SIZE.size : position + FRAME_SIZE.size + len(OFFSET_COMMIT)] == OFFSET_COMMIT
-        )
+        """Whether the next frame may be handled while others are in progress, as far as can be told by now."""
+        key = self._may_follow_key
+        if key is None or len(self._followers) >= FRAMES_IN_A_TURN:
+            return False
+        start = position + FRAME_SIZE.size
+        return end < start + len(key) or view[start : start + len(key)] == key
 
     def _keep_for_next_turn(self, view: memoryview, position: int, end: int) -> None:
         """Lets other connections have their turn before the rest of many small requests is handled."""
         self._set_reading(False)
+        goes_on = self._pending is None or self._may_follow(view, position, end)
         self._move_to_partial(view, position, end, capacity=end - position)
-        if self._pending is None:
+        if goes_on:
             self._listener.loop.call_soon(self.go_on)
 
     def _keep(self, view: memoryview, position: int, end: int, needed: int) -> None:
@@ -234,7 +238,8 @@ class Connection(asyncio.BufferedProtocol):
             self._drop_partial()
             self._set_reading(True)
             return
-        if self._pending is not None or not self._may_write:
+        is_waiting = self._pending is not None and not self._may_follow(view, position, end)
+        if is_waiting or not self._may_write:
             # More requests came while one is in progress: they wait where they are, and the socket's own buffer fills
             # up behind them.
             self._set_reading(False)
@@ -290,14 +295,20 @@ class Connection(asyncio.BufferedProtocol):
         if answer is None:
             return
         correlation_id, is_flexible, body = answer
-        if self._followers is not None:
-            self._followers.append(answer)
-        elif type(body) is list:
-            self._send(correlation_id, is_flexible, body)
-        else:
+        if type(body) is list:
+            if self._pending is None:
+                self._send(correlation_id, is_flexible, body)
+            else:
+                self._followers.append(answer)
+            return
+        if self._pending is None:
             self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
-            if frame[: len(OFFSET_COMMIT)] == OFFSET_COMMIT:
-                self._followers = deque()
+        else:
+            self._followers.append(answer)
+        key = bytes(frame[: len(PRODUCE)])
+        # A task has not appended its batches yet, and the next ones of the same producer must not be there before.
+        may_follow = key == OFFSET_COMMIT or (key == PRODUCE and not isinstance(body, asyncio.Task))
+        self._may_follow_key = key if may_follow else None
 
     def _wait_for(self, correlation_id: int, is_flexible: bool, pending: PendingBody) -> None:
         self._pending = pending
@@ -321,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
                 break
         else:
-            self._followers = None
+            self._may_follow_key = None
         self._consume_partial()
         if self._is_at_end and self._pending is None and self._transport is not None:
             self._transport.close()  # when what is to be sent has been sent

@@ -70,6 +70,11 @@ class ConnectionInfo:
     advertised_port: int
     client_software_name: str = ""
     client_software_version: str = ""
+    name_in_requests: bytes = field(init=False)
+    """The client's address, to be put before its requests where those of several clients are compared."""
+
+    def __post_init__(self) -> None:
+        self.name_in_requests = self.client_host.encode() + b"\0"
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +86,8 @@ class RequestContext:
     api_key: ApiKey
     api_version: int
     client_id: str | None
+    said: bytes = b""
+    """Stands for the whole request and its client, where the same may be said again and again: see `Dispatcher`."""
 
     @property
     def client_host(self) -> str:

@@ -15,7 +15,8 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset, PartitionIndex
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions import Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import Partitions
 
 __all__ = ["LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
 

@@ -17,7 +17,8 @@ from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
     from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partitions import Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import Partitions
 
 __all__ = ["DelayedProduce", "Uncommitted", "find_uncommitted"]
 

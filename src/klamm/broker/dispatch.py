@@ -3,6 +3,9 @@
 Handlers are modules in `klamm.broker.handlers`, imported when their API is first asked for, so that a broker starts
 in a blink. Each offers `handle(context, request)` and `error_response(request, version, code, message)`. Produce and
 Fetch are the hot path: their modules offer `handle_frame(context, view, position)` instead, with codecs of their own.
+
+Heartbeats come in the same bytes again and again. The group coordinator is asked first whether it can repeat what it
+answered to them (`runtime/standing_answers.py`); only if it can't they are decoded.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable
+from struct import Struct
 from typing import Any, Final, TypeAlias, cast
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
@@ -75,6 +79,12 @@ ACCEPTED_VERSIONS: Final = {key: (API_SPECS[key].min_version, API_SPECS[key].max
 # advertises what it refuses.
 ADVERTISED_VERSIONS: Final = ACCEPTED_VERSIONS | {ApiKey.PRODUCE: (0, ACCEPTED_VERSIONS[ApiKey.PRODUCE][1])}
 
+START: Final = Struct(">hhi")
+"""API key, version, correlation id: all of a request that may differ where the same is said again is the last."""
+REPEATED_FLEXIBLE_FROM: Final = {
+    int(key): cast(int, API_SPECS[key].flexible_from) for key in (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+}
+
 HandleFrame: TypeAlias = "Callable[[RequestContext, memoryview, int], Body | PendingBody | None]"
 
 
@@ -92,6 +102,13 @@ class Dispatcher:
         None where the protocol has no answer. Raises MalformedMessage when the frame can't be answered and its
         connection should be closed.
         """
+        said = b""
+        if len(frame) >= START.size and frame[1] in REPEATED_FLEXIBLE_FROM and not frame[0]:
+            said = b"".join((connection.name_in_requests, frame[:4], frame[8:]))
+            repeated = self._broker.groups.repeat(said)
+            if repeated is not None:
+                number, version, correlation_id = START.unpack_from(frame)
+                return correlation_id, version >= REPEATED_FLEXIBLE_FROM[number], [repeated]
         header = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
@@ -103,7 +120,7 @@ class Dispatcher:
             if api_key == ApiKey.API_VERSIONS:  # KIP-511: answered in version 0, so that the client can ask again
                 return header.correlation_id, False, self._downgraded_api_versions()
             raise MalformedMessage(f"{api_key.name} version {version} is not served ({lowest} to {highest} are)")
-        context = RequestContext(self._broker, connection, api_key, version, header.client_id)
+        context = RequestContext(self._broker, connection, api_key, version, header.client_id, said)
         body = route(context, frame, header.end)
         if body is None:
             return None
@@ -142,9 +159,11 @@ def _route_through_codec(key: ApiKey, module: Any) -> HandleFrame:
             code, message = ErrorCode.unknown_server_error, None
         return [encode(error_response(request, context.api_version, code, message), context.api_version)]
 
-    async def finish(context: RequestContext, request: Message, pending: Awaitable[Message]) -> Body | None:
+    async def finish(context: RequestContext, request: Message, pending: Awaitable[Message | bytes]) -> Body | None:
         try:
-            return [encode(await pending, context.api_version)]
+            response = await pending
+            # What is very large comes encoded (`steps.py`).
+            return [response if isinstance(response, bytes) else encode(response, context.api_version)]
         except asyncio.CancelledError:
             raise
         except Exception as error:

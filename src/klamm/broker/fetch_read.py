@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from klamm.broker.fetch_sessions import CachedPartition
-    from klamm.broker.partitions import LedTopic, Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import LedTopic, Partitions
     from klamm.broker.warm_reads import WarmReads
     from klamm.storage.log import Log
 

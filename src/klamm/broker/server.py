@@ -11,7 +11,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -24,7 +23,8 @@ from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, inte
 from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
 from klamm.broker.log_cleaning import LogCleaning
-from klamm.broker.partitions import Partition, Partitions
+from klamm.broker.partition import Partition
+from klamm.broker.partitions import Partitions
 from klamm.broker.traffic import TrafficMeter
 from klamm.broker.transactions import Transactions
 from klamm.broker.warm_handover import WarmHandover
@@ -195,7 +195,7 @@ class BrokerServer:
         self._traffic_meter = TrafficMeter(partitions, config.klamm_group_traffic_interval_ms / 1000, self._on_traffic)
         self._traffic_meter.start()
         if config.klamm_metrics_listener:
-            self._metrics = self._serve_metrics(config.klamm_metrics_listener)
+            self._metrics = self._serve_metrics(config.klamm_metrics_listener, log_directory)
         self._begin_housekeeping(config, log_directory)
         return addresses
 
@@ -370,12 +370,19 @@ class BrokerServer:
                 asyncio.get_running_loop().call_soon(self._measure_groups, figures)
                 return
 
-    def _serve_metrics(self, address: str) -> MetricsListener:
+    def _serve_metrics(self, address: str, log_directory: LogDirectory) -> MetricsListener:
+        from klamm.broker.cleaner_metrics import cleaner_figures
         from klamm.broker.group_metrics import gather_group_figures
-        from klamm.broker.metrics import MetricsListener, parse_address
+        from klamm.broker.metrics import Figure, MetricsListener, parse_address
 
-        assert self._groups is not None
-        listener = MetricsListener(*parse_address(address), partial(gather_group_figures, self._groups))
+        groups = self._groups
+        assert groups is not None
+
+        async def gather() -> Sequence[Figure]:
+            cleaner = cleaner_figures(log_directory.cleaner.state(), self._clock())
+            return [*await gather_group_figures(groups), *cleaner]
+
+        listener = MetricsListener(*parse_address(address), gather)
         logger.info("figures are served at port %d of %s, as /metrics", listener.start(), address)
         return listener
 

@@ -15,7 +15,8 @@ from klamm.core.group.traffic import PartitionTraffic, Traffic
 from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions import Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import Partitions
 
 __all__ = ["TrafficMeter"]
 

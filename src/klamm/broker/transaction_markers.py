@@ -22,7 +22,8 @@ from klamm.protocol.types import Millis, Offset, TopicPartition
 from klamm.runtime.answers import then
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions import Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import Partitions
     from klamm.core.txn.markers import TransactionMarker
     from klamm.protocol.schema.write_txn_markers_response import WritableTxnMarkerPartitionResult
     from klamm.runtime.group_coordinator import GroupCoordinator

@@ -18,7 +18,8 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicPartition
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions import Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import Partitions
     from klamm.protocol.produce import ProduceTopic
     from klamm.protocol.record_batch import BatchHeader
     from klamm.runtime.transaction_coordinator import TransactionCoordinator

@@ -15,7 +15,8 @@ from klamm.protocol.types import Millis
 from klamm.runtime.transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions import Partition, Partitions
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import Partitions
     from klamm.config.broker import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.runtime.group_coordinator import GroupCoordinator

@@ -18,7 +18,7 @@ from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions import Partition
+    from klamm.broker.partition import Partition
     from klamm.storage.log_reader import FileRange
 
 __all__ = ["WarmRead", "WarmReads"]

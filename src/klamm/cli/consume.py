@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from klamm.cli.arguments import natural_number, partition_index
 from klamm.cli.connection import add_cluster_options, cluster_error, connect, partitions_of
 from klamm.cli.errors import UsageError
+from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option
 from klamm.cli.record_format import Printer, column_header, column_printer, compile_format, json_printer
 from klamm.cli.starting_points import start, starting_points
@@ -116,6 +117,7 @@ class _Session:
         self._ended: set[tuple[str, int]] = set()
         # Buffered whatever PYTHONUNBUFFERED says: an unbuffered stream may write half a record and call it done.
         self._output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115  # it lives as long as the process
+        self._watch = LeaderWatch("klamm consume", consumer, arguments.topics, arguments.partition)
         self._begin()
 
     def run(self, show: Printer, header: bytes) -> None:
@@ -156,6 +158,7 @@ class _Session:
             self._passed()
             if message is None:
                 self._output.flush()
+                self._watch.waited()
                 continue
             place = (message.topic() or "", message.partition() or 0)
             error = message.error()

@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     importing.add_argument("--dry-run", action="store_true", help="only say what would come of it")
     exporting = verbs.add_parser("export-kafka", help="hand a data directory to Apache Kafka 4.x")
     exporting.add_argument("directory", type=Path, metavar="DIR", help="the data directory")
+    exporting.add_argument("--dry-run", action="store_true", help="only say what would come of it")
     exporting.add_argument(
         "--controller",
         type=_host_and_port,

@@ -6,6 +6,7 @@ import argparse
 import base64
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS
@@ -14,6 +15,7 @@ from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.kafka_export import FEATURES, export_metadata
 from klamm.metadata.offline import read_image
+from klamm.protocol.metadata_records import MetadataRecord
 from klamm.protocol.schema.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 from klamm.protocol.types import BrokerId, Millis, TopicPartition
 from klamm.storage.atomic_file import sync_directory
@@ -33,7 +35,7 @@ class ExportRefused(KlammError):
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Writes what Kafka needs, puts klamm's metadata aside, and says how to start Kafka on it.
+    """Writes what Kafka needs, puts klamm's metadata aside and says how to start Kafka; or says what would come of it.
 
     Raises `ExportRefused`, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError, OSError.
     """
@@ -49,23 +51,28 @@ def export(arguments: argparse.Namespace) -> int:
         exported = export_metadata(
             image, node_id=BrokerId(properties.node_id), directory_id=directory_id, known_keys=_kafka_keys()
         )
-        now_ms = Millis(time.time_ns() // 1_000_000)
-        write_bootstrap(directory, exported.records, now_ms=now_ms)
         voter = Voter(
             voter_id=properties.node_id,
             voter_directory_id=directory_id,
             endpoints=[Endpoint(name=CONTROLLER_LISTENER, host=host, port=port)],
             k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
         )
-        write_first_snapshot(directory, VotersRecord(voters=[voter]), now_ms=now_ms)
-        # From here on the directory is Kafka's: klamm refuses it.
-        metadata = directory / METADATA_FILE
-        metadata.rename(metadata.with_name(METADATA_FILE + EXPORTED_SUFFIX))
-        sync_directory(directory)
+        if not arguments.dry_run:
+            _hand_over(directory, exported.records, voter)
     finally:
         lock.release()
-    _report(directory, properties, image, exported.left_behind, f"{host}:{port}")
+    _report(directory, properties, image, exported.left_behind, f"{host}:{port}", is_done=not arguments.dry_run)
     return 0
+
+
+def _hand_over(directory: Path, records: Sequence[MetadataRecord], voter: Voter) -> None:
+    now_ms = Millis(time.time_ns() // 1_000_000)
+    write_bootstrap(directory, records, now_ms=now_ms)
+    write_first_snapshot(directory, VotersRecord(voters=[voter]), now_ms=now_ms)
+    # From here on the directory is Kafka's: klamm refuses it.
+    metadata = directory / METADATA_FILE
+    metadata.rename(metadata.with_name(METADATA_FILE + EXPORTED_SUFFIX))
+    sync_directory(directory)
 
 
 def _check_folder(directory: Path) -> None:
@@ -108,12 +115,22 @@ def _kafka_keys() -> dict[int, frozenset[str]]:
 
 
 def _report(
-    directory: Path, properties: MetaProperties, image: MetadataImage, left_behind: list[str], controller: str
+    directory: Path,
+    properties: MetaProperties,
+    image: MetadataImage,
+    left_behind: list[str],
+    controller: str,
+    *,
+    is_done: bool,
 ) -> None:
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
-    print(f"{directory} is Apache Kafka's now: {len(image.topics)} topics, {partitions} partitions")
+    is_what = "is Apache Kafka's now" if is_done else "can be handed over"
+    print(f"{directory} {is_what}: {len(image.topics)} topics, {partitions} partitions")
     for line in left_behind:
         print(f"left behind: {line}")
+    if not is_done:
+        print("nothing was changed")
+        return
     print(f"klamm's metadata is kept as {METADATA_FILE}{EXPORTED_SUFFIX}")
     features = ", ".join(f"{name} {level}" for name, level in FEATURES.items())
     print(f"finalized features: {features}; kafka-features.sh upgrade raises them")

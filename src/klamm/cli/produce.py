@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -16,11 +17,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from klamm.cli.arguments import delimiter, key_value, partition_index
 from klamm.cli.connection import add_cluster_options, cluster_error, connect
 from klamm.cli.errors import ClusterError, UsageError
+from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option, show_rows
 
 __all__ = ["configure", "run"]
 
 FLUSH_TIMEOUT_S: Final = 300.0
+FLUSH_STEP_S: Final = 0.5
 QUEUE_FULL_WAIT_S: Final = 0.1
 ANY_PARTITION: Final = -1
 
@@ -76,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     sender = _Sender(connect(arguments, Producer, **settings), arguments)
     with stream:
         complaint = sender.send_lines(stream)
-    unsent = sender.producer.flush(FLUSH_TIMEOUT_S)
+    unsent = sender.flush()
     rows = [
         {"partition": partition, "records": count, "first_offset": first, "last_offset": last}
         for partition, (count, first, last) in sorted(sender.written.items())
@@ -114,6 +117,8 @@ class _Sender:
             (name, value.encode(errors="surrogateescape")) for name, value in arguments.header
         ]
         self._key = arguments.key.encode(errors="surrogateescape") if arguments.key is not None else None
+        partitions = None if arguments.partition == ANY_PARTITION else (arguments.partition,)
+        self._watch = LeaderWatch("klamm produce", producer, (arguments.topic,), partitions)
 
     def send_lines(self, stream: BinaryIO) -> str | None:
         """Sends the lines up to the first failure; returns what is wrong with the line at which it had to stop."""
@@ -130,6 +135,15 @@ class _Sender:
                 break
         return None
 
+    def flush(self) -> int:
+        """Waits until all is acknowledged or has failed; returns how many are neither after `FLUSH_TIMEOUT_S`."""
+        until_s = time.monotonic() + FLUSH_TIMEOUT_S
+        while unsent := self.producer.flush(FLUSH_STEP_S):
+            if time.monotonic() > until_s:
+                break
+            self._watch.waited()
+        return unsent
+
     def _send(self, key: bytes | None, value: bytes | None) -> None:
         while True:
             try:
@@ -144,6 +158,7 @@ class _Sender:
                 break
             except BufferError:
                 self.producer.poll(QUEUE_FULL_WAIT_S)
+                self._watch.waited()
             except KafkaException as error:  # a record too large, a partition that isn't there
                 self.failed.append(error.args[0])
                 break

@@ -45,6 +45,7 @@ __all__ = [
     "BATCH_HEADER",
     "BatchHeader",
     "CorruptRecord",
+    "FramedRecords",
     "Header",
     "Record",
     "UnstampedRecord",
@@ -52,6 +53,7 @@ __all__ = [
     "decode_batch",
     "decode_records",
     "encode_batch",
+    "frame_records",
     "iterate_batches",
     "iterate_records",
     "pack_header",
@@ -80,6 +82,13 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+
+
+class FramedRecords(NamedTuple):
+    """Records as they lie in a batch that begins with them, all of one timestamp, which the batch says."""
+
+    payload: bytes
+    records_count: int
 
 
 def decode_records(view: bytes | bytearray | memoryview, start_offset: int = 0) -> Iterator[Record]:
@@ -279,35 +288,37 @@ def encode_batch(
     is_transactional: bool = False,
     is_control: bool = False,
     log_append_time_ms: int | None = None,
+    framed: FramedRecords | None = None,
 ) -> bytes:
     """One batch of the records, in their order and at consecutive offsets, as a Java client writes it.
 
-    A batch that takes no more than `compressed_from_bytes` uncompressed is not compressed.
+    `framed` come before them, at the first one's timestamp.
+
+    A batch that takes no more than `compressed_from_bytes` uncompressed is not compressed; where that is given, neither
+    is one that would not get smaller.
     With `log_append_time_ms` the batch is of timestamp type LogAppendTime, and readers see that time on every record.
     """
     payload = bytearray()
-    count = 0
+    first = count = 0
+    if framed is not None:
+        payload += framed.payload
+        first = count = framed.records_count
     base_timestamp: int = NO_TIMESTAMP
     max_timestamp: int = NO_TIMESTAMP
     for timestamp, key, value, headers in records:
-        if not count:
+        if count == first:
             base_timestamp = max_timestamp = timestamp
         elif timestamp > max_timestamp:
             max_timestamp = timestamp
-        body = b"\x00" + encode_varint(timestamp - base_timestamp) + encode_varint(count)
-        body += b"\x01" if key is None else encode_varint(len(key)) + key
-        body += b"\x01" if value is None else encode_varint(len(value)) + value
-        if headers:
-            body += _encode_headers(headers)
-        else:
-            body += b"\x00"
-        payload += encode_varint(len(body))
-        payload += body
+        payload += _frame(timestamp - base_timestamp, count, key, value, headers)
         count += 1
-    if not count:
+    if count == first:
         raise ValueError("a batch holds at least one record")
     if HEADER_SIZE_BYTES + len(payload) <= compressed_from_bytes:
         compression = Compression.NONE
+    closed = bytes(payload) if not compression else compress(compression, payload, compression_level)
+    if compression and compressed_from_bytes and len(closed) >= len(payload):
+        compression, closed = Compression.NONE, bytes(payload)
     attributes = int(compression)
     if is_transactional:
         attributes |= TRANSACTIONAL_MASK
@@ -332,8 +343,23 @@ def encode_batch(
     header = _new_tuple(BatchHeader, fields)
     if log_append_time_ms is not None:
         header = header.with_log_append_time(Millis(log_append_time_ms))
-    closed = bytes(payload) if not compression else compress(compression, payload, compression_level)
     return pack_header(header, closed) + closed
+
+
+def frame_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> FramedRecords:
+    """The records, given by key and value and without headers, for the beginning of a batch."""
+    frames = [_frame(0, index, key, value, ()) for index, (key, value) in enumerate(records)]
+    return FramedRecords(b"".join(frames), len(frames))
+
+
+def _frame(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> bytes:
+    body = b"\x00" + encode_varint(timestamp_delta) + encode_varint(offset_delta)
+    body += b"\x01" if key is None else encode_varint(len(key)) + key
+    body += b"\x01" if value is None else encode_varint(len(value)) + value
+    body += _encode_headers(headers) if headers else b"\x00"
+    return encode_varint(len(body)) + body
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:

@@ -21,7 +21,7 @@ from typing import Final
 from klamm.core.coordinator.contract import TimerKey
 from klamm.runtime.ports import Cancellable, Timers
 
-__all__ = ["AlarmQueue", "Alarms"]
+__all__ = ["Alarm", "AlarmQueue", "Alarms"]
 
 TICK_MS: Final = 500.0
 """The queue wakes at least so often, which is how well it can measure a stall."""
@@ -31,14 +31,28 @@ STEP_MS: Final = 4.0
 """After so long of firing, others have their turn before the rest fires."""
 
 
-class _Alarm:
-    __slots__ = ("deadline_ms", "key", "owner", "queued_at_ms")
+class Alarm:
+    """One alarm, from the moment it is first armed until it fires or is cancelled; for `AlarmQueue` to move."""
+
+    __slots__ = ("_tied", "deadline_ms", "key", "owner", "queued_at_ms")
 
     def __init__(self, owner: Alarms, key: TimerKey) -> None:
         self.owner = owner
         self.key = key
         self.deadline_ms: float | None = None
         self.queued_at_ms: float | None = None
+        self._tied: Cancellable | None = None
+
+    def tie(self, dependent: Cancellable) -> None:
+        """Call that off as soon as the alarm is no longer armed; what was tied to it before is called off now."""
+        self.untie()
+        self._tied = dependent
+
+    def untie(self) -> None:
+        """Call off what is tied to it, because it is no longer armed."""
+        tied, self._tied = self._tied, None
+        if tied is not None:
+            tied.cancel()
 
 
 class Alarms:
@@ -48,31 +62,37 @@ class Alarms:
 
     def __init__(self, queue: AlarmQueue, fire: Callable[[TimerKey], None]) -> None:
         self._queue = queue
-        self._alarms: dict[TimerKey, _Alarm] = {}
+        self._alarms: dict[TimerKey, Alarm] = {}
         self.fire = fire
 
     def arm(self, key: TimerKey, delay_ms: float) -> None:
         """Fire after the delay, instead of any time named before."""
         alarm = self._alarms.get(key)
         if alarm is None:
-            alarm = self._alarms[key] = _Alarm(self, key)
+            alarm = self._alarms[key] = Alarm(self, key)
         self._queue.set_deadline(alarm, delay_ms)
+
+    def armed(self, key: TimerKey) -> Alarm | None:
+        """The alarm of that key, if it is armed."""
+        return self._alarms.get(key)
 
     def cancel(self, key: TimerKey) -> None:
         """Do not fire; harmless if the alarm is not armed."""
         alarm = self._alarms.pop(key, None)
         if alarm is not None:
             alarm.deadline_ms = None
+            alarm.untie()
 
     def cancel_all(self) -> None:
         """Fire nothing any more."""
         for alarm in self._alarms.values():
             alarm.deadline_ms = None
+            alarm.untie()
         self._alarms.clear()
 
     def forget(self, key: TimerKey) -> None:
         """The alarm is about to fire."""
-        del self._alarms[key]
+        self._alarms.pop(key).untie()
 
     def __len__(self) -> int:
         return len(self._alarms)
@@ -83,14 +103,14 @@ class AlarmQueue:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._heap: list[tuple[float, int, _Alarm]] = []
+        self._heap: list[tuple[float, int, Alarm]] = []
         self._order = count()
         self._stalled_ms = 0.0
         self._wake_up: Cancellable | None = None
         self._wake_up_at_ms = 0.0
 
-    def set_deadline(self, alarm: _Alarm, delay_ms: float) -> None:
-        """Move an alarm: for `Alarms`."""
+    def set_deadline(self, alarm: Alarm, delay_ms: float) -> None:
+        """Move an alarm that is armed, or that its `Alarms` is about to arm."""
         now_ms = self._timers.now_ms()
         if self._wake_up is not None and now_ms - self._wake_up_at_ms > STALL_MS:
             # What waited in the sockets is heard before the queue wakes: its time begins after the stall.
@@ -110,7 +130,7 @@ class AlarmQueue:
             self._wake_up = None
         self._heap.clear()
 
-    def _enter(self, alarm: _Alarm, deadline_ms: float) -> None:
+    def _enter(self, alarm: Alarm, deadline_ms: float) -> None:
         alarm.queued_at_ms = deadline_ms
         heappush(self._heap, (deadline_ms, next(self._order), alarm))
 
@@ -169,7 +189,7 @@ class AlarmQueue:
             alarm.owner.forget(alarm.key)
             alarm.owner.fire(alarm.key)
 
-    def _put_back(self, alarms: Iterable[_Alarm]) -> None:
+    def _put_back(self, alarms: Iterable[Alarm]) -> None:
         for alarm in alarms:
             if alarm.deadline_ms is not None and alarm.queued_at_ms is None:
                 self._enter(alarm, alarm.deadline_ms)

@@ -7,14 +7,16 @@ from typing import Final
 
 from klamm.core.coordinator.contract import CoordinatorRecord, TransactionalWrite
 from klamm.protocol.compression import Compression
-from klamm.protocol.records import UnstampedRecord, encode_batch
+from klamm.protocol.records import FramedRecords, UnstampedRecord, encode_batch
 from klamm.protocol.types import Millis
 from klamm.runtime.record_serde import RecordSerde
 
 __all__ = ["coordinator_batches"]
 
-_COMPRESSED_FROM_BYTES: Final = 1024
-"""Smaller batches stay as they are: there is little to win, and each is opened again when the partition is loaded."""
+_COMPRESSED_FROM_BYTES: Final = 256
+"""Smaller batches stay as they are: there is next to nothing to win, and each is opened again when the partition is
+loaded. A group's own record is larger, and half of that its members' repeated names.
+"""
 _BATCH_OVERHEAD_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 32
 _SEQUENCE: Final = 0
@@ -29,14 +31,16 @@ def coordinator_batches(
     compression: Compression,
     max_batch_bytes: int | None,
     transaction: TransactionalWrite | None = None,
+    framed: FramedRecords | None = None,
 ) -> Iterator[tuple[Sequence[CoordinatorRecord], bytes]]:
     """Batches, each with the records in it: one that holds all or, where each record is right alone, as many as keep
     within `max_batch_bytes`.
 
-    Batches over 1 KB are compressed. With a `transaction` the records belong to it.
+    Batches over 256 bytes are compressed, if that makes them smaller. With a `transaction` the records belong to it.
+    `framed` are the first of the records, as far as somebody has framed them; they can't be spread.
     """
     encoded: list[UnstampedRecord] = []
-    for record in records:
+    for record in records if framed is None else records[framed.records_count :]:
         key, value = serde.serialize(record)
         encoded.append((timestamp, key, value, ()))
     start, size_bytes = 0, _BATCH_OVERHEAD_BYTES
@@ -47,14 +51,19 @@ def coordinator_batches(
                 yield records[start:end], _encode(encoded[start:end], compression, transaction)
                 start, size_bytes = end, _BATCH_OVERHEAD_BYTES
             size_bytes += record_bytes
-    yield records[start:], _encode(encoded[start:], compression, transaction)
+    yield records[start:], _encode(encoded[start:], compression, transaction, framed)
 
 
 def _encode(
-    records: Sequence[UnstampedRecord], compression: Compression, transaction: TransactionalWrite | None
+    records: Sequence[UnstampedRecord],
+    compression: Compression,
+    transaction: TransactionalWrite | None,
+    framed: FramedRecords | None = None,
 ) -> bytes:
     if transaction is None:
-        return encode_batch(records, compression=compression, compressed_from_bytes=_COMPRESSED_FROM_BYTES)
+        return encode_batch(
+            records, compression=compression, compressed_from_bytes=_COMPRESSED_FROM_BYTES, framed=framed
+        )
     return encode_batch(
         records,
         compression=compression,

@@ -37,6 +37,7 @@ from klamm.runtime.loads import Loads
 from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Timers, WallClock
 from klamm.runtime.record_serde import RecordSerde
 from klamm.runtime.replay import replay_log
+from klamm.runtime.standing_answers import StandingAnswers
 from klamm.runtime.writer import OutOfSync, Writer
 
 __all__ = ["CoordinatorRuntime"]
@@ -90,6 +91,7 @@ class CoordinatorRuntime(Generic[S]):
         self._writer = Writer(log, serde, wall_clock, compression)
         self._linger_ms = linger_ms
         self._alarm_queue = AlarmQueue(timers)
+        self.standing_answers: Final = StandingAnswers(self._alarm_queue, wall_clock)
         self._topics = NO_TOPICS
         self._led: dict[PartitionIndex, LedPartition[S]] = {}
         self._loads: Loads[S] = Loads(timers)
@@ -108,9 +110,12 @@ class CoordinatorRuntime(Generic[S]):
         refuse: Callable[[Q, ErrorCode], R],
         *,
         may_linger: bool = False,
+        said: bytes = b"",
     ) -> R | Awaitable[R]:
         """Have the partition's shard decide the request.
 
+        `said` stands for the whole request and who sent it: whatever is equal to it is the same request of the same
+        client. If the answer stands on something, `standing_answers` has it for who says the same.
         `refuse` puts an error into the shape of the API; nothing is raised. A request of the kind whose records linger
         is decided besides what lingers already, any other one after that is written.
         """
@@ -143,6 +148,8 @@ class CoordinatorRuntime(Generic[S]):
             answered, response = result.replies[0]
             if answered == ticket:
                 self._set_alarms(led, result)
+                if said:
+                    self.standing_answers.keep(said, led, result, response, context.api_version)
                 return cast("R", response)
         asking = self._asking = _Asking(ticket)
         try:

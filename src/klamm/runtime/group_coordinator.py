@@ -10,7 +10,7 @@ A method returns the response at once where it is known, and else an awaitable o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from klamm.core.coordinator.contract import ClientContext, DeletedTopic, Result, Ticket
@@ -65,7 +65,7 @@ from klamm.runtime.image_topics import ImageTopics
 from klamm.runtime.ports import CoordinatorLog, Executor, Ids, Promises, Timers, WallClock
 from klamm.runtime.record_serde import GroupRecordSerde
 
-__all__ = ["GroupCoordinator"]
+__all__ = ["GroupCoordinator", "merge_lists"]
 
 _NOT_READY: Final = (
     ErrorCode.coordinator_not_available,
@@ -126,6 +126,9 @@ class GroupCoordinator:
             compression=compression,
             linger_ms=config.offset_commit_linger_ms,
         )
+        self.repeat: Final = self._runtime.standing_answers.repeat
+        """The encoded answer to a heartbeat that was `said` before in the very same words, with all that goes with it,
+        if it would be the same now. None if it has to be asked for."""
         # The hash walks over every character, and the same groups ask again and again.
         self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
 
@@ -221,9 +224,12 @@ class GroupCoordinator:
         return self._runtime.submit(partition, GroupShard.handle_join_group, request, context, errors.join_error)
 
     def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext
+        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, said: bytes = b""
     ) -> Answer[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves."""
+        """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves.
+
+        What is `said` stands for request and client: `repeat` may answer it the next time.
+        """
         if not self._partition_count:
             return errors.consumer_group_heartbeat_error(request, ErrorCode.coordinator_not_available)
         try:
@@ -236,6 +242,7 @@ class GroupCoordinator:
             request,
             context,
             errors.consumer_group_heartbeat_error,
+            said=said,
         )
 
     def sync_group(self, request: SyncGroupRequest, context: ClientContext) -> Answer[SyncGroupResponse]:
@@ -247,14 +254,21 @@ class GroupCoordinator:
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(partition, GroupShard.handle_sync_group, request, context, errors.sync_error)
 
-    def heartbeat(self, request: HeartbeatRequest, context: ClientContext) -> Answer[HeartbeatResponse]:
-        """Heartbeat of a member."""
+    def heartbeat(
+        self, request: HeartbeatRequest, context: ClientContext, said: bytes = b""
+    ) -> Answer[HeartbeatResponse]:
+        """Heartbeat of a member.
+
+        What is `said` stands for request and client: `repeat` may answer it the next time.
+        """
         if not self._partition_count:
             return errors.heartbeat_error(request, ErrorCode.coordinator_not_available)
         if not request.group_id:
             return errors.heartbeat_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error)
+        return self._runtime.submit(
+            partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error, said=said
+        )
 
     def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:
         """LeaveGroup, asked and answered in the shape of version 3 and later: the members that leave are in
@@ -346,8 +360,26 @@ class GroupCoordinator:
             partition, GroupShard.handle_offset_delete, request, context, errors.offset_delete_error
         )
 
-    def list_groups(self, request: ListGroupsRequest, context: ClientContext) -> Answer[ListGroupsResponse]:
-        """ListGroups over all partitions led here; as long as one is loading, COORDINATOR_LOAD_IN_PROGRESS."""
+    def group_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
+        """The groups that are known at this moment, by partition and no more than `size` at a time; a partition without
+        any comes once, too.
+        """
+        slices = []
+        for partition in self._runtime.partitions():
+            shard = self._runtime.shard(partition)
+            ids = [] if shard is None else [*shard.store.groups, *shard.store.consumer_groups]
+            slices += [(partition, ids[start : start + size]) for start in range(0, max(len(ids), 1), size)]
+        return slices
+
+    def list_groups(
+        self,
+        request: ListGroupsRequest,
+        context: ClientContext,
+        among: tuple[PartitionIndex, Sequence[str]] | None = None,
+    ) -> Answer[ListGroupsResponse]:
+        """ListGroups over all partitions led here, or over some groups of one of them; as long as one is loading,
+        COORDINATOR_LOAD_IN_PROGRESS.
+        """
 
         def refuse(request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
             # A partition that went away meanwhile is somebody else's to list.
@@ -355,11 +387,14 @@ class GroupCoordinator:
 
         if not self._partition_count:
             return refuse(request, ErrorCode.coordinator_not_available)
+        if among is not None:
+            handle = partial(GroupShard.handle_list_groups, among=among[1])
+            return self._runtime.submit(among[0], handle, request, context, refuse)
         parts = [
             self._runtime.submit(partition, GroupShard.handle_list_groups, request, context, refuse)
             for partition in self._runtime.partitions()
         ]
-        return then(gather(parts), _merge_lists)
+        return then(gather(parts), merge_lists)
 
     def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
         """DescribeGroups; the groups may lie on several partitions."""
@@ -433,7 +468,8 @@ class GroupCoordinator:
         return grouped
 
 
-def _merge_lists(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
+def merge_lists(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
+    """All that the parts list, or the error of the first that has one."""
     for part in parts:
         if part.error_code:
             return ListGroupsResponse(error_code=part.error_code)

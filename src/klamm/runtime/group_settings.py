@@ -115,6 +115,8 @@ class CurrentGroupSettings:
 
     def __call__(self, group_id: str) -> GroupSettings:
         """The settings of that group at this moment."""
+        if not self._image.configs:
+            return self._default  # As in most clusters: nobody has set anything on a group, or on a broker.
         settings = self._of_groups.get(group_id)
         if settings is not None:
             return settings

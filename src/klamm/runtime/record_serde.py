@@ -51,8 +51,6 @@ class GroupRecordSerde:
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value; a tombstone has no value."""
-        if record.encoded is not None:
-            return record.encoded
         key, value = record.key, record.value
         if (
             isinstance(key, OffsetCommitKey)

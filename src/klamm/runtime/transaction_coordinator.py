@@ -53,7 +53,7 @@ from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers
 from klamm.runtime.producer_id_stock import ProducerIdStock
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
-__all__ = ["TransactionCoordinator"]
+__all__ = ["TransactionCoordinator", "merge_lists"]
 
 _log = logging.getLogger(__name__)
 
@@ -258,10 +258,25 @@ class TransactionCoordinator:
         ]
         return then(gather(parts), partial(_in_order, request))
 
+    def transactional_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
+        """The transactional ids that are known at this moment, by partition and no more than `size` at a time; a
+        partition without any comes once, too.
+        """
+        slices = []
+        for partition in self._runtime.partitions():
+            shard = self._runtime.shard(partition)
+            ids = [] if shard is None else list(shard.store.transactions)
+            slices += [(partition, ids[start : start + size]) for start in range(0, max(len(ids), 1), size)]
+        return slices
+
     def list_transactions(
-        self, request: ListTransactionsRequest, context: ClientContext
+        self,
+        request: ListTransactionsRequest,
+        context: ClientContext,
+        among: tuple[PartitionIndex, Sequence[str]] | None = None,
     ) -> Answer[ListTransactionsResponse]:
-        """ListTransactions over all partitions led here; as long as one is loading, COORDINATOR_LOAD_IN_PROGRESS.
+        """ListTransactions over all partitions led here, or over some ids of one of them; as long as one is loading,
+        COORDINATOR_LOAD_IN_PROGRESS.
 
         Raises INVALID_REGULAR_EXPRESSION.
         """
@@ -273,11 +288,14 @@ class TransactionCoordinator:
         if not self._partition_count:
             return refuse(request, ErrorCode.coordinator_not_available)
         compile_pattern(request.transactional_id_pattern)
+        if among is not None:
+            handle = partial(TransactionShard.handle_list_transactions, among=among[1])
+            return self._runtime.submit(among[0], handle, request, context, refuse)
         parts = [
             self._runtime.submit(partition, TransactionShard.handle_list_transactions, request, context, refuse)
             for partition in self._runtime.partitions()
         ]
-        return then(gather(parts), partial(_merge_lists, request))
+        return then(gather(parts), partial(merge_lists, request))
 
     def _compute_partition(self, transactional_id: str) -> PartitionIndex:
         return PartitionIndex(partition_for(transactional_id, self._partition_count or self._count_partitions()))
@@ -319,9 +337,10 @@ def _in_order(
     return DescribeTransactionsResponse(transaction_states=[by_id[each] for each in request.transactional_ids])
 
 
-def _merge_lists(
+def merge_lists(
     request: ListTransactionsRequest, parts: Sequence[ListTransactionsResponse]
 ) -> ListTransactionsResponse:
+    """All that the parts list, or the error of the first that has one."""
     for part in parts:
         if part.error_code:
             return ListTransactionsResponse(error_code=part.error_code)

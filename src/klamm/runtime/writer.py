@@ -57,6 +57,7 @@ class Writer:
             compression=self._compression,
             max_batch_bytes=None if result.atomic else log.max_batch_bytes,
             transaction=transaction,
+            framed=result.framed,
         )
         for records, batch in batches:
             self._append(led, batch, len(records), guard, 0)

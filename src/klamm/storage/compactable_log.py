@@ -48,9 +48,11 @@ class CompactableLog(TransactionalLog):
         loaded: LoadedLog,
         *,
         now_ms: Millis,
-        is_new: bool = False,
+        has_new_names: bool = False,
     ) -> None:
-        super().__init__(topic_partition, topic_id, config, services, loaded, now_ms=now_ms, is_new=is_new)
+        super().__init__(
+            topic_partition, topic_id, config, services, loaded, now_ms=now_ms, has_new_names=has_new_names
+        )
         self.is_being_cleaned = False
 
     def plan_cleaning(self, checkpoint: Offset | None, now_ms: Millis) -> CleaningPlan:

@@ -71,7 +71,7 @@ class DurableLog:
         loaded: LoadedLog,
         *,
         now_ms: Millis,
-        is_new: bool = False,
+        has_new_names: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -86,7 +86,8 @@ class DurableLog:
         self._epochs_changed = False
         self._producers = loaded.producers
         self._snapshot_offset = loaded.snapshot_offset
-        self._sync = LogSync(loaded.recovery_point, [loaded.directory, loaded.directory.parent] if is_new else [])
+        folders = [loaded.directory, loaded.directory.parent] if has_new_names else []
+        self._sync = LogSync(loaded.recovery_point, folders)
         self._flushed_ms = now_ms
 
     def __str__(self) -> str:
@@ -108,6 +109,14 @@ class DurableLog:
     def recovery_point(self) -> Offset:
         """Everything below it outlasts a power failure, and is not looked at after a crash."""
         return self._sync.recovery_point
+
+    @property
+    def recovery_point_to_checkpoint(self) -> Offset:
+        """The recovery point, as a start may be told of it; see `LogSync`."""
+        active = self._segments.active
+        if active is None or self._sync.recovery_point <= active.base_offset:
+            return self._sync.recovery_point
+        return self._sync.recovery_point_to_checkpoint(self.log_end_offset)
 
     @property
     def synced_offset(self) -> Offset:
@@ -181,6 +190,7 @@ class DurableLog:
             return old
         new = self._segments.add(self.log_end_offset, now_ms)
         self._sync.made_file(new.path, with_content=False)
+        self._sync.rolled(new.base_offset)
         try:
             old.seal()
             old.write_indexes()
@@ -281,7 +291,14 @@ class DurableLog:
 
     def end_close(self) -> bool:
         """Closes the files; whether the next start may trust them unread."""
-        is_clean = self.offline_reason is None and self._sync.recovery_point == self.log_end_offset
+        is_clean = (
+            self.offline_reason is None
+            and self._sync.recovery_point == self.log_end_offset
+            # A start that trusts the files looks for the producers nowhere else.
+            and self._snapshot_offset >= self.log_end_offset
+            # The records may have been synced before, and the indexes not have been written when it was their turn.
+            and not any(segment.has_unwritten_entries for segment in self._segments)
+        )
         self._segments.close()
         self._segments.active = None
         return is_clean

@@ -32,4 +32,4 @@ def rebuild_or_fail(segment: Segment) -> None:
     try:
         rebuild_indexes(segment)
     except BadBatch as error:
-        raise damage_in(segment, error, None) from error
+        raise damage_in(segment, error) from error

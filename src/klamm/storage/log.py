@@ -23,9 +23,9 @@ from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.compactable_log import CompactableLog
-from klamm.storage.damage import DAMAGE_ADVICE
+from klamm.storage.damage import Damage
 from klamm.storage.index_file import CorruptIndex
-from klamm.storage.index_recovery import rebuild_indexes
+from klamm.storage.index_recovery import rebuild_indexes, rebuild_or_fail
 from klamm.storage.loaded_log import LoadedLog
 from klamm.storage.log_reader import FileRange, LogReader, TimestampedOffset
 from klamm.storage.producer_recovery import rebuild_producer_state
@@ -74,9 +74,11 @@ class Log(CompactableLog):
         loaded: LoadedLog,
         *,
         now_ms: Millis,
-        is_new: bool = False,
+        has_new_names: bool = False,
     ) -> None:
-        super().__init__(topic_partition, topic_id, config, services, loaded, now_ms=now_ms, is_new=is_new)
+        super().__init__(
+            topic_partition, topic_id, config, services, loaded, now_ms=now_ms, has_new_names=has_new_names
+        )
         self._reader = LogReader(self._segments)
 
     # -- append --------------------------------------------------------------------------------------------------------
@@ -210,8 +212,8 @@ class Log(CompactableLog):
                 log_end_offset=log_end_offset,
                 minimum_one_batch=minimum_one_batch,
             )
-        except (BadBatch, CorruptIndex, OSError) as error:
-            self._handle_read_error(error, offset)
+        except (Damage, CorruptIndex, OSError) as error:
+            self._handle_read_error(error)
         return self.read(offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch)
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
@@ -223,7 +225,7 @@ class Log(CompactableLog):
             return []
         try:
             return self._reader.file_ranges(offset, max_bytes)
-        except (BadBatch, CorruptIndex, OSError):
+        except (Damage, CorruptIndex, OSError):
             return []
 
     def aborted_transactions(self, offset: Offset, size_bytes: int) -> list[AbortedTransaction]:
@@ -238,7 +240,7 @@ class Log(CompactableLog):
         upper_bound = self._look_up(lambda: self._reader.upper_bound(offset, size_bytes, self.log_end_offset))
         return self.aborted_transactions_between(offset, upper_bound)
 
-    def _handle_read_error(self, error: Exception, offset: Offset | None = None) -> None:
+    def _handle_read_error(self, error: Exception) -> None:
         """Raises the answer's error, unless an index was bad and is good now: then the reader asks again.
 
         Damaged batches take the log offline: nobody is to build on what is not what was written.
@@ -248,14 +250,13 @@ class Log(CompactableLog):
             try:
                 for segment in self._segments:
                     if segment.base_offset == error.base_offset:
-                        rebuild_indexes(segment)
-            except (BadBatch, OSError) as second_error:
+                        rebuild_or_fail(segment)
+            except (Damage, OSError) as second_error:
                 error = second_error
             else:
                 return
-        if isinstance(error, BadBatch):
-            where = "" if offset is None else f"{self._reader.path_at(offset)} is damaged at offset {offset} or after, "
-            self.mark_offline(f"{where}position {error.position}: {error}. {DAMAGE_ADVICE}")
+        if isinstance(error, Damage):
+            self.mark_offline(str(error))
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from error
         raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be read: {error}") from error
 
@@ -264,7 +265,7 @@ class Log(CompactableLog):
         while True:
             try:
                 return search()
-            except (BadBatch, CorruptIndex, OSError) as error:
+            except (Damage, CorruptIndex, OSError) as error:
                 self._handle_read_error(error)
 
     def offset_for_timestamp(self, timestamp_ms: Millis) -> TimestampedOffset | None:

@@ -190,6 +190,8 @@ class LogDirectory:
                 self._services,
                 loaded,
                 now_ms=now_ms,
+                # A process that was killed may have left names that are not synced: what lies under them would go.
+                has_new_names=not had_clean_shutdown,
             )
             log.advance_high_watermark(noted.high_watermarks.get(topic_partition, Offset(0)))
             self.logs[topic_partition] = log
@@ -295,7 +297,7 @@ class LogDirectory:
             producers=ProducerState(self._services.producer_id_expiration_ms),
             snapshot_offset=Offset(0),
         )
-        log = Log(topic_partition, topic_id, config, self._services, loaded, now_ms=now_ms, is_new=True)
+        log = Log(topic_partition, topic_id, config, self._services, loaded, now_ms=now_ms, has_new_names=True)
         self.logs[topic_partition] = log
         return log
 

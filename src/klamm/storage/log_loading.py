@@ -137,6 +137,6 @@ def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
             rebuild_or_fail(active)
             return read_next_offset(active)
     except BadBatch as error:
-        raise damage_in(active, error, None) from error
+        raise damage_in(active, error) from error
     finally:
         active.close()

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
 from klamm.storage.batch_scan import BadBatch
+from klamm.storage.damage import damage_in
 from klamm.storage.first_read import check_first_read
 from klamm.storage.segment import Segment
 from klamm.storage.segment_search import find_batch, find_max_timestamp, find_timestamp, last_batch_end
@@ -39,7 +40,7 @@ class FileRange(NamedTuple):
 class LogReader:
     """Reads from the segments of one log.
 
-    All methods raise BadBatch, CorruptIndex and OSError.
+    All methods raise Damage, CorruptIndex and OSError.
     """
 
     __slots__ = ("_positions", "_segments")
@@ -52,7 +53,7 @@ class LogReader:
         """Must follow every change other than an append."""
         self._positions.clear()
 
-    def read(  # noqa: PLR0911, PLR0912 - the ways a read can end, in order
+    def read(
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, log_end_offset: Offset, minimum_one_batch: bool
     ) -> bytes | memoryview:
         """Whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
@@ -66,7 +67,20 @@ class LogReader:
             found = self._locate(offset)
             if found is None:
                 return b""
-        segment, position = found
+        try:
+            return self._read_at(*found, max_bytes, upper_bound, log_end_offset, minimum_one_batch)
+        except BadBatch as error:
+            raise damage_in(found[0], error) from error
+
+    def _read_at(  # noqa: PLR0917 - called once for each read: keywords would cost
+        self,
+        segment: Segment,
+        position: int,
+        max_bytes: int,
+        upper_bound: Offset,
+        log_end_offset: Offset,
+        minimum_one_batch: bool,
+    ) -> bytes | memoryview:
         limit = segment.size_bytes
         if upper_bound < log_end_offset:
             limit = self._limit(segment, upper_bound)
@@ -99,10 +113,6 @@ class LogReader:
         if next_offset is not None:
             self._remember(next_offset, segment, end)
         return batches
-
-    def path_at(self, offset: int) -> Path:
-        """The file in which `offset` is."""
-        return self._segments[self._segments.index_of(offset)].path
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
         """Where in which files the `max_bytes` from `offset` on lie; fewer at the end of the log."""
@@ -152,7 +162,10 @@ class LogReader:
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         segments = self._segments
         for index in range(segments.index_of(offset), len(segments)):
-            found = find_batch(segments[index], offset)
+            try:
+                found = find_batch(segments[index], offset)
+            except BadBatch as error:
+                raise damage_in(segments[index], error) from error
             if found is not None:
                 return segments[index], found.position
         return None
@@ -168,17 +181,29 @@ class LogReader:
         Kafka looks only into the first segment that has one as young, which may lie below the log start offset.
         """
         for segment in self._segments:
-            if segment.size_bytes and segment.largest_timestamp() >= timestamp:
-                found = find_timestamp(segment, timestamp, log_start_offset)
-                if found is not None:
-                    return found
+            if not segment.size_bytes:
+                continue
+            try:
+                is_young = segment.largest_timestamp() >= timestamp
+                found = find_timestamp(segment, timestamp, log_start_offset) if is_young else None
+            except BadBatch as error:
+                raise damage_in(segment, error) from error
+            if found is not None:
+                return found
         return None
 
     def find_max_timestamp(self) -> TimestampedOffset | None:
         """The first record that has the largest timestamp."""
         # max returns the first of equals, as Kafka's search does.
-        return find_max_timestamp(max(self._segments, key=_max_timestamp_of))
+        segment = max(self._segments, key=_max_timestamp_of)
+        try:
+            return find_max_timestamp(segment)
+        except BadBatch as error:
+            raise damage_in(segment, error) from error
 
 
 def _max_timestamp_of(segment: Segment) -> int:
-    return segment.max_timestamp
+    try:
+        return segment.max_timestamp
+    except BadBatch as error:
+        raise damage_in(segment, error) from error

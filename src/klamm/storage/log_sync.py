@@ -30,8 +30,10 @@ class LogSync:
         "_files",
         "_folders",
         "_has_failed",
+        "_indexed_offset",
         "_lock",
         "_number",
+        "_rolls",
         "_truncations",
         "_turn",
         "recovery_point",
@@ -42,15 +44,28 @@ class LogSync:
         """`folders` have names in them that are not synced yet."""
         self.recovery_point = recovery_point
         self.synced_offset = recovery_point
+        self._indexed_offset = recovery_point
         self._number = 0
         self._before: tuple[int, Callable[[], None]] | None = None
         # What is to be synced by its name, with the number of the request for it.
         self._files: dict[Path, int] = {}
         self._folders = dict.fromkeys(folders, 0)
         self._truncations = 0
+        self._rolls = 0
         self._has_failed = False
         self._turn = Lock()
         self._lock = Lock()
+
+    def recovery_point_to_checkpoint(self, log_end_offset: Offset) -> Offset:
+        """The recovery point, as a start may be told of it.
+
+        One that is the log's end may come to be where the next segment begins, and then a start would rely on the
+        indexes of the one before, which are not synced before it is rolled. So it stays within that segment, unless it
+        is where the log ended when it was opened.
+        """
+        if self.recovery_point == log_end_offset > self._indexed_offset:
+            return Offset(log_end_offset - 1)
+        return self.recovery_point
 
     @property
     def has_new_names(self) -> bool:
@@ -71,12 +86,23 @@ class LogSync:
             self._number += 1
             self._before = self._number, write
 
+    def rolled(self, base_offset: Offset) -> None:
+        """A new segment begins there: the indexes of the one before must be synced before recovery may rely on them.
+
+        A flush of the active segment leaves them out. So the recovery point, if it got to the end of the segment with
+        such a flush, stays within it until another flush; also if that flush is still under way.
+        """
+        with self._lock:
+            self._rolls += 1
+            self.recovery_point = min(self.recovery_point, Offset(base_offset - 1))
+
     def forget_above(self, offset: Offset) -> Offset:
         """The log was cut at `offset`, which is returned; flushes under way no longer say anything about it."""
         with self._lock:
             self._truncations += 1
             self.recovery_point = min(self.recovery_point, offset)
             self.synced_offset = min(self.synced_offset, offset)
+            self._indexed_offset = min(self._indexed_offset, Offset(offset - 1))
         return offset
 
     def prepare(
@@ -117,15 +143,17 @@ class LogSync:
                 before=before[1] if before is not None else None,
                 turn=self._turn,
                 may_begin=lambda: not self._has_failed,
-                done=partial(self._done, up_to_offset, log_end_offset, self._truncations, self._number),
+                done=partial(self._done, up_to_offset, log_end_offset, self._truncations, self._rolls, self._number),
                 failed=partial(self._fail, failed),
             )
         except OSError as error:
             logger.warning("%s can't be opened to be synced: %s", segments[-1].path, error)
             return None
 
-    def _done(self, recovery_point: Offset, synced_offset: Offset, truncations: int, number: int) -> None:
+    def _done(self, recovery_point: Offset, synced_offset: Offset, truncations: int, rolls: int, number: int) -> None:
         with self._lock:
+            if rolls != self._rolls:
+                recovery_point = min(recovery_point, Offset(synced_offset - 1))
             if truncations == self._truncations:
                 self.recovery_point = max(self.recovery_point, recovery_point)
                 self.synced_offset = max(self.synced_offset, synced_offset)

@@ -77,7 +77,7 @@ class OffsetCheckpoints:
         self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
     ) -> CheckpointContents:
         """What the files are to hold now; `lowered` recovery points are those that are about to hold."""
-        recovery_points = {topic_partition: log.recovery_point for topic_partition, log in logs.items()}
+        recovery_points = {topic_partition: log.recovery_point_to_checkpoint for topic_partition, log in logs.items()}
         if lowered:
             recovery_points.update(lowered)
         self._recovery_points = recovery_points

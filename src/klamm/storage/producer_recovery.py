@@ -18,6 +18,7 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import BatchHeader
 from klamm.protocol.records import iterate_records
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch, ScannedBatch, scan_headers
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
@@ -53,6 +54,9 @@ def usable_snapshots(
             kept.append(path)
         else:
             path.unlink(missing_ok=True)
+    if usable != snapshots:
+        # They tell of records that are no more. Others will have their offsets, and they must not come back for those.
+        sync_directory(directory)
     return kept
 
 
@@ -145,7 +149,7 @@ def _replay(
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for position, header in scan_headers(descriptor, 0, segment.size_bytes):
-            if not header.has_producer_id or header.base_offset < from_offset:
+            if not header.has_producer_id or header.last_offset < from_offset:
                 continue
             marker = _read_marker(descriptor, position, header) if header.is_control else None
             completed = producers.record(header, header.base_offset, marker)

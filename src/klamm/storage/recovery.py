@@ -14,6 +14,7 @@ import time
 
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.protocol.types import LeaderEpoch, Offset
+from klamm.storage.atomic_file import sync_directory, sync_file
 from klamm.storage.batch_scan import BadBatch, check_batches
 from klamm.storage.damage import damage_in
 from klamm.storage.epoch_recovery import note_epoch
@@ -32,12 +33,24 @@ logger = logging.getLogger(__name__)
 class _Scan:
     """How far the walk over the batches came: the offset and the leader epoch that the next one can't be below."""
 
-    __slots__ = ("epoch", "expected_offset", "has_gaps")
+    __slots__ = ("epoch", "expected_offset", "has_gaps", "may_lack_ends")
 
-    def __init__(self, expected_offset: Offset, has_gaps: bool) -> None:
+    def __init__(self, expected_offset: Offset, *, has_gaps: bool, may_lack_ends: bool) -> None:
         self.expected_offset = expected_offset
         self.epoch = LeaderEpoch(-1)
         self.has_gaps = has_gaps
+        self.may_lack_ends = may_lack_ends
+
+    def begin(self, base_offset: Offset) -> None:
+        """Goes on with the next segment. Raises BadBatch if the end of the one before is missing.
+
+        A cleaned segment keeps its last batch. So where one ends before the next begins, and that was not known to be
+        on the disk, a power failure has taken the end of the one and left the other.
+        """
+        if base_offset > self.expected_offset and not self.may_lack_ends:
+            raise BadBatch(0, f"a segment at offset {base_offset} where {self.expected_offset} is due")
+        self.check(0, base_offset, self.epoch)
+        self.expected_offset = base_offset
 
     def check(self, position: int, base_offset: Offset, epoch: LeaderEpoch) -> None:
         """Raises BadBatch for what the CRC does not cover: a base offset or a leader epoch that can't come here."""
@@ -65,8 +78,13 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs) -
         if segment.base_offset in files.without_index:
             rebuild_or_fail(segment)
     # Where a repair has taken damaged batches out, their offsets are gone.
-    may_have_gaps = request.has_gaps or any(request.directory.glob(f"*{QUARANTINE_SUFFIX}"))
-    scan = _Scan(segments[first].base_offset, may_have_gaps)
+    was_repaired = any(request.directory.glob(f"*{QUARANTINE_SUFFIX}"))
+    scan = _Scan(
+        segments[first].base_offset,
+        has_gaps=request.has_gaps or was_repaired,
+        # Of a folder that comes without a recovery point, any segment may have been cleaned by Apache Kafka.
+        may_lack_ends=was_repaired or (request.has_gaps and request.recovery_point == 0),
+    )
     position = _begin_at(segments[first], request.recovery_point)
     read_bytes = 0
     cut = ""
@@ -81,6 +99,9 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs) -
         if scan.expected_offset < request.recovery_point:
             raise damage_in(segment, error, scan.expected_offset)
         lost_bytes = _cut_away(segments, index, error.position, scan.expected_offset)
+        # Else a power failure might bring it back, behind what is written in its place.
+        sync_file(segments[-1].path)
+        sync_directory(request.directory)
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
     logger.log(
@@ -124,9 +145,7 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start:
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if start == 0:
-            scan.check(0, segment.base_offset, scan.epoch)
-            # A cleaned segment may end before the next one begins; offsets in between were given away all the same.
-            scan.expected_offset = segment.base_offset
+            scan.begin(segment.base_offset)
         for position, header in check_batches(descriptor, end, start):
             if is_first and start:
                 scan.expected_offset = header.base_offset

@@ -12,7 +12,7 @@ import os
 from klamm.protocol.record_batch import BatchHeader
 from klamm.protocol.records import Record, decode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
-from klamm.storage.batch_scan import BatchBounds, scan_bounds, scan_headers
+from klamm.storage.batch_scan import BatchBounds, check_batches, scan_bounds, scan_headers
 from klamm.storage.segment import Segment
 
 __all__ = ["find_batch", "find_max_timestamp", "find_timestamp", "last_batch_end", "read_next_offset"]
@@ -48,11 +48,18 @@ def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offse
 
 
 def read_next_offset(segment: Segment) -> Offset:
-    """The offset after the last batch: where an active segment goes on. Raises as `find_batch`."""
+    """The offset after the last batch: where an active segment goes on. Raises as `find_batch`.
+
+    That batch's CRC is checked: what is written next has offsets that follow from what it says of its own.
+    """
     next_offset = segment.base_offset
     start = segment.offset_index.last_entry()[1]
-    for batch in scan_bounds(segment.descriptor, start, segment.size_bytes):
-        next_offset = Offset(batch.last_offset + 1)
+    last = None
+    for last in scan_bounds(segment.descriptor, start, segment.size_bytes):
+        next_offset = Offset(last.last_offset + 1)
+    if last is not None:
+        for _ in check_batches(segment.descriptor, last.end, last.position):
+            pass
     return next_offset
 
 

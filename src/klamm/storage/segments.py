@@ -11,7 +11,9 @@ from pathlib import Path
 
 from klamm.core.log.retention import SegmentFacts
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.batch_scan import BadBatch
 from klamm.storage.cleaner.swap import SwapFiles
+from klamm.storage.damage import damage_in
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segment_search import find_batch
@@ -56,12 +58,15 @@ class Segments:
         return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
 
     def facts(self, log_end_offset: Offset) -> list[SegmentFacts]:
-        """What retention needs to know, segment by segment."""
+        """What retention needs to know, segment by segment. Raises Damage for a bad batch."""
         ends = [segment.base_offset for segment in self._segments[1:]]
-        return [
-            SegmentFacts(end, segment.size_bytes, segment.largest_timestamp())
-            for segment, end in zip(self._segments, [*ends, log_end_offset], strict=True)
-        ]
+        facts = []
+        for segment, end in zip(self._segments, [*ends, log_end_offset], strict=True):
+            try:
+                facts.append(SegmentFacts(end, segment.size_bytes, segment.largest_timestamp()))
+            except BadBatch as error:
+                raise damage_in(segment, error) from error
+        return facts
 
     def add(self, base_offset: Offset, now_ms: Millis) -> Segment:
         """A new active segment, empty."""

@@ -66,7 +66,7 @@ class TransactionalClient:
         for partition, offset in offsets.items():
             topic, _, index = partition.rpartition("-")
             named.append(TopicPartition(topic, int(index), offset))
-        signal.alarm(3 * _ONE_CALL_S)  # librdkafka 2.16 was seen to wait for ever here, after the broker had died
+        signal.alarm(3 * _ONE_CALL_S)  # librdkafka 2.16 may wait for ever here, after the broker died (its issue 5511)
         self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), _ONE_CALL_S)
 
     def flush(self) -> None:

@@ -21,11 +21,12 @@ MAXIMUM_IDLE_S = 600.0
 ECHO, WAIT, BREAK, REFUSE, WORK = b"ewbrt"
 COMMIT = b"\x00\x08"
 """The API key of OffsetCommit, with which such a frame begins."""
+PRODUCE = b"\x00\x00"
 
 
 class Handlers:
-    """Stands for the dispatcher. The first byte of a frame, or the one behind the key of a commit, says what becomes of
-    it; the rest is the answer.
+    """Stands for the dispatcher. The first byte of a frame, or the one behind the key of a commit or a Produce, says
+    what becomes of it; the rest is the answer.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Handlers:
         self.worked: list[bytes] = []
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> tuple[int, bool, Body | PendingBody] | None:
-        frame = frame[len(COMMIT) :] if frame[: len(COMMIT)] == COMMIT else frame
+        frame = frame[len(COMMIT) :] if frame[: len(COMMIT)] in (COMMIT, PRODUCE) else frame
         what, answer = frame[0], bytes(frame[1:])
         self.handled.append(answer)
         if what == BREAK:
@@ -108,6 +109,15 @@ class Peer:
         buffer = self.connection.get_buffer(len(data))
         buffer[: len(data)] = data
         self.connection.buffer_updated(len(data))
+
+    def feed(self, data: bytes) -> None:
+        """Sends a part of a stream of frames."""
+        while data:
+            buffer = self.connection.get_buffer(len(data))
+            size = min(len(buffer), len(data))
+            buffer[:size] = data[:size]
+            self.connection.buffer_updated(size)
+            data = data[size:]
 
     def stop_reading(self, queued_bytes: int) -> None:
         """Lets so many bytes wait in the socket's queue."""
@@ -192,6 +202,69 @@ async def test_commits_follow_as_they_come_and_only_a_commit() -> None:
     handlers.pending[1].set_result([b"2"])
     await asyncio.sleep(0)
     assert committing.socket.written == [b"1", b"2", b"4"]
+
+
+@in_loop
+async def test_batches_are_appended_while_others_wait_for_the_disk() -> None:
+    """They share its next sync. Answers keep their order; a commit or anything else waits until all are answered."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(PRODUCE + b"w1", PRODUCE + b"e2", PRODUCE + b"w3", COMMIT + b"e4", PRODUCE + b"e5")
+    assert handlers.handled == [b"1", b"2", b"3"]
+    assert not peer.socket.is_reading
+    handlers.pending[1].set_result([b"3"])
+    await asyncio.sleep(0)
+    assert peer.socket.written == []
+    handlers.pending[0].set_result([b"1"])
+    await asyncio.sleep(0)
+    assert peer.socket.written == [b"1", b"2", b"3", b"4", b"5"]
+    assert peer.socket.is_reading
+
+
+@in_loop
+async def test_a_large_batch_is_read_while_others_wait_for_the_disk() -> None:
+    """A frame that comes in pieces, cut anywhere, does not wait for the answer before it; another request does."""
+    frame = PRODUCE + b"w" + bytes(100)
+    whole = len(frame).to_bytes(4, "big") + frame
+    for cut in range(1, len(whole)):
+        handlers = Handlers()
+        peer = Peer(new_listener(handlers), handlers)
+        peer.send(PRODUCE + b"wfirst")
+        for piece in (whole[:cut], whole[cut:]):
+            assert peer.socket.is_reading
+            peer.feed(piece)
+        assert handlers.handled == [b"first", bytes(100)]
+    peer.send(b"eother")
+    assert not peer.socket.is_reading
+
+
+@in_loop
+async def test_no_batch_overtakes_one_that_is_not_in_the_log() -> None:
+    """A Produce that asks a coordinator first is a task: the producer's next batches come after it."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(PRODUCE + b"w1", PRODUCE + b"t2", PRODUCE + b"e3")
+    assert handlers.handled == [b"1", b"2"]
+    handlers.pending[0].set_result([b"1"])
+    await asyncio.sleep(0)
+    assert handlers.handled == [b"1", b"2"]
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert peer.socket.written == [b"1", b"2", b"3"]
+
+
+@in_loop
+async def test_batches_that_follow_take_turns_with_other_connections() -> None:
+    """The rest of what has come is handled in the next turn, not with the next answer."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(
+        PRODUCE + b"w0", *(PRODUCE + b"e%d" % number for number in range(1, FRAMES_IN_A_TURN)), PRODUCE + b"elast"
+    )
+    assert len(handlers.handled) == FRAMES_IN_A_TURN
+    await asyncio.sleep(0)
+    assert len(handlers.handled) == FRAMES_IN_A_TURN + 1
+    assert peer.socket.written == []
 
 
 @in_loop

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from klamm.broker.partitions import Partition
+from klamm.broker.partition import Partition
 from klamm.broker.server import BrokerServer
 from klamm.broker.warm_handover import WarmHandover
 from klamm.broker.warm_reads import WarmRead

@@ -58,7 +58,13 @@ def test_there_and_back_keeps_everything(directory: Path, capsys: pytest.Capture
 
 
 def test_a_dry_run_changes_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says what would come of it."""
+    """It says what would come of it, in both directions."""
+    before = sorted(path.name for path in directory.iterdir())
+    assert main(["log", "export-kafka", str(directory), "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert f"{directory} can be handed over: " in said
+    assert "nothing was changed" in said
+    assert sorted(path.name for path in directory.iterdir()) == before
     assert main(["log", "export-kafka", str(directory)]) == 0
     before = sorted(path.name for path in directory.iterdir())
     assert main(["log", "import-kafka", str(directory), "--dry-run"]) == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
 from tests.unit.runtime.fake_ports import ManualTimers
 
 from klamm.core.coordinator.contract import TimerKey
@@ -179,3 +181,48 @@ def test_many_alarms_at_once_let_others_have_their_turn() -> None:
     bell.timers.advance(1000)
     assert all(0 < after - before < 20 for before, after in pairwise(turns))
     assert [key for key, _ in bell.rung] == [*(("alarm", number) for number in range(98)), ("alarm", 99)]
+
+
+class Dependent:
+    """Something that can be called off, and counts how often it was."""
+
+    def __init__(self) -> None:
+        self.cancelled = 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+def ring(bell: Bell) -> None:
+    bell.timers.advance(1_000)
+
+
+def cancel(bell: Bell) -> None:
+    bell.alarms.cancel(A)
+
+
+def cancel_all(bell: Bell) -> None:
+    bell.alarms.cancel_all()
+
+
+def tie_something_else(bell: Bell) -> None:
+    alarm = bell.alarms.armed(A)
+    assert alarm is not None
+    alarm.tie(Dependent())
+
+
+@pytest.mark.parametrize("ending", [ring, cancel, cancel_all, tie_something_else])
+def test_what_is_tied_to_an_alarm_is_called_off_with_it(ending: Callable[[Bell], None]) -> None:
+    """Once, and not when the alarm only moves."""
+    bell, tied = Bell(), Dependent()
+    bell.alarms.arm(A, 1_000)
+    alarm = bell.alarms.armed(A)
+    assert alarm is not None
+    alarm.tie(tied)
+    bell.alarms.arm(A, 900)
+    assert tied.cancelled == 0
+    ending(bell)
+    assert tied.cancelled == 1
+    bell.alarms.cancel(A)
+    assert tied.cancelled == 1
+    assert bell.alarms.armed(A) is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from klamm.core.coordinator.contract import CoordinatorRecord
 from klamm.core.group.records import offset_tombstone
 from klamm.protocol.compression import Compression
-from klamm.protocol.records import BatchHeader, decode_batch, read_batch_header
+from klamm.protocol.records import BatchHeader, FramedRecords, decode_batch, frame_records, read_batch_header
 from klamm.protocol.types import Millis, PartitionIndex
 from klamm.runtime.coordinator_batches import coordinator_batches
 from klamm.runtime.record_serde import GroupRecordSerde
@@ -32,18 +34,29 @@ def batches(
     return found
 
 
-def test_batches_over_a_kilobyte_are_compressed() -> None:
+def test_batches_over_a_quarter_of_a_kilobyte_are_compressed() -> None:
     """With `offsets.topic.compression.codec`; one byte less, and there is nothing to win."""
     ((_, one),) = batches(tombstones(1), Compression.NONE)
-    topic = "x" * (6 + 1024 - one.size_bytes - 1)  # The record's length takes a byte more, too.
+    topic = "x" * (6 + 256 - one.size_bytes - 1)  # The record's length takes a byte more, too.
     ((_, largest),) = batches(tombstones(1, topic), Compression.NONE)
-    assert largest.size_bytes in (1024, 1025)
-    topic = topic[largest.size_bytes - 1024 :]
+    assert largest.size_bytes in (256, 257)
+    topic = topic[largest.size_bytes - 256 :]
     ((_, small),) = batches(tombstones(1, topic), Compression.ZSTD)
-    assert (small.compression, small.size_bytes) == (Compression.NONE, 1024)
+    assert (small.compression, small.size_bytes) == (Compression.NONE, 256)
     ((_, large),) = batches(tombstones(1, topic + "x"), Compression.ZSTD)
     assert large.compression is Compression.ZSTD
-    assert large.size_bytes < 200
+    assert large.size_bytes < 150
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
+def test_batch_that_would_not_get_smaller_stays_as_it_is(codec: Compression) -> None:
+    """Nothing in it repeats itself: the codec would only add to it."""
+    topic = "".join(chr(33 + byte % 94) for byte in random.Random(1).randbytes(249))
+    ((_, plain),) = batches(tombstones(1, topic), Compression.NONE)
+    ((_, header),) = batches(tombstones(1, topic), codec)
+    assert plain.size_bytes > 256
+    assert header.size_bytes <= plain.size_bytes
+    assert (header.compression is Compression.NONE) is (header.size_bytes == plain.size_bytes)
 
 
 @pytest.mark.parametrize("codec", list(Compression))
@@ -64,3 +77,19 @@ def test_records_that_are_right_alone_are_spread_over_batches() -> None:
 def test_records_that_belong_together_are_one_batch() -> None:
     """However large: the log refuses it then, as a whole."""
     assert [count for count, _ in batches(tombstones(1000), Compression.NONE)] == [1000]
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_records_that_were_framed_before_make_the_same_batch(codec: Compression) -> None:
+    """Byte for byte; what comes after them is framed now."""
+    records, serde = tombstones(100), GroupRecordSerde()
+
+    def batch(framed: FramedRecords | None) -> bytes:
+        made = coordinator_batches(
+            records, serde, timestamp=Millis(1), compression=codec, max_batch_bytes=None, framed=framed
+        )
+        ((told, encoded),) = made
+        assert told == records
+        return encoded
+
+    assert batch(frame_records(map(serde.serialize, records[:99]))) == batch(None)

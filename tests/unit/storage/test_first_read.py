@@ -71,8 +71,7 @@ def test_a_flipped_bit_is_never_served(
     assert all(record == before[record.offset] for record in served)
     assert all(record.offset != hit for record in served)
     assert log.is_offline
-    assert f"{path} is damaged at offset" in (log.offline_reason or "")
-    assert f"position {position}" in (log.offline_reason or "")
+    assert f"{path} is damaged at offset {hit}, position {position}: " in (log.offline_reason or "")
     folder.kill()
 
 

@@ -72,7 +72,7 @@ def test_what_is_not_committed_stays(folder: LogFolder) -> None:
 
 
 def test_compacted_logs_are_kept_whole(folder: LogFolder) -> None:
-    """Until there is a cleaner."""
+    """Age and size are no reason without `delete` in the policy."""
     _segmented(folder, retention_ms=0, cleanup_policy=frozenset({"compact"}))
     assert folder.log().delete_old_segments(Millis(NOW_MS + 10**9)) == 0
 

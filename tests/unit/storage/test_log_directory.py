@@ -82,9 +82,10 @@ def test_checkpoints_are_written_in_kafkas_format(folder: LogFolder) -> None:
     """Recovery points, log start offsets where they say more than the files, high watermarks."""
     log = folder.create()
     append(log, batch(5))
+    log.roll(NOW_MS)
     append(folder.create(TopicPartition("idle", PartitionIndex(0))))
     log.delete_records_before(Offset(2))
-    log.flush()
+    folder.directory.wait_for_background()
     folder.directory.checkpoint().result()
     read = {path.name: path.read_text() for path in folder.path.glob("*-checkpoint")}
     assert read == {

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.log_folder import LogFolder, append, batch, read_all
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import iterate_batches
-from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
 from klamm.storage.log import Log
 
 COUNTS = [1, 4, 2, 9, 1, 1, 6, 3, 2, 5, 1, 8]
@@ -97,19 +98,28 @@ def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
     assert index.read_bytes() == content
 
 
-def test_a_damaged_file_is_reported_not_returned(folder: LogFolder) -> None:
-    """Where no batch can be, the log goes offline and says where."""
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda log: log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True),
+        lambda log: log.offset_for_timestamp(Millis(NOW_MS + 2)),
+        lambda log: log.offset_of_max_timestamp(),
+    ],
+    ids=["read", "search by time", "largest timestamp"],
+)
+def test_a_damaged_file_is_reported_not_returned(folder: LogFolder, look: Callable[[Log], object]) -> None:
+    """Where no batch can be, the log goes offline and says where: in which file, and from which offset on."""
     log = folder.create()
-    for _ in range(3):
-        append(log)
+    for number in range(3):
+        append(log, batch(timestamp_ms=NOW_MS + number))
     size = log.size_bytes // 3
     with folder.log_files()[0].open("r+b") as file:
         file.seek(size + 8)
         file.write(b"\x7f\xff\xff\xff")
     with pytest.raises(KafkaError) as refused:
-        log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True)
+        look(log)
     assert refused.value.code is ErrorCode.kafka_storage_error
-    assert f"{folder.log_files()[0]} is damaged at offset 2 or after, position {size}" in (log.offline_reason or "")
+    assert f"{folder.log_files()[0]} is damaged at offset 1, position {size}: " in (log.offline_reason or "")
 
 
 def test_a_hundred_logs_share_few_descriptors(tmp_path: Path) -> None:

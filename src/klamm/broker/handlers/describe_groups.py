@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from klamm.broker.authorized_operations import GROUP_OPERATIONS
 from klamm.broker.own_fields import add_awaited_members, add_members_needed
+from klamm.broker.steps import GROUPS_AT_ONCE, answer_in_steps
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
@@ -24,8 +25,30 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse]:
-    """Describes the groups; each has an error of its own."""
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse | bytes]:
+    """Describes the groups, in steps if they are very many; each has an error of its own."""
+    asked = request.groups
+    if len(asked) <= GROUPS_AT_ONCE:
+        return _describe(context, request)
+    parts = [
+        partial(
+            _describe,
+            context,
+            DescribeGroupsRequest(
+                groups=asked[start : start + GROUPS_AT_ONCE],
+                include_authorized_operations=request.include_authorized_operations,
+            ),
+        )
+        for start in range(0, len(asked), GROUPS_AT_ONCE)
+    ]
+    return answer_in_steps(parts, _merge, context.api_version)
+
+
+def _merge(parts: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[group for part in parts for group in part.groups])
+
+
+def _describe(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse]:
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     answer = context.broker.groups.describe_groups(request, client)
     if request.include_authorized_operations:

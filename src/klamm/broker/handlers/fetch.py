@@ -28,7 +28,7 @@ from klamm.protocol.types import Offset, TopicId
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partitions import Partition
+    from klamm.broker.partition import Partition
 
 __all__ = ["handle_frame"]
 

@@ -19,7 +19,7 @@ from klamm.protocol.types import Millis
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
-    from klamm.broker.partitions import Partition
+    from klamm.broker.partition import Partition
 
 __all__ = ["error_response", "handle"]
 

@@ -39,7 +39,8 @@ from klamm.protocol.types import PartitionIndex, TopicPartition
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partitions import LedTopic, Partition
+    from klamm.broker.partition import Partition
+    from klamm.broker.partitions import LedTopic
     from klamm.protocol.types import Millis, TopicId
 
 __all__ = ["handle_frame"]

@@ -31,6 +31,7 @@ from typing import NamedTuple, NewType, Protocol, TypeAlias
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
+from klamm.protocol.records import FramedRecords
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId, TopicId
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "EndOfTransaction",
     "Result",
     "Shard",
+    "Standing",
     "Ticket",
     "TimerKey",
     "TransactionalWrite",
@@ -70,8 +72,6 @@ class CoordinatorRecord(NamedTuple):
     key: Message
     value: Message | None
     value_version: int
-    encoded: tuple[bytes, bytes | None] | None = None
-    """Key and value as they are written, where somebody has worked that out already: a background task may."""
 
 
 class DeletedTopic(NamedTuple):
@@ -113,6 +113,18 @@ class EndOfTransaction(NamedTuple):
     transaction_version: int
 
 
+class Standing(Protocol):
+    """What a decision stood on from which nothing followed but a reply to the request and one timer: a heartbeat's.
+
+    While it holds, the decision need not be made again.
+    """
+
+    def holds(self, now: Millis) -> bool:
+        """Whether the same request from the same client would be decided the same way at this moment: the same reply,
+        the same timer armed for as long, and nothing else. It changes nothing and costs next to nothing.
+        """
+
+
 class Result:
     """What one decision wants done; the module's docstring says in which order.
 
@@ -123,17 +135,22 @@ class Result:
     With a `linger_epoch` the records may linger, and the replies with them; of two records of one key the later stands
     for both if they have the same epoch. Such a result has no events, tasks or callbacks.
     With a `transaction` the records belong to it, or there are none and it ends with a marker.
+    `framed` are the first of an atomic result's records as a batch holds them, where a background task has worked that
+    out; at least one more comes after them.
+    With a `standing` there is nothing but one reply and one timer, and the runtime may give the same answer again.
     """
 
     __slots__ = (
         "atomic",
         "events",
+        "framed",
         "linger_epoch",
         "on_append",
         "on_commit",
         "on_failure",
         "records",
         "replies",
+        "standing",
         "tasks",
         "timers",
         "transaction",
@@ -141,6 +158,7 @@ class Result:
 
     def __init__(self, *, atomic: bool = True) -> None:
         self.records: list[CoordinatorRecord] = []
+        self.framed: FramedRecords | None = None
         self.atomic = atomic
         self.linger_epoch: int | None = None
         self.transaction: TransactionalWrite | EndOfTransaction | None = None
@@ -148,6 +166,7 @@ class Result:
         self.timers: list[tuple[TimerKey, int | None]] = []
         self.events: list[object] = []
         self.tasks: list[BackgroundTask] = []
+        self.standing: Standing | None = None
         self.on_append: Callable[[], None] | None = None
         self.on_commit: Callable[[Millis], Result] | None = None
         self.on_failure: Callable[[ErrorCode, Millis], Result] | None = None

@@ -34,6 +34,8 @@ class CommittedOffset(NamedTuple):
 _LAYOUT: Final = Struct(">qqqqi16s")
 _SAID: Final = Struct(">qqi16s")
 _SAID_FROM: Final = _LAYOUT.size - _SAID.size
+_POSITION: Final = Struct(">q")
+_POSITION_FROM: Final = 3 * _POSITION.size
 NO_EXPIRY: Final = -1
 """Stands for an expiry time that nobody named, as in the record."""
 
@@ -125,6 +127,12 @@ class PartitionOffsets(Mapping[PartitionIndex, CommittedOffset]):
         copy = PartitionOffsets()
         copy._packed = self._packed.copy()
         return copy
+
+    def positions(self) -> Iterator[tuple[PartitionIndex, Offset]]:
+        """Each partition with how far the group has come, and nothing else of the offset: a fraction of the time."""
+        unpack = _POSITION.unpack_from
+        for partition, packed in self._packed.items():
+            yield PartitionIndex(partition), Offset(unpack(packed, _POSITION_FROM)[0])
 
     def put_packed(self, partition: int, packed: bytes) -> None:
         """Keep what `pack` made."""

@@ -5,6 +5,8 @@ After Apache Kafka's `GroupMetadataManager.listGroups` and `describeGroups`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from klamm.core.coordinator.contract import ClientContext, Result, Ticket
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.events import GroupType
@@ -26,13 +28,19 @@ __all__ = ["describe_groups", "list_groups"]
 _GROUP_ID_NOT_FOUND_FROM = 6
 
 
-def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticket) -> Result:
-    """All groups in one of the states and of one of the types, in any letter case; no filter lets all through."""
+def list_groups(
+    groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticket, among: Iterable[str] | None = None
+) -> Result:
+    """All groups in one of the states and of one of the types, in any letter case; no filter lets all through.
+
+    Only those `among` the ids, if there are any: one that has gone is left out.
+    """
     states = {state.lower().strip() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     listed = []
     if not types or GroupType.CLASSIC.value in types:
-        for group_id in groups.store.groups:
+        classic = groups.store.groups
+        for group_id in classic if among is None else filter(classic.__contains__, among):
             state, protocol_type = groups.summary(group_id)
             if not states or state.value.lower() in states:
                 listed.append(
@@ -44,7 +52,8 @@ def list_groups(groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticke
                     )
                 )
     if not types or GroupType.CONSUMER.value in types:
-        for group in groups.store.consumer_groups.values():
+        consumer = groups.store.consumer_groups
+        for group in consumer.values() if among is None else filter(None, map(consumer.get, among)):
             group_state = group.state.value
             if not states or group_state.lower() in states:
                 listed.append(

@@ -70,11 +70,11 @@ class GroupMeter:
         position = 0
         for topic, committed in offsets.items():
             partitions = traffic.get(topic, ())
-            for index, offset in committed.items():
+            for index, offset in committed.positions():
                 flow = partitions[index] if index < len(partitions) else None
                 if flow is not None:
-                    loads.append(PartitionLoad(flow.arrival_rate, flow.lag_of(offset.offset)))
-                    position += offset.offset
+                    loads.append(PartitionLoad(flow.arrival_rate, flow.lag_of(offset)))
+                    position += offset
         lag = sum(load.lag for load in loads)
         rate = sum(load.arrival_rate for load in loads)
         pace = self._pace(group_id, members, position, lag, now)

@@ -10,6 +10,7 @@ from klamm.core.group.classic_events import lost, needed, removed
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.events import Cause
+from klamm.core.group.member import Member
 from klamm.core.group.rebalance import answer_parked_requests, complete_join, rebalance_soon
 from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.states import GroupState
@@ -37,7 +38,37 @@ def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) 
     is_gathering = group.state is GroupState.PREPARING_REBALANCE
     code = ErrorCode.rebalance_in_progress if is_gathering else ErrorCode.none
     result.replies.append((ticket, HeartbeatResponse(error_code=code)))
+    if not is_gathering:
+        result.standing = _Standing(groups, group, member, request.group_instance_id)
     return result
+
+
+class _Standing:
+    """A member of this generation that nobody has told to join again."""
+
+    __slots__ = ("generation", "group", "groups", "instance_id", "member", "session_timeout_ms")
+
+    def __init__(self, groups: GroupRegistry, group: ClassicGroup, member: Member, instance_id: str | None) -> None:
+        self.groups = groups
+        self.group = group
+        self.member = member
+        self.instance_id = instance_id
+        self.generation = group.generation
+        self.session_timeout_ms = member.session_timeout_ms
+
+    def holds(self, now: Millis) -> bool:
+        """Whether the group and the member are still those, and where they were."""
+        group, member = self.group, self.member
+        group_id = group.group_id
+        return (
+            group.generation == self.generation
+            and group.state is not GroupState.PREPARING_REBALANCE
+            and group.members.get(member.member_id) is member
+            and member.session_timeout_ms == self.session_timeout_ms
+            and (self.instance_id is None or group.static_members.get(self.instance_id) == member.member_id)
+            and self.groups.find(group_id) is group
+            and group_id not in self.groups.store.consumer_groups
+        )
 
 
 def on_session_timer(group: ClassicGroup, member_id: str, config: GroupConfig, result: Result, now: Millis) -> None:

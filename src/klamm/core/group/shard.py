@@ -359,10 +359,15 @@ class GroupShard:
     # Groups
 
     def handle_list_groups(
-        self, request: ListGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
+        self,
+        request: ListGroupsRequest,
+        context: ClientContext,
+        ticket: Ticket,
+        now: Millis,
+        among: Sequence[str] | None = None,
     ) -> Result:
         """See `descriptions.py`."""
-        return list_groups(self.groups, request, ticket)
+        return list_groups(self.groups, request, ticket, among)
 
     def handle_describe_groups(
         self, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis

@@ -111,7 +111,15 @@ class GroupStore:
     def replay(self, offset: Offset, producer_id: ProducerId, record: CoordinatorRecord) -> None:
         """Apply one record. A record of a type that is no group's raises TypeError."""
         key, value = record.key, record.value
-        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+        if type(key) in CONSUMER_KEYS:
+            # First, since a target is a record of each member, all replayed at once.
+            replay_consumer_record(self.consumer_groups, self.index, key, value)
+            if value is not None:
+                # A group that has offsets before it has a record of its own was taken for a simple one.
+                self.groups.pop(key.group_id, None)  # type: ignore[attr-defined]
+            elif isinstance(key, ConsumerGroupMetadataKey):
+                self._last_ended = key.group_id, offset
+        elif isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             partition = PartitionIndex(key.partition)
             if value is None:
                 self._drop_offset(key.group, key.topic, partition)
@@ -135,13 +143,6 @@ class GroupStore:
             self.groups[key.group] = group_metadata(value)
             if self._last_ended == (key.group, offset - 1):
                 self.taken_back.add(key.group)
-        elif type(key) in CONSUMER_KEYS:
-            replay_consumer_record(self.consumer_groups, self.index, key, value)
-            if value is not None:
-                # A group that has offsets before it has a record of its own was taken for a simple one.
-                self.groups.pop(key.group_id, None)  # type: ignore[attr-defined]
-            elif isinstance(key, ConsumerGroupMetadataKey):
-                self._last_ended = key.group_id, offset
         else:
             raise TypeError(f"not a record of groups: {type(key).__name__}")
 

@@ -6,6 +6,7 @@ After Apache Kafka's `TransactionCoordinator.handleDescribeTransactions` and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, Final
 
@@ -41,23 +42,30 @@ def describe_transactions(
     return result
 
 
-def list_transactions(store: TransactionStore, request: ListTransactionsRequest, ticket: Ticket, now: Millis) -> Result:
+def list_transactions(
+    store: TransactionStore,
+    request: ListTransactionsRequest,
+    ticket: Ticket,
+    now: Millis,
+    among: Iterable[str] | None = None,
+) -> Result:
     """Those that pass all filters, where an empty filter lets everything pass.
 
-    Raises INVALID_REGULAR_EXPRESSION.
+    Only those `among` the ids, if there are any: one that has gone is left out. Raises INVALID_REGULAR_EXPRESSION.
     """
     result = Result()
     states = {_STATES_BY_NAME[name] for name in request.state_filters if name in _STATES_BY_NAME}
     producer_ids = set(request.producer_id_filters)
     pattern = compile_pattern(request.transactional_id_pattern)
     duration_ms = request.duration_filter
+    known = store.transactions
     found = [
         ListedTransaction(
             transactional_id=each.transactional_id,
             producer_id=each.producer_id,
             transaction_state=STATE_NAMES[each.state],
         )
-        for each in store.transactions.values()
+        for each in (known.values() if among is None else filter(None, map(known.get, among)))
         if (not producer_ids or each.producer_id in producer_ids)
         and (not request.state_filters or each.state in states)
         and (duration_ms < 0 or now - each.start_timestamp > duration_ms)

@@ -157,7 +157,12 @@ class TransactionShard:
         return describe_transactions(self.store, self._completions, request, ticket)
 
     def handle_list_transactions(
-        self, request: ListTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis
+        self,
+        request: ListTransactionsRequest,
+        context: ClientContext,
+        ticket: Ticket,
+        now: Millis,
+        among: Sequence[str] | None = None,
     ) -> Result:
         """See `descriptions.py`."""
-        return list_transactions(self.store, request, ticket, now)
+        return list_transactions(self.store, request, ticket, now, among)

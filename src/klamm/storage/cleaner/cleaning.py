@@ -66,6 +66,14 @@ def clean_log(
     table = OffsetTable(table_settings.memory_bytes, os.urandom(16))
     sources = log.sources_below(plan.first_uncleanable_offset)
     aborted = log.aborted_below(plan.first_uncleanable_offset)
+    if log.synced_offset < plan.first_uncleanable_offset:
+        # What takes an older record's place must last before that one goes.
+        flush = log.begin_flush(clock())
+        if flush is None:
+            raise CleaningAborted
+        yield flush.run
+        if log.synced_offset < plan.first_uncleanable_offset:
+            raise CleaningAborted
     # From the first swap on there may be gaps, also for a start that finds another cleanup.policy.
     yield partial(note, plan.first_dirty_offset)
     end_offset: Offset = yield partial(

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.core.log.compaction import CleaningPlan
 from klamm.protocol.errors import KafkaError
@@ -28,11 +28,20 @@ if TYPE_CHECKING:
     from klamm.config.broker import BrokerConfig
     from klamm.storage.log import Log
 
-__all__ = ["LogCleaner", "run_here"]
+__all__ = ["CleanerState", "LogCleaner", "run_here"]
 
 logger = logging.getLogger(__name__)
 
 _SMALLEST_BUFFER_BYTES: Final = 4096
+
+
+class CleanerState(NamedTuple):
+    """What monitoring wants to know: when logs were looked at last, the dirty share of the dirtiest then, and how many
+    are left alone because they hold something that can't be cleaned."""
+
+    looked_ms: Millis | None
+    dirtiest_ratio: float
+    uncleanable: int
 
 
 class LogCleaner:
@@ -47,6 +56,8 @@ class LogCleaner:
         self._uncleanable: dict[TopicPartition, Log] = {}
         self._under_way: dict[TopicPartition, Event] = {}
         self._throttle = Throttle()
+        self._looked_ms: Millis | None = None
+        self._dirtiest_ratio = 0.0
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -66,11 +77,15 @@ class LogCleaner:
         Retention of these logs is the cleaner's too, as in Kafka, and done on the way.
         """
         best: Cleaning | None = None
+        dirtiest_ratio = 0.0
+        self._looked_ms = now_ms
         for topic_partition in list(self._logs):
             log = self._logs.get(topic_partition)
             if log is None or not log.config.compact or log.is_offline or log.is_being_cleaned:
                 continue
             plan = self._plan(log, now_ms)
+            if plan is not None:
+                dirtiest_ratio = max(dirtiest_ratio, plan.cleanable_ratio)
             if (
                 plan is not None
                 and plan.is_due(log.config.min_cleanable_dirty_ratio)
@@ -78,6 +93,7 @@ class LogCleaner:
             ):
                 best = Cleaning(log, plan)
             yield best
+        self._dirtiest_ratio = dirtiest_ratio
         for topic_partition in [each for each, log in self._uncleanable.items() if self._logs.get(each) is not log]:
             del self._uncleanable[topic_partition]
 
@@ -99,6 +115,10 @@ class LogCleaner:
                 plan.first_dirty_offset,
             )
         return plan
+
+    def state(self) -> CleanerState:
+        """How the cleaner gets on."""
+        return CleanerState(self._looked_ms, self._dirtiest_ratio, len(self._uncleanable))
 
     def abort(self, topic_partition: TopicPartition) -> None:
         """Has the cleaning of that log end soon, if one is under way. What it has swapped in stays."""

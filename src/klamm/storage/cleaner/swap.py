@@ -82,16 +82,20 @@ def finish_swaps(directory: Path) -> None:
     if not cleaned and not swaps:
         return
     unfinished = {parse_offset(name) for name in cleaned}
-    for name in cleaned:
-        (directory / name).unlink(missing_ok=True)
-    begun = sorted(
-        {offset for name in swaps if (offset := parse_offset(name)) is not None and offset not in unfinished}
-    )
-    for offset in begun:
-        _finish(directory, offset, [name for name in swaps if parse_offset(name) == offset])
+    begun: set[Offset] = set()
     for name in swaps:
-        if parse_offset(name) not in begun:
+        offset = parse_offset(name)
+        if offset is None or offset in unfinished:
             (directory / name).unlink(missing_ok=True)
+        else:
+            begun.add(offset)
+    if cleaned:
+        # Only now: a start that is interrupted here must leave what says that the swap had not begun.
+        sync_directory(directory)
+        for name in cleaned:
+            (directory / name).unlink(missing_ok=True)
+    for offset in sorted(begun):
+        _finish(directory, offset, [name for name in swaps if parse_offset(name) == offset])
     sync_directory(directory)
 
 

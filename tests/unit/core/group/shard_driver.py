@@ -1,12 +1,15 @@
 """Drives a group shard without a runtime: a log that is a list, a clock that a test moves, answers by ticket.
 
-It does with a result what the contract says, so that the tests of the pure core see decisions and nothing else.
+It does with a result what the contract says, so that the tests of the pure core see decisions and nothing else. And
+`check_what_stands` makes decisions again that are said to stand: nothing else may come of them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -18,6 +21,7 @@ from klamm.core.coordinator.contract import (
     ClientContext,
     CoordinatorRecord,
     Result,
+    Standing,
     Ticket,
     TimerKey,
 )
@@ -58,6 +62,8 @@ __all__ = ["GROUP", "ShardDriver", "subscription"]
 
 GROUP = "orders"
 START = Millis(1_700_000_000_000)
+STANDING_KEPT = 8
+"""So many of the latest decisions that may still stand are kept."""
 NO_PRODUCER = (ProducerId(-1), ProducerEpoch(-1))
 
 M = TypeVar("M", bound=Message)
@@ -76,6 +82,15 @@ class Written(NamedTuple):
 
     producer_id: ProducerId
     record: CoordinatorRecord
+
+
+class Stood(NamedTuple):
+    """A request that was decided in a way that may still stand."""
+
+    decide: Callable[[Ticket, Millis], Result]
+    standing: Standing
+    response: Message
+    timers: list[tuple[TimerKey, int | None]]
 
 
 class ShardDriver:
@@ -115,6 +130,9 @@ class ShardDriver:
         self.append_error: ErrorCode | None = None
         self.hold_commits = False
         self._held: list[tuple[Result, Ticket | None]] = []
+        self._stood: deque[Stood] = deque(maxlen=STANDING_KEPT)
+        self.repeated = 0
+        """How often a decision that stood was made again."""
         for written in log:
             self._write(written)
         for result in self.shard.on_loaded(topics, self.now):
@@ -233,13 +251,40 @@ class ShardDriver:
     ) -> Ticket:
         ticket = Ticket(next(self._tickets))
         self.parked.add(ticket)
+        context = ClientContext(client_id, "/10.0.0.1", version)
         try:
-            result = handle(self.shard, request, ClientContext(client_id, "/10.0.0.1", version), ticket, self.now)
+            result = handle(self.shard, request, context, ticket, self.now)
         except KafkaError as error:
             self._release([(ticket, error.code)])
             return ticket
+        if result.standing is not None:
+            assert result.standing.holds(self.now), "a decision does not stand on what it has just been made on"
+            self._stood.append(
+                Stood(
+                    partial(handle, self.shard, request, context), result.standing, result.replies[0][1], result.timers
+                )
+            )
         self.apply(result, ticket)
         return ticket
+
+    def check_what_stands(self) -> None:
+        """Make every decision again that still stands, as far as it is said: nothing else may come of it."""
+        for stood in self._stood:
+            if not stood.standing.holds(self.now):
+                continue
+            ticket = Ticket(-1)
+            try:
+                again = stood.decide(ticket, self.now)
+            except KafkaError as error:
+                raise AssertionError(f"refused with {error.code.name} although it stands") from error
+            self.repeated += 1
+            assert again.replies == [(ticket, stood.response)]
+            assert again.timers == stood.timers
+            assert len(again.timers) == 1
+            assert again.timers[0][0] in self.timers, "it stands without the timer that it is to move"
+            assert [again.records, again.events, again.tasks] == [[], [], []]
+            callbacks = (again.on_append, again.on_commit, again.on_failure, again.transaction)
+            assert callbacks == (None, None, None, None)
 
     def join(
         self,

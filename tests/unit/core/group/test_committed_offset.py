@@ -36,6 +36,7 @@ def test_nothing_is_lost(offset: CommittedOffset) -> None:
     offsets[P0] = offset
     assert offsets[P0] == offsets.get(P0) == offset
     assert dict(offsets.items()) == {P0: offset}
+    assert list(offsets.positions()) == [(P0, offset.offset)]
 
 
 def test_it_is_a_mapping() -> None:

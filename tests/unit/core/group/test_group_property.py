@@ -159,6 +159,11 @@ class GroupMachine(RuleBasedStateMachine):
     # What must hold
 
     @invariant()
+    def heartbeat_that_stands_is_decided_as_before(self) -> None:
+        """What the runtime answers without asking again is what it would be told if it asked."""
+        self.driver.check_what_stands()
+
+    @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
         """I17."""
         store = GroupStore()

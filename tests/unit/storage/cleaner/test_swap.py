@@ -131,6 +131,20 @@ def test_a_swap_that_had_not_begun_is_undone(tmp_path: Path) -> None:
     folder.close()
 
 
+def test_a_start_that_is_interrupted_while_it_undoes_a_swap_does_not_make_it_look_begun(tmp_path: Path) -> None:
+    """The `.cleaned` file that says so goes last: otherwise the next start would finish half of a swap."""
+    for suffix in (".log.swap", ".timeindex.cleaned"):
+        (tmp_path / f"{0:020d}{suffix}").touch()
+    in_the_way = tmp_path / f"{0:020d}.index.swap"
+    in_the_way.mkdir()
+    with pytest.raises(OSError, match="index.swap"):
+        finish_swaps(tmp_path)
+    assert (tmp_path / f"{0:020d}.timeindex.cleaned").exists()
+    in_the_way.rmdir()
+    finish_swaps(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_swap_takes_the_partition_offline(tmp_path: Path) -> None:
     """What it was to replace is partly gone, so nothing may be cut or made up."""
     folder, directory, _ = _interrupted(tmp_path)

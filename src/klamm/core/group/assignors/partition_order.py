@@ -9,7 +9,7 @@ the same partitions are equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from operator import lt
 
 from klamm.protocol.types import PartitionIndex
 
@@ -26,7 +26,7 @@ class OrderedPartitions(frozenset[PartitionIndex]):
 
 def ordered(partitions: Sequence[PartitionIndex]) -> frozenset[PartitionIndex]:
     """The set of these partitions, which are all different; the common case of ascending numbers costs nothing."""
-    if all(one < other for one, other in pairwise(partitions)):
+    if len(partitions) < 2 or all(map(lt, partitions, partitions[1:])):
         return frozenset(partitions)
     result = OrderedPartitions(partitions)
     result.order = tuple(partitions)

@@ -22,10 +22,10 @@ from klamm.core.group.consumer.member import (
     ConsumerGroupMember,
 )
 from klamm.core.group.consumer.migration.upgrade import is_settled, upgrade
-from klamm.core.group.consumer.regexes import RegexChange, is_refresh_due, update_regexes
+from klamm.core.group.consumer.quiet import answer_if_quiet
+from klamm.core.group.consumer.regexes import RegexChange, update_regexes
 from klamm.core.group.consumer.removal import check_static_member, expect_member, leave
 from klamm.core.group.consumer.specifications import Change
-from klamm.core.group.consumer.states import MemberState
 from klamm.core.group.consumer.steps import (
     Subject,
     check_room,
@@ -58,24 +58,9 @@ def consumer_group_heartbeat(
 
     Errors have a message in the answer, so they are answers and not raised.
     """
-    group = groups.get(request.group_id)
-    if group is not None:
-        member = group.members.get(request.member_id)
-        if (
-            member is not None
-            and _is_quiet(groups, group, member, request, context)
-            and not (group.regex_counts and is_refresh_due(groups, group, group.regex_counts, now))
-        ):
-            settings = groups.settings_of(request.group_id)
-            result = Result()
-            result.timers.append((session_timer(request.group_id, request.member_id), settings.session_timeout_ms))
-            response = ConsumerGroupHeartbeatResponse(
-                member_id=member.member_id,
-                member_epoch=member.member_epoch,
-                heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            )
-            result.replies.append((ticket, response))
-            return result
+    result = answer_if_quiet(groups, request, context, ticket, now)
+    if result is not None:
+        return result
     decision = Decision(groups, Result(), now)
     try:
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
@@ -94,34 +79,6 @@ def _refused(decision: Decision, ticket: Ticket, error: KafkaError) -> Result:
     result.replies += given_up.replies
     result.reply(ticket, ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
     return result
-
-
-def _is_quiet(
-    groups: ConsumerGroups,
-    group: ConsumerGroup,
-    member: ConsumerGroupMember,
-    request: ConsumerGroupHeartbeatRequest,
-    context: ClientContext,
-) -> bool:
-    """Whether nothing can follow from the heartbeat but the answer that the member lives.
-
-    Only conditions that cost next to nothing are looked at: what is not quiet by them may still come to nothing.
-    """
-    return (
-        request.member_epoch == member.member_epoch == group.target_epoch
-        and group.target_epoch >= group.epoch
-        and member.state is MemberState.STABLE
-        and request.rebalance_timeout_ms == -1
-        and request.subscribed_topic_names is None
-        and request.subscribed_topic_regex is None
-        and request.server_assignor is None
-        and request.rack_id is None
-        and (request.instance_id is None or request.instance_id == member.instance_id)
-        and context.client_id == member.client_id
-        and context.client_host == member.client_host
-        and member.classic is None
-        and request.group_id not in groups.outdated
-    )
 
 
 class Heartbeat:

@@ -10,13 +10,12 @@ coordinator that takes the group over, and knows of no deaths, lets it go on as 
 from __future__ import annotations
 
 from klamm.core.coordinator.contract import Result
-from klamm.core.group.assignors.contract import GroupSpec
 from klamm.core.group.consumer.epochs import raise_epoch
 from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.specifications import Change
+from klamm.core.group.consumer.specifications import Description
 from klamm.core.group.consumer.subscriptions import at_present
 from klamm.core.group.consumer.timers import back_off_timer, target_timer
 from klamm.core.group.events import Cause, Remark
@@ -35,12 +34,11 @@ def begin_life(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMe
         result.events.append(Remark(group_id, text))
 
 
-def watch_back_offs(decision: Decision, group: ConsumerGroup, spec: GroupSpec, change: Change | None) -> None:
+def watch_back_offs(decision: Decision, group: ConsumerGroup, described: Description) -> None:
     """A target is made: whoever is to have nothing by it, newcomer or not, is let go on when its time is over."""
     groups, result, now = decision
-    for member_id, each in spec.members.items():
-        if each.may_be_assigned:
-            continue
+    change = described.change
+    for member_id in described.held_back:
         is_changed = change is not None and change.new.member_id == member_id
         member = change.new if change is not None and is_changed else group.members[member_id]
         until = groups.lives.back_off_end(group.group_id, member, now)

@@ -18,7 +18,7 @@ from klamm.core.group.consumer.epochs import raise_epoch
 from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
-from klamm.core.group.consumer.specifications import size_of, specification
+from klamm.core.group.consumer.specifications import Description, describe
 from klamm.core.group.consumer.states import ConsumerGroupState
 from klamm.core.group.consumer.subscriptions import at_present, preferred_assignor
 from klamm.core.group.consumer.targets import INLINE_LIMIT
@@ -68,9 +68,9 @@ def on_load_timer(decision: Decision) -> None:
 def _weigh(decision: Decision, group: ConsumerGroup) -> None:
     groups, result, now = decision
     group_id = group.group_id
-    spec = specification(groups, group, None, None, now, is_by_load=True)
-    weigh = partial(is_improvement, spec, group.assigned_at_ms)
-    if size_of(spec) > INLINE_LIMIT:
+    described = describe(groups, group, None, None, now, is_by_load=True)
+    weigh = partial(_is_improvement, described, group.assigned_at_ms)
+    if described.size > INLINE_LIMIT:
         result.tasks.append(BackgroundTask((_TASK, group_id, group.epoch), weigh))
         return
     try:
@@ -80,6 +80,10 @@ def _weigh(decision: Decision, group: ConsumerGroup) -> None:
         return
     if is_worth_it:
         _rebalance(decision, group)
+
+
+def _is_improvement(described: Description, assigned_at_ms: Millis) -> bool:
+    return is_improvement(described.specification(), assigned_at_ms)
 
 
 def on_weighed(decision: Decision, key: TimerKey, outcome: object) -> None:

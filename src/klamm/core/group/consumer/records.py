@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from klamm.core.coordinator.contract import CoordinatorRecord
 from klamm.core.group.assignors.partition_order import in_order, ordered
@@ -190,12 +190,11 @@ def target_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
 
 def target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
     """What a member is to have, as a record says."""
-    if not value.topic_partitions:
+    topics = value.topic_partitions
+    if not topics:
         return NO_TARGET
-    return {
-        TopicId(topic.topic_id): ordered(list(map(PartitionIndex, topic.partitions)))
-        for topic in value.topic_partitions
-    }
+    # The numbers are partitions by name only: a target of thousands of members is replayed at once.
+    return {TopicId(topic.topic_id): ordered(cast("list[PartitionIndex]", topic.partitions)) for topic in topics}
 
 
 def current_assignment_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:

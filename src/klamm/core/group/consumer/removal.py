@@ -13,10 +13,9 @@ from functools import partial
 
 from klamm.core.coordinator.contract import Result, Ticket
 from klamm.core.group.consumer.epochs import announce_stability, raise_epoch
-from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, if_refused, retry_on_failure
+from klamm.core.group.consumer.follow_ups import after_append, retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import Decision, Reason
-from klamm.core.group.consumer.held_back import watch_held_back
 from klamm.core.group.consumer.member import (
     NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
@@ -35,7 +34,7 @@ from klamm.core.group.consumer.specifications import remember_owners
 from klamm.core.group.consumer.states import MemberState
 from klamm.core.group.consumer.subscriptions import after_removal
 from klamm.core.group.consumer.targets import arm_target_timer
-from klamm.core.group.consumer.timers import cancel_timers, rebalance_timer, session_timer
+from klamm.core.group.consumer.timers import rebalance_timer, session_timer
 from klamm.core.group.crash_loops import DEATHS_IN_A_LOOP
 from klamm.core.group.events import Cause, MemberRemoved
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -110,8 +109,8 @@ def remove_members(
     groups, result, now = decision
     group_id = group.group_id
     ends = {member.member_id: _end_life(decision, group_id, member, cause) for member in members}
+    # Their timers run on: should the records be refused they are needed, as they are, and else they find nobody.
     for member in members:
-        cancel_timers(group_id, member.member_id, result)
         after_append(result, partial(groups.await_nothing, group_id, member.member_id))
         result.events.append(MemberRemoved(group_id, member.member_id, cause.cause, ends[member.member_id].detail, now))
     if may_downgrade(groups, group, members):
@@ -135,14 +134,6 @@ def remove_members(
         arm_target_timer(decision, group)
     else:
         announce_stability(decision, group_id)
-
-    def watch_again(again: Result) -> None:
-        # The members are still there, and must not outlive their sessions.
-        for member in members:
-            groups.watch(group_id, member, again)
-        watch_held_back(groups, group, again, RETRY_MS)
-
-    if_refused(result, watch_again)
 
 
 def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, cause: Reason) -> Reason:

@@ -5,20 +5,22 @@ After Apache Kafka's `TargetAssignmentBuilder`, which tells as much, but nobody 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
-from klamm.core.group.assignors.contract import GroupSpec, MemberSpec, PreviousOwner, TopicSpec
+from klamm.core.coordinator.cluster_topics import TopicFacts
+from klamm.core.group.assignors.contract import GroupSpec, MemberSpec, PartitionLoad, PreviousOwner, TopicSpec
 from klamm.core.group.assignors.java_hash_order import timeline_order
 from klamm.core.group.assignors.load_settings import LoadSettings
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember, Target
 from klamm.core.group.consumer.partition_loads import partition_loads
+from klamm.core.group.consumer.records import ResolvedRegex
 from klamm.core.group.consumer.subscriptions import Subscriptions, at_present
 from klamm.protocol.types import Millis, PartitionIndex, TopicId
 
-__all__ = ["Change", "remember_owners", "size_of", "specification"]
+__all__ = ["Change", "Description", "describe", "remember_owners"]
 
 
 class Change(NamedTuple):
@@ -30,7 +32,85 @@ class Change(NamedTuple):
     """The member id under which a static member was known until now."""
 
 
-def specification(
+class Description(NamedTuple):
+    """All that a specification is made of, as it is at one moment; nothing of it changes afterwards.
+
+    It is taken in no time, of a group of thousands of members too. `specification` takes longer, and may be called on
+    another thread.
+    """
+
+    members: Mapping[str, ConsumerGroupMember]
+    """As the group has them."""
+    change: Change | None
+    """What is to become of one of them, or who joins them."""
+    target: Mapping[str, Target]
+    """What they were to have until now."""
+    regexes: Mapping[str, ResolvedRegex]
+    topics: Mapping[str, TopicFacts]
+    """The topics that are read and exist, by name."""
+    size: int
+    """Subscriptions of members to topics, plus partitions: what the work of an assignor grows with."""
+    held_back: Set[str]
+    """The members that are to have nothing."""
+    is_homogeneous: bool
+    loads: Mapping[tuple[TopicId, PartitionIndex], PartitionLoad]
+    previous_owners: Mapping[tuple[TopicId, PartitionIndex], PreviousOwner]
+    previous_owner_ms: int
+    settings: Mapping[str, float]
+    now: Millis
+
+    def specification(self) -> GroupSpec:
+        """The group as it will be after the change, with what it was to have until now."""
+        change = self.change
+        members = {member_id: self.members[member_id] for member_id in timeline_order(self.members)}
+        if change is not None:
+            if change.replaced_id is not None:
+                members.pop(change.replaced_id, None)
+            members[change.new.member_id] = change.new
+        topics: dict[TopicId, TopicSpec] = {}
+        # Most members of a group read the same: what that comes to is worked out once.
+        ids_of: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
+        specs: dict[str, MemberSpec] = {}
+        for member_id, member in members.items():
+            what = (member.subscribed_topic_names, member.subscribed_topic_regex)
+            topic_ids = ids_of.get(what)
+            if topic_ids is None:
+                topic_ids = ids_of[what] = self._existing(*what, topics)
+            target_id = member_id
+            if change is not None and member is change.new and change.replaced_id is not None:
+                target_id = change.replaced_id
+            specs[member_id] = MemberSpec(
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                topic_ids=topic_ids,
+                target=self.target.get(target_id, NO_TARGET),
+                may_be_assigned=member_id not in self.held_back,
+            )
+        return GroupSpec(
+            members=specs,
+            topics=topics,
+            is_homogeneous=self.is_homogeneous,
+            loads=self.loads,
+            previous_owners=self.previous_owners,
+            previous_owner_ms=self.previous_owner_ms,
+            settings=self.settings,
+            now=self.now,
+        )
+
+    def _existing(self, names: Set[str], regex: str, topics: dict[TopicId, TopicSpec]) -> frozenset[TopicId]:
+        resolved = self.regexes.get(regex)
+        found = []
+        # In one order, whatever the hash seed of the process: a simulation is replayed to the letter.
+        for name in sorted(names if resolved is None else names | resolved.topics):
+            facts = self.topics.get(name)
+            if facts is not None:
+                found.append(facts.topic_id)
+                if facts.topic_id not in topics:
+                    topics[facts.topic_id] = TopicSpec(facts.name, facts.partition_count, facts.racks)
+        return frozenset(found)
+
+
+def describe(
     groups: ConsumerGroups,
     group: ConsumerGroup,
     subscriptions: Subscriptions | None,
@@ -38,68 +118,51 @@ def specification(
     now: Millis,
     *,
     is_by_load: bool = False,
-) -> GroupSpec:
-    """The group as it will be after the change, with what it was to have until now.
+) -> Description:
+    """The group as it is, and what is about to change.
 
     `subscriptions` is what is read after the change, None for what is read now. What partitions carry is told only
     where it counts.
     """
-    members = {member_id: group.members[member_id] for member_id in timeline_order(group.members)}
-    if change is not None:
-        if change.replaced_id is not None:
-            members.pop(change.replaced_id, None)
-        members[change.new.member_id] = change.new
-    held_back = groups.lives.held_back(group.group_id, members.values(), now)
-    topics: dict[TopicId, TopicSpec] = {}
-    # Most members of a group read the same: what that comes to is worked out once.
-    ids_of: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
-    specs: dict[str, MemberSpec] = {}
-    for member_id, member in members.items():
-        what = (member.subscribed_topic_names, member.subscribed_topic_regex)
-        topic_ids = ids_of.get(what)
-        if topic_ids is None:
-            topic_ids = ids_of[what] = _existing(groups, groups.subscribed_names(group, member), topics)
-        target_id = member_id
-        if change is not None and member is change.new and change.replaced_id is not None:
-            target_id = change.replaced_id
-        specs[member_id] = MemberSpec(
-            instance_id=member.instance_id,
-            rack_id=member.rack_id,
-            topic_ids=topic_ids,
-            target=group.target.get(target_id, NO_TARGET),
-            may_be_assigned=member_id not in held_back,
-        )
-    settings = groups.settings_of(group.group_id)
+    group_id = group.group_id
+    read = subscriptions or at_present(group)
+    names = read.topics if change is None else read.topics | groups.subscribed_names(group, change.new)
+    topics = {name: facts for name in names if (facts := groups.topics.by_name(name)) is not None}
+    settings = groups.settings_of(group_id)
     # An assignor by load also wants to know of those that may not come back any more: what has moved, rests.
     rest_ms = LoadSettings.from_mapping(settings.load).min_dwell_ms if is_by_load else 0
-    return GroupSpec(
-        members=specs,
+    specs = {facts.topic_id: TopicSpec(name, facts.partition_count) for name, facts in topics.items()}
+    return Description(
+        members=dict(group.members),
+        change=change,
+        target=dict(group.target),
+        regexes=dict(group.regexes),
         topics=topics,
-        is_homogeneous=(subscriptions or at_present(group)).is_homogeneous,
-        loads=partition_loads(groups.store, groups.traffic, group.group_id, topics) if is_by_load else {},
-        previous_owners=_previous_owners(groups, group.group_id, max(settings.previous_owner_ms, rest_ms), now),
+        size=_size(group, read, topics),
+        held_back=groups.lives.held_back(group_id, _after(group.members, change), now).keys(),
+        is_homogeneous=read.is_homogeneous,
+        loads=partition_loads(groups.store, groups.traffic, group_id, specs) if is_by_load else {},
+        previous_owners=_previous_owners(groups, group_id, max(settings.previous_owner_ms, rest_ms), now),
         previous_owner_ms=settings.previous_owner_ms,
         settings=settings.load,
         now=now,
     )
 
 
-def _existing(groups: ConsumerGroups, names: Set[str], topics: dict[TopicId, TopicSpec]) -> frozenset[TopicId]:
-    found = []
-    # In one order, whatever the hash seed of the process: a simulation is replayed to the letter.
-    for name in sorted(names):
-        facts = groups.topics.by_name(name)
-        if facts is not None:
-            found.append(facts.topic_id)
-            if facts.topic_id not in topics:
-                topics[facts.topic_id] = TopicSpec(facts.name, facts.partition_count, facts.racks)
-    return frozenset(found)
+def _after(members: Mapping[str, ConsumerGroupMember], change: Change | None) -> Iterator[ConsumerGroupMember]:
+    """The members as they will be, in no order."""
+    if change is None:
+        yield from members.values()
+        return
+    left = (change.replaced_id, change.new.member_id)
+    yield from (member for member_id, member in members.items() if member_id not in left)
+    yield change.new
 
 
-def size_of(spec: GroupSpec) -> int:
-    """Subscriptions of members to topics, plus partitions: what the work of an assignor grows with."""
-    subscriptions = sum(len(member.topic_ids) for member in spec.members.values())
-    return subscriptions + sum(topic.partition_count for topic in spec.topics.values())
+def _size(group: ConsumerGroup, read: Subscriptions, topics: Mapping[str, TopicFacts]) -> int:
+    subscriptions = sum(count for name, count in read.name_counts.items() if name in topics)
+    subscriptions += sum(count * len(group.regex_topics(regex)) for regex, count in read.regex_counts.items())
+    return subscriptions + sum(facts.partition_count for facts in topics.values())
 
 
 def remember_owners(groups: ConsumerGroups, group: ConsumerGroup, target: Mapping[str, Target], now: Millis) -> None:

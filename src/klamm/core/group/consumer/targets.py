@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from klamm.core.coordinator.contract import BackgroundTask, CoordinatorRecord, TimerKey
-from klamm.core.group.assignors.contract import Assignor, AssignorFailed, GroupSpec
+from klamm.core.group.assignors.contract import Assignor, AssignorFailed
 from klamm.core.group.assignors.load import LoadAssignor
 from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
@@ -26,11 +26,12 @@ from klamm.core.group.consumer.records import (
     target_record,
     target_tombstone,
 )
-from klamm.core.group.consumer.specifications import Change, remember_owners, size_of, specification
+from klamm.core.group.consumer.specifications import Change, Description, describe, remember_owners
 from klamm.core.group.consumer.subscriptions import Subscriptions, preferred_assignor
 from klamm.core.group.consumer.timers import target_timer
 from klamm.core.group.events import GroupType, PartitionMove, PartitionsByTopic, Remark, TargetChosen
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import FramedRecords, frame_records
 from klamm.protocol.types import Millis
 
 __all__ = [
@@ -59,6 +60,8 @@ class Prepared(NamedTuple):
     """The same by the names of topics."""
     records: list[CoordinatorRecord]
     """Of those members whose part is another than before."""
+    framed: FramedRecords | None = None
+    """The same as a batch holds them, if somebody has had the time."""
 
 
 def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> int | None:
@@ -93,12 +96,12 @@ def make_target(
     # An assignor that the configuration names no more may still be wanted by members that joined before.
     chosen = groups.assignors.get(assignor) or groups.assignors[groups.default_assignor]
     is_by_load = chosen.name == LoadAssignor.name
-    spec = specification(groups, group, subscriptions, change, now, is_by_load=is_by_load)
-    watch_back_offs(decision, group, spec, change)
-    prepare = partial(_prepare, chosen, spec, group.group_id, epoch, dict(group.target))
-    if size_of(spec) > INLINE_LIMIT:
-        # Also the records are encoded there: of a thousand members that takes as long as to write them.
-        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), partial(_encode, prepare)))
+    described = describe(groups, group, subscriptions, change, now, is_by_load=is_by_load)
+    watch_back_offs(decision, group, described)
+    prepare = partial(_prepare, chosen, described, group.group_id, epoch)
+    if described.size > INLINE_LIMIT:
+        # Also the records are framed there: of a thousand members that takes as long as to replay them.
+        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), partial(_prepare_and_frame, prepare)))
         after_append(result, lambda: groups.assigning.__setitem__(group.group_id, epoch))
         return None
     try:
@@ -160,8 +163,9 @@ def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
     retry_on_failure(result, target_timer(group_id))
 
 
-def _prepare(assignor: Assignor, spec: GroupSpec, group_id: str, epoch: int, known: Mapping[str, Target]) -> Prepared:
-    """All that takes long; `known` is what members were to have until now."""
+def _prepare(assignor: Assignor, described: Description, group_id: str, epoch: int) -> Prepared:
+    """All that takes long."""
+    spec, known = described.specification(), described.target
     assigned = assignor.assign(spec)
     target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
     records = []
@@ -182,15 +186,16 @@ def _prepare(assignor: Assignor, spec: GroupSpec, group_id: str, epoch: int, kno
     )
 
 
-def _encode(prepare: Callable[[], Prepared]) -> Prepared:
+def _prepare_and_frame(prepare: Callable[[], Prepared]) -> Prepared:
     prepared = prepare()
-    records = [record._replace(encoded=encode_record(record)) for record in prepared.records]
-    return prepared._replace(records=records)
+    return prepared._replace(framed=frame_records(map(encode_record, prepared.records)))
 
 
 def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared) -> None:
     groups, result, now = decision
     group_id, epoch, target = group.group_id, prepared.epoch, prepared.target
+    if not result.records:
+        result.framed = prepared.framed
     result.records += prepared.records
     result.records.append(target_epoch_record(group_id, epoch, now))
     result.cancel(target_timer(group_id))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from klamm.core.coordinator.contract import Result, TimerKey
+from klamm.core.coordinator.contract import TimerKey
 
 __all__ = [
     "back_off_timer",
-    "cancel_timers",
     "join_timer",
     "rebalance_timer",
     "session_timer",
@@ -38,12 +37,6 @@ def join_timer(group_id: str, member_id: str) -> TimerKey:
 def sync_timer(group_id: str, member_id: str) -> TimerKey:
     """Names the timer that runs out when a member of the classic protocol has not asked for its assignment in time."""
     return ("consumer sync", group_id, member_id)
-
-
-def cancel_timers(group_id: str, member_id: str, result: Result) -> None:
-    """Forget all timers of a member that is about to go."""
-    for name in (session_timer, rebalance_timer, back_off_timer, join_timer, sync_timer):
-        result.cancel(name(group_id, member_id))
 
 
 def target_timer(group_id: str) -> TimerKey:

@@ -184,6 +184,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     # What must hold
 
+    @invariant()
+    def heartbeat_that_stands_is_decided_as_before(self) -> None:
+        """What the runtime answers without asking again is what it would be told if it asked."""
+        self.driver.check_what_stands()
+
     @property
     def exists(self) -> bool:
         return GROUP in self.driver.shard.store.consumer_groups

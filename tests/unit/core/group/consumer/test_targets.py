@@ -13,6 +13,7 @@ from klamm.core.group.consumer import targets
 from klamm.core.group.consumer.states import ConsumerGroupState
 from klamm.core.group.events import PartitionMove, Remark, TargetChosen
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.records import frame_records
 from klamm.runtime.record_serde import GroupRecordSerde
 
 ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
@@ -198,16 +199,15 @@ def test_target_of_a_large_group_is_made_elsewhere(large: ConsumerDriver) -> Non
     assert large.reload().shard.store == large.shard.store
 
 
-def test_records_of_a_large_group_are_encoded_elsewhere_too(large: ConsumerDriver) -> None:
+def test_records_of_a_large_group_are_framed_elsewhere_too(large: ConsumerDriver) -> None:
     """To the bytes that they would have been."""
     large.enter("a")
     outcome = large.tasks[0].run()
     assert isinstance(outcome, targets.Prepared)
     assert outcome.records
     serde = GroupRecordSerde()
-    for record in outcome.records:
-        assert record.encoded is not None
-        assert serde.serialize(record) == serde.serialize(record._replace(encoded=None))
+    assert outcome.framed == frame_records(serde.serialize(record) for record in outcome.records)
+    assert outcome.framed.records_count == len(outcome.records)
 
 
 def test_outcome_for_an_epoch_that_has_passed_is_not_believed(large: ConsumerDriver) -> None:

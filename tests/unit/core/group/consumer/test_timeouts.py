@@ -109,6 +109,38 @@ def test_removal_that_could_not_be_written_is_tried_again() -> None:
     assert driver.consumer_state() is ConsumerGroupState.EMPTY
 
 
+def test_time_goes_on_for_a_member_whose_removal_could_not_be_written() -> None:
+    """It is still a member, and no longer than it would have been had it not tried to leave."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.advance(40_000)
+    driver.append_error = ErrorCode.not_enough_replicas
+    assert driver.maybe_beat("a", -1) is ErrorCode.not_enough_replicas
+    driver.append_error = None
+    driver.advance(4_999)
+    assert driver.consumer_group().members.keys() == {"a"}
+    driver.advance(1)
+    assert driver.consumer_state() is ConsumerGroupState.EMPTY
+    assert driver.happened(MemberRemoved)[-1].cause is Cause.SESSION_TIMED_OUT
+
+
+def test_member_that_comes_back_at_once_is_not_held_to_its_earlier_life() -> None:
+    """Under the same id: its session begins anew, and so does the time it has to let go."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=0))
+    driver.enter("a", rebalance_timeout_ms=20_000)
+    driver.enter("b")
+    driver.beat("a", 2)
+    driver.advance(19_000)
+    driver.go("a")
+    driver.enter("a", rebalance_timeout_ms=20_000)
+    driver.advance(1_000)
+    assert "a" in driver.consumer_group().members
+    driver.advance(43_999)
+    assert "a" in driver.consumer_group().members
+    driver.advance(1)
+    assert "a" not in driver.consumer_group().members
+
+
 def test_timers_of_members_that_are_gone_do_nothing() -> None:
     """A static member's successor has timers of its own."""
     driver = ConsumerDriver()

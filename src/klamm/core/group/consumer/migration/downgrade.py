@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from klamm.core.coordinator.contract import Result
 from klamm.core.group.classic_events import needed
 from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, if_refused
+from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.held_back import watch_held_back
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
 from klamm.core.group.consumer.migration.embedded import assignment_bytes
-from klamm.core.group.consumer.timers import cancel_timers
 from klamm.core.group.events import Cause
 from klamm.core.group.member import Member
 from klamm.core.group.rebalance import prepare_rebalance
@@ -68,8 +65,9 @@ def downgrade(
     assignments = {member_id: member.assignment for member_id, member in classic.members.items()}
     result.records.append(group_metadata_record(group.group_id, classic.metadata_with(assignments)))
     after_append(result, lambda: groups.registry.install(classic))
+    # The timers of its members run on: should the records be refused they are needed, as they are, and else they find
+    # no consumer group.
     for member_id in group.members:
-        cancel_timers(group.group_id, member_id, result)
         after_append(result, partial(groups.await_nothing, group.group_id, member_id))
     after_append(result, partial(groups.forget, group.group_id))  # Who joined in the same breath was remembered again.
     for member in classic.members.values():
@@ -77,14 +75,6 @@ def downgrade(
     if rebalance is not None:
         cause = needed(classic, Cause.PROTOCOL_CHANGED, None, rebalance, now)
         prepare_rebalance(classic, [cause], groups.config, result, now)
-
-    def watch_again(again: Result) -> None:
-        # It is still a consumer group, with all its members.
-        for member in group.members.values():
-            groups.watch(group.group_id, member, again)
-        watch_held_back(groups, group, again, RETRY_MS)
-
-    if_refused(result, watch_again)
 
 
 def _is_allowed(groups: ConsumerGroups, size: int) -> bool:

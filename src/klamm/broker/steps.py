@@ -1,0 +1,35 @@
+"""Answers about very many things: made a little at a time, and encoded beside the event loop.
+
+Between two steps others have their turn, so such an answer is no picture of one moment. Nobody can tell: what it names
+may change while it travels, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from klamm.protocol.codec import Message, encode
+from klamm.runtime.answers import Answer
+
+__all__ = ["GROUPS_AT_ONCE", "IDS_AT_ONCE", "answer_in_steps"]
+
+R = TypeVar("R")
+
+IDS_AT_ONCE: Final = 500
+"""So many groups or transactional ids are listed in one step: about a millisecond."""
+GROUPS_AT_ONCE: Final = 50
+"""So many groups are described in one step."""
+
+
+async def answer_in_steps(
+    parts: Iterable[Callable[[], Answer[R]]], merge: Callable[[list[R]], Message], api_version: int
+) -> bytes:
+    """What `merge` makes of the parts, which are asked for one in a step, as it travels."""
+    done: list[R] = []
+    for part in parts:
+        answer = part()
+        done.append(await answer if hasattr(answer, "__await__") else answer)
+        await asyncio.sleep(0)
+    return await asyncio.to_thread(encode, merge(done), api_version)

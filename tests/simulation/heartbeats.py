@@ -1,0 +1,71 @@
+"""Heartbeats on their way to the coordinator: asked as the broker asks, and looked at twice where it answers again.
+
+What the coordinator repeats without a decision, the shard is asked for all the same: it must come to just that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.violation import Violation
+
+from klamm.core.coordinator.contract import ClientContext, Result, Ticket
+from klamm.core.group.shard import GroupShard
+from klamm.protocol.codec import decode, encode
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.message import Message
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.runtime.answers import Answer
+from klamm.runtime.group_coordinator import GroupCoordinator
+
+__all__ = ["ask_heartbeat"]
+
+_NOBODY = Ticket(-1)
+
+
+def ask_heartbeat(
+    groups: GroupCoordinator, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest, client: ClientContext
+) -> Answer[Any]:
+    """What was answered to the same words before, if the coordinator repeats it; else what it decides."""
+    name = f"{client.client_host}\0{client.client_id}\0{type(request).__name__}\0{client.api_version}\0".encode()
+    said = name + encode(request, client.api_version)
+    repeated = groups.repeat(said)
+    is_classic = isinstance(request, HeartbeatRequest)
+    if repeated is None:
+        if isinstance(request, HeartbeatRequest):
+            return groups.heartbeat(request, client, said)
+        return groups.consumer_group_heartbeat(request, client, said)
+    answer: Message
+    answer, _ = decode(
+        HeartbeatResponse if is_classic else ConsumerGroupHeartbeatResponse, client.api_version, repeated
+    )
+    _check(groups, request, client, answer)
+    return answer
+
+
+def _check(
+    groups: GroupCoordinator,
+    request: HeartbeatRequest | ConsumerGroupHeartbeatRequest,
+    client: ClientContext,
+    answer: Message,
+) -> None:
+    shard = groups._runtime.shard(groups.partition_for(request.group_id))
+    if shard is None:
+        raise Violation(0, f"{request} is answered with {answer} where its group is not led")
+    now = groups._wall_clock()
+    try:
+        if isinstance(request, HeartbeatRequest):
+            result = GroupShard.handle_heartbeat(shard, request, client, _NOBODY, now)
+        else:
+            result = GroupShard.handle_consumer_group_heartbeat(shard, request, client, _NOBODY, now)
+    except KafkaError as error:
+        raise Violation(0, f"{request} is answered with {answer} and would be refused: {error.code.name}") from None
+    if result.replies != [(_NOBODY, answer)] or len(result.timers) != 1 or _does_more(result):
+        raise Violation(0, f"{request} is answered with {answer} and would be with {result.replies}, or more follows")
+
+
+def _does_more(result: Result) -> bool:
+    return bool(result.records or result.events or result.tasks or result.on_append or result.on_commit)

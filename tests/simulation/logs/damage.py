@@ -1,0 +1,94 @@
+"""Bits that fall over while a machine is down, and fall back when somebody brings a file back from a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.record_batch import batch_crc_is_valid, read_batch_header
+from klamm.protocol.types import TopicPartition
+from klamm.storage.log_files import LOG_SUFFIX
+
+__all__ = ["Flip", "flip_a_bit"]
+
+_UNCOVERED_BYTES = 16
+"""Base offset, length and leader epoch are outside of a batch's CRC: of what becomes of them nobody promises much."""
+_PRODUCER_FIELDS = range(43, 57)
+_PAYLOAD_BYTES = 61
+"""A start reads what producers have written from the headers alone, so damage there is found no earlier than by a
+reader; until then nobody promises much of these producers."""
+
+Turn = Callable[[Path, int, int], None]
+"""Turns a bit of a byte of a file: `Device.turn`."""
+
+
+class Flip(NamedTuple):
+    """One bit of one batch. `content` is the batch as it is now."""
+
+    where: TopicPartition
+    path: Path
+    position: int
+    base_offset: int
+    cut_at: int
+    """Where the log ends if it is cut there: after compaction that may be before the batch."""
+    content: bytes
+    at: int
+    bit: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file still has it."""
+        try:
+            return self.path.read_bytes()[self.position :].startswith(self.content)
+        except FileNotFoundError:
+            return False
+
+    def mend(self, turn: Turn) -> None:
+        """Bring the file back as it was."""
+        if self.is_there:
+            turn(self.path, self.position + self.at, self.bit)
+
+
+def flip_a_bit(where: TopicPartition, folder: Path, random: Random, turn: Turn) -> Flip | None:
+    """Let a bit of some whole batch fall over, if there is one. A folder that a cleaner was busy in is left alone."""
+    paths = sorted(path for path in folder.iterdir() if path.name.endswith(LOG_SUFFIX) and path.stat().st_size)
+    if not paths or any(path.suffix in (".swap", ".cleaned") for path in folder.iterdir()):
+        return None
+    path = random.choice(paths)
+    data = path.read_bytes()
+    batches = _whole_batches(data)
+    if not batches:
+        return None
+    index = random.randrange(len(batches))
+    position, size = batches[index]
+    header = read_batch_header(data, position)
+    base_offset = header.base_offset
+    first = _PAYLOAD_BYTES if header.has_producer_id else _UNCOVERED_BYTES
+    candidates = [byte for byte in range(first, size) if byte not in _PRODUCER_FIELDS]
+    if not candidates:  # a cleaner has emptied the batch
+        return None
+    at = random.choice(candidates)
+    bit = random.randrange(8)
+    cut_at = read_batch_header(data, batches[index - 1][0]).next_offset if index else int(path.stem)
+    turn(path, position + at, bit)
+    content = path.read_bytes()[position : position + size]
+    return Flip(where, path, position, base_offset, cut_at, content, at, bit)
+
+
+def _whole_batches(data: bytes) -> list[tuple[int, int]]:
+    """Position and size of the batches that are sound, up to the first that is not."""
+    found = []
+    position = 0
+    while position < len(data):
+        try:
+            header = read_batch_header(data, position)
+        except KafkaError:
+            break
+        if position + header.size_bytes > len(data) or not batch_crc_is_valid(data, position, header):
+            break
+        found.append((position, header.size_bytes))
+        position += header.size_bytes
+    return found

@@ -1,0 +1,428 @@
+"""A disk under the real log: it knows what was synced, and what a crash may therefore take.
+
+Files lie in a folder, in memory where there is such a place, and klamm's storage works on them as always; the calls
+that change something are led through here. A sync makes a copy of what it makes last. When the power goes, each file is
+left with what was synced and with some, all or none of what came later: cut at any byte, in disorder, or as zeros. A
+folder has the names of some moment since it was synced. When only the process dies, all stays but the write under way.
+
+What is drawn is drawn from the world's generator, in the order of the calls, and folders are listed in order of names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import Enum
+from pathlib import Path
+from random import Random
+from shutil import rmtree
+from types import TracebackType
+from typing import Any, Final, Self
+from unittest.mock import patch
+
+__all__ = ["Crash", "Device", "Image", "Strike"]
+
+Image = dict[str, bytes | None]
+"""What a folder holds: the content of files by their path in it, None for folders."""
+
+_MOST_STATES: Final = 24
+"""So many moments of a folder are remembered since it was synced."""
+
+
+class Strike(Enum):
+    """What strikes at some call."""
+
+    KILL = "the process is killed"
+    POWER = "the power goes"
+
+
+class Crash(BaseException):
+    """The process ends here: nobody catches it but the world."""
+
+
+class _File:
+    __slots__ = ("durable", "has_failed", "last", "path")
+
+    def __init__(self, path: str, durable: bytes = b"") -> None:
+        self.path = path
+        self.durable = durable
+        """What the disk has for sure."""
+        self.last: bytes | None = None
+        """What it held when its last name went."""
+        self.has_failed = False
+        """Whether a sync failed: the next ones say that all is well, and it is not (Linux marks the pages clean)."""
+
+    def content(self) -> bytes:
+        if self.last is not None:
+            return self.last
+        with open(self.path, "rb") as file:
+            return file.read()
+
+
+_Names = dict[str, "_File | str"]
+"""Files by their names, folders as their paths."""
+
+
+class Device:
+    """The disk of one world. `root` is the folder that is watched."""
+
+    def __init__(self, root: Path, random: Random, note: Callable[..., None]) -> None:
+        self._root = str(root)
+        self._random = random
+        self._note = note
+        self._inodes: dict[int, _File | str] = {}
+        self._states: dict[str, list[_Names]] = {}
+        self._real: dict[str, Callable[..., Any]] = {}
+        self._is_passing = False
+        self._is_gone = False
+        self.calls = 0
+        self._strike: tuple[int, Strike] | None = None
+        self.image: Image | None = None
+        """What is left after the power has gone."""
+        self.free_bytes: int | None = None
+        """How much more can be written, if the disk is filling up."""
+        self.error_rate = 0.0
+        """How often a write fails."""
+        self.failing_syncs = 0
+        """How many of the next syncs fail."""
+
+    # The process
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Meanwhile all calls go through here."""
+        replacements: dict[str, Any] = {
+            "open": self._open,
+            "write": lambda fd, data: self._write("write", fd, [data]),
+            "pwrite": lambda fd, data, at: self._write("pwrite", fd, [data], at),
+            "pwritev": lambda fd, data, at: self._write("pwritev", fd, data, at),
+            "fsync": lambda fd: self._sync("fsync", fd),
+            "fdatasync": lambda fd: self._sync("fdatasync", fd),
+            "ftruncate": self._ftruncate,
+            "truncate": self._truncate,
+            "posix_fadvise": self._advise,
+            "rename": lambda old, new, **options: self._rename("rename", old, new, **options),
+            "replace": lambda old, new, **options: self._rename("replace", old, new, **options),
+            "unlink": self._unlink,
+            "mkdir": self._mkdir,
+            "listdir": lambda path=".": sorted(self._real["listdir"](path)),
+            "scandir": lambda path=".": _Sorted(self._real["scandir"](path)),
+        }
+        self._real = {name: getattr(os, name) for name in replacements}
+        with patch.multiple(os, **replacements):
+            yield
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Meanwhile the world itself looks at the files, or changes them."""
+        was, self._is_passing = self._is_passing, True
+        try:
+            yield
+        finally:
+            self._is_passing = was
+
+    def arm(self, strike: Strike, calls: int) -> None:
+        """Strike in the midst of one of the next calls that change something."""
+        self._strike = (self.calls + calls, strike)
+
+    def strike(self, strike: Strike) -> None:
+        """Strike now, between two calls; what the process does from now on is in vain."""
+        self._strike = None
+        self._is_gone = True
+        self.image = self._survivors() if strike is Strike.POWER else None
+
+    def begin_life(self) -> None:
+        """The machine runs again: what survived lies on the disk, and a new process may begin."""
+        self._is_gone = False
+        self._strike = None
+        if self.image is None:
+            return
+        with self.passing():
+            for entry in self._real["scandir"](self._root):
+                if entry.is_dir():
+                    rmtree(entry.path)
+                else:
+                    self._real["unlink"](entry.path)
+            for name, content in sorted(self.image.items()):
+                path = os.path.join(self._root, name)
+                if content is None:
+                    self._real["mkdir"](path)
+                else:
+                    with open(path, "wb") as file:
+                        file.write(content)
+        self.image = None
+        self._inodes.clear()
+        self._states.clear()
+        self._adopt_synced(self._root)
+
+    def _adopt_synced(self, folder: str) -> None:
+        names = self._list(folder)
+        self._states[folder] = [names]
+        for item in names.values():
+            if isinstance(item, str):
+                self._adopt_synced(item)
+            else:
+                item.durable = item.content()
+
+    def turn(self, path: Path, at: int, bit: int) -> None:
+        """A bit falls over, on the disk and wherever it is remembered."""
+        content = bytearray(path.read_bytes())
+        content[at] ^= 1 << bit
+        path.write_bytes(content)
+        file = self._inodes.get(path.stat().st_ino)
+        if isinstance(file, _File) and at < len(file.durable):
+            file.durable = file.durable[:at] + bytes([file.durable[at] ^ 1 << bit]) + file.durable[at + 1 :]
+
+    # What survives
+
+    def _survivors(self) -> Image:
+        image: Image = {}
+        self._gather(self._root, image)
+        return image
+
+    def _gather(self, folder: str, image: Image) -> None:
+        states = self._states.get(folder) or [{}]
+        draw = self._random.random()
+        state = states[-1] if draw < 0.4 else states[0] if draw < 0.65 else self._random.choice(states)
+        for name in sorted(state):
+            item = state[name]
+            where = os.path.relpath(os.path.join(folder, name), self._root)
+            if isinstance(item, str):
+                image[where] = None
+                self._gather(item, image)
+            else:
+                image[where] = self._surviving(item)
+
+    def _surviving(self, file: _File) -> bytes:
+        """What a file may hold when the power has gone."""
+        durable, written = file.durable, file.content()
+        if durable == written:
+            return durable
+        random = self._random
+        sure = _common(durable, written)
+        draw = random.random()
+        if draw < 0.25:
+            return durable
+        if draw < 0.45 and not file.has_failed:
+            return written
+        cut = random.randint(sure, len(written))
+        if draw < 0.75:
+            return written[:cut] if len(written) >= len(durable) else durable
+        if draw < 0.85:
+            return written[:cut] + bytes(random.randint(cut, len(written)) - cut)
+        # Blocks go to the disk in any order: one in the middle may be missing.
+        until = random.randint(cut, len(written))
+        return written[:cut] + bytes(until - cut) + written[until:]
+
+    # Calls
+
+    def _is_mine(self, path: object) -> bool:
+        return isinstance(path, str | os.PathLike) and str(path).startswith(self._root)
+
+    def _mine(self, descriptor: int) -> _File | str | None:
+        return self._inodes.get(os.fstat(descriptor).st_ino)
+
+    def _step(self) -> bool:
+        """A call that changes something is about to be made; whether it is the last one, and gets only half done."""
+        if self._is_gone:
+            raise OSError(errno.EIO, "the process is no more")
+        self.calls += 1
+        return self._strike is not None and self.calls >= self._strike[0]
+
+    def _crash(self, what: str) -> Crash:
+        """What to raise when the armed strike comes."""
+        assert self._strike is not None
+        strike = self._strike[1]
+        self._note("%s during %s", strike, what)
+        self.strike(strike)
+        return Crash(what)
+
+    def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        real = self._real["open"]
+        if self._is_passing or dir_fd is not None or not self._is_mine(path):
+            return int(real(path, flags, mode, dir_fd=dir_fd))
+        name = str(path)
+        is_new = bool(flags & os.O_CREAT) and not os.path.exists(name)
+        if is_new or flags & os.O_TRUNC:
+            if self._step():
+                raise self._crash(f"open of {self._short(name)}")
+            if is_new and self.free_bytes is not None and self.free_bytes <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        descriptor = int(real(path, flags, mode))
+        inode = os.fstat(descriptor).st_ino
+        if is_new:
+            self._inodes[inode] = _File(name)
+            self._changed(os.path.dirname(name))
+        elif inode not in self._inodes:
+            self._inodes[inode] = name if os.path.isdir(name) else _File(name)
+        return descriptor
+
+    def _write(self, call: str, descriptor: int, data: Iterable[Any], *at: int) -> int:
+        file = None if self._is_passing else self._mine(descriptor)
+        real = self._real[call]
+        if file is None:
+            return int(real(descriptor, data, *at) if call == "pwritev" else real(descriptor, *data, *at))
+        assert isinstance(file, _File)
+        content = b"".join(bytes(each) for each in data)
+
+        def put(part: bytes) -> int:
+            return int(real(descriptor, [part] if call == "pwritev" else part, *at))
+
+        if self._step():
+            put(content[: self._random.randint(0, len(content))])
+            raise self._crash(f"{call} to {self._short(file.path)}")
+        if self.free_bytes is not None:
+            if self.free_bytes < len(content):
+                fits, self.free_bytes = content[: self.free_bytes], 0
+                if not fits:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return put(fits)
+            self.free_bytes -= len(content)
+        if self.error_rate and self._random.random() < self.error_rate:
+            put(content[: self._random.randint(0, len(content))])
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return put(content)
+
+    def _sync(self, call: str, descriptor: int) -> None:
+        item = None if self._is_passing else self._mine(descriptor)
+        if item is None:
+            self._real[call](descriptor)
+            return
+        if self._step():
+            raise self._crash(call)
+        if isinstance(item, str):
+            self._states[item] = [self._list(item)]
+            return
+        if self.failing_syncs:
+            self.failing_syncs -= 1
+            item.has_failed = True
+            self._note("%s of %s fails", call, self._short(item.path))
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if not item.has_failed:
+            item.durable = item.content()
+
+    def _advise(self, descriptor: int, offset: int, length: int, advice: int) -> None:
+        item = None if self._is_passing else self._mine(descriptor)
+        if isinstance(item, _File) and item.has_failed and advice == os.POSIX_FADV_DONTNEED:
+            # The pages go, and with them what a failed sync has not brought to the disk.
+            content = self._surviving(item)
+            with open(item.path, "r+b") as file:
+                file.write(content)
+                file.truncate()
+            item.durable = content
+            item.has_failed = False
+        self._real["posix_fadvise"](descriptor, offset, length, advice)
+
+    def _ftruncate(self, descriptor: int, length: int) -> None:
+        if not self._is_passing and self._mine(descriptor) is not None and self._step():
+            raise self._crash("ftruncate")
+        self._real["ftruncate"](descriptor, length)
+
+    def _truncate(self, path: Any, length: int) -> None:
+        if not self._is_passing and self._is_mine(path) and self._step():
+            raise self._crash(f"truncate of {self._short(str(path))}")
+        self._real["truncate"](path, length)
+
+    def _rename(self, call: str, old: Any, new: Any, **options: Any) -> None:
+        if self._is_passing or not self._is_mine(old):
+            self._real[call](old, new, **options)
+            return
+        if self._step():
+            raise self._crash(f"rename of {self._short(str(old))}")
+        self._will_go(str(new))
+        self._real[call](old, new)
+        item = self._inodes.get(os.stat(new).st_ino)
+        if isinstance(item, _File):
+            item.path = str(new)
+        self._changed(os.path.dirname(str(old)))
+
+    def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+        if self._is_passing or dir_fd is not None or not self._is_mine(path):
+            self._real["unlink"](path, dir_fd=dir_fd)
+            return
+        if self._step():
+            raise self._crash(f"unlink of {self._short(str(path))}")
+        self._will_go(str(path))
+        self._real["unlink"](path)
+        self._changed(os.path.dirname(str(path)))
+
+    def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        if self._is_passing or dir_fd is not None or not self._is_mine(path):
+            self._real["mkdir"](path, mode, dir_fd=dir_fd)
+            return
+        if self._step():
+            raise self._crash(f"mkdir of {self._short(str(path))}")
+        self._real["mkdir"](path, mode)
+        self._states[str(path)] = [{}]
+        self._changed(os.path.dirname(str(path)))
+
+    # Names
+
+    def _will_go(self, path: str) -> None:
+        try:
+            item = self._inodes.pop(os.stat(path).st_ino, None)
+        except FileNotFoundError:
+            return
+        if isinstance(item, _File):
+            item.last = item.content()
+
+    def _changed(self, folder: str) -> None:
+        """A folder has other names now."""
+        states = self._states.setdefault(folder, [{}])
+        states.append(self._list(folder))
+        if len(states) > _MOST_STATES:
+            del states[1 + self._random.randrange(_MOST_STATES - 2)]
+
+    def _list(self, folder: str) -> _Names:
+        names: _Names = {}
+        for entry in self._real["scandir"](folder):
+            if entry.is_dir():
+                self._inodes.setdefault(entry.inode(), entry.path)
+                names[entry.name] = entry.path
+            else:
+                item = self._inodes.setdefault(entry.inode(), _File(entry.path))
+                assert isinstance(item, _File)
+                names[entry.name] = item
+        return names
+
+    def _short(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
+
+
+class _Sorted(AbstractContextManager[Iterator[Any]]):
+    """What `os.scandir` gives, in an order that is everywhere the same."""
+
+    def __init__(self, entries: Any) -> None:
+        with entries:
+            self._entries = iter(sorted(entries, key=lambda entry: entry.name))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._entries
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._entries = iter(())
+
+    def close(self) -> None:
+        """See `os.scandir`."""
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    length = min(len(one), len(other))
+    if one[:length] == other[:length]:
+        return length
+    low, high = 0, length
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low

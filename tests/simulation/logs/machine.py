@@ -1,0 +1,143 @@
+"""One machine, over its lives: the real data directory on the simulated disk, how it starts, stops and ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final, cast
+from unittest.mock import patch
+
+from tests.simulation.logs.device import Device, Strike
+from tests.simulation.logs.threads import Threads
+
+from klamm.config.broker import BrokerConfig
+from klamm.config.topic import TopicConfig
+from klamm.protocol.types import Millis, TopicPartition
+from klamm.storage import log_directory
+from klamm.storage.checkpoints import RECOVERY_POINT_FILE, MalformedCheckpoint, read_offsets
+from klamm.storage.cleaner.cleaning import Step, Steps
+from klamm.storage.log import Log
+from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["NOW_MS", "Machine"]
+
+NOW_MS: Final = 1_600_000_000_000
+_CONFIG: Final = BrokerConfig(log_cleaner_dedupe_buffer_size=48_000, log_cleaner_io_buffer_size=16_384)
+
+
+class Machine:
+    """The data directory while the process lives. `now_ms` is the time on its clock."""
+
+    def __init__(self, root: Path, random: Random, device: Device, config_of: Callable[[str], TopicConfig]) -> None:
+        self._root = root
+        self._random = random
+        self._config_of = config_of
+        self.device = device
+        self.now_ms = Millis(NOW_MS)
+        self.directory: LogDirectory | None = None
+        self._cleaning: Steps | None = None
+        self._next_step: Step | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Meanwhile what the storage does is done here, in the order of the calls."""
+        with patch.object(log_directory, "ThreadPoolExecutor", Threads), self.device.attached():
+            yield
+
+    @property
+    def logs(self) -> dict[TopicPartition, Log]:
+        """All logs of the process."""
+        return {} if self.directory is None else self.directory.logs
+
+    @property
+    def background(self) -> Threads:
+        """What the directory's own thread has still to do."""
+        assert self.directory is not None
+        return cast(Threads, self.directory._background)
+
+    # Lives
+
+    def start(self) -> None:
+        """A new process opens what is there. May end with a Crash."""
+        self.device.begin_life()
+        self._set_times()
+        self.directory = LogDirectory(
+            self._root, clock=lambda: self.now_ms, config=_CONFIG, open_files=64, random=Random(0)
+        )
+        self.directory.open(self._config_of)
+
+    def _set_times(self) -> None:
+        """Files are as old on every machine as they are here."""
+        with self.device.passing():
+            for folder, _, names in os.walk(self._root):
+                for name in names:
+                    os.utime(os.path.join(folder, name), ns=(self.now_ms * 1_000_000,) * 2)
+
+    def stop(self) -> None:
+        """Close everything in order. May end with a Crash."""
+        assert self.directory is not None
+        self._call_off()
+        self.directory.close()
+        self.directory = None
+
+    def _call_off(self) -> None:
+        """The cleaner stops before the directory is closed."""
+        assert self.directory is not None
+        self.directory.cleaner.abort_all()
+        while self._cleaning is not None:
+            self.clean()
+
+    def end(self, strike: Strike | None) -> None:
+        """The process is no more; `strike` says why, if it has not been struck already."""
+        if strike is not None:
+            self.device.strike(strike)
+        if self._cleaning is not None:
+            self._cleaning.close()
+            self._cleaning = self._next_step = None
+        if self.directory is not None:
+            logs = list(self.directory.logs.values())
+            self.background.run_all()
+            self.directory.close(clean=False)
+            for log in logs:
+                log._segments.close()
+            for file in list(self.directory._services.pool._open):
+                file.release()
+        self.directory = None
+
+    # The cleaner
+
+    def clean(self) -> None:
+        """One step of a cleaning: what a thread does, then what is done between two requests."""
+        assert self.directory is not None
+        try:
+            if self._cleaning is None:
+                best = None
+                for best in self.directory.cleaner.look(self.now_ms):  # noqa: B007 - the last one is the dirtiest
+                    pass
+                if best is None:
+                    return
+                self._cleaning = self.directory.cleaner.clean(best, lambda: self.now_ms)
+                self._next_step = next(self._cleaning)
+                return
+            assert self._next_step is not None
+            try:
+                outcome = self._next_step()
+            except Exception as error:
+                self._next_step = self._cleaning.throw(error)
+            else:
+                self._next_step = self._cleaning.send(outcome)
+        except StopIteration:
+            self._cleaning = self._next_step = None
+
+    # What lies on the disk
+
+    def recovery_points(self) -> Mapping[TopicPartition, int]:
+        """As the checkpoint says that is there."""
+        with self.device.passing():
+            try:
+                return read_offsets(self._root / RECOVERY_POINT_FILE)
+            except (MalformedCheckpoint, OSError):
+                return {}

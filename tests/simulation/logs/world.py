@@ -1,0 +1,432 @@
+"""One world of logs: a data directory, what is written to it, and everything that happens to its disk.
+
+It goes through several lives of one machine. In each, producers write, the log is flushed, rolled, cleaned and cut, the
+disk fills up and fails; then the process is stopped, is killed, or the power goes, at any call. While the machine is
+down bits may fall over. After each start all that was promised must be there, and nothing that was not written.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+from shutil import rmtree
+from typing import Final
+
+from tests.simulation.logs.checks import check_log, check_producers, check_transactions
+from tests.simulation.logs.damage import Flip, flip_a_bit
+from tests.simulation.logs.device import Crash, Device, Strike
+from tests.simulation.logs.machine import NOW_MS, Machine
+from tests.simulation.logs.model import PartitionModel, Written
+from tests.simulation.logs.plan import make_plan
+from tests.simulation.logs.writers import Writers
+from tests.simulation.loop import EventLoop
+from tests.simulation.notes import Notes
+from tests.simulation.violation import Violation
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from klamm.storage.log import Log
+from klamm.storage.producer_recovery import segment_headers
+
+__all__ = ["LogWorld"]
+
+_MEMORY: Final = Path("/dev/shm")
+_TOPIC_ID: Final = TopicId(bytes(range(16)))
+
+
+class LogWorld:
+    """The world of one seed."""
+
+    def __init__(self, seed: int, *, listener: Callable[[str], None] | None = None, sums: bool = False) -> None:
+        self.seed = seed
+        self.loop = loop = EventLoop(seed)
+        self.notes = Notes(loop, listener, sums=sums)
+        self._random = loop.random
+        self.plan = make_plan(loop.random)
+        self._models = {
+            TopicPartition(topic, PartitionIndex(0)): PartitionModel(is_compacted=config.compact)
+            for topic, config in self.plan.topics.items()
+        }
+        self._flips: list[Flip] = []
+        self._may_be_cut: dict[TopicPartition, int] = {}
+        self._lives = 0
+        self._has_lost_power = False
+        self._has_failed_sync = False
+        self._had_trouble = False
+        self._writers = Writers(
+            loop.random, self.notes, producers=self.plan.producers, is_well=lambda: not self._is_in_trouble
+        )
+        actions: Mapping[Callable[[], None], int] = {
+            self._write: 40,
+            self._flush: 4,
+            self._run_background: 8,
+            self._checkpoint: 4,
+            self._housekeep: 4,
+            self._clean: 12,
+            self._roll: 2,
+            self._delete_records: 2,
+            self._pass_time: 5,
+            self._read: 5,
+            self._trouble: 4,
+            self._heal: 3,
+            self._arm: 1,
+        }
+        self._actions = list(actions)
+        self._weights = list(actions.values())
+
+    def run(self) -> None:
+        """Let everything happen. Raises Violation."""
+        folder = tempfile.mkdtemp(prefix="klamm-simulation-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
+        self._root = Path(folder)
+        self._device = Device(self._root, self._random, self.notes.add)
+        self._machine = Machine(self._root, self._random, self._device, self.plan.topics.__getitem__)
+        try:
+            with _quiet(), self._machine.running():
+                try:
+                    for _ in range(self.plan.lives):
+                        self._live()
+                    self._end()
+                except Violation as violation:
+                    raise Violation(violation.invariant, self._without_root(violation.text)) from violation
+                finally:
+                    self._machine.end(Strike.KILL)
+        finally:
+            rmtree(folder)
+
+    def _chance(self, probability: float) -> bool:
+        return self.loop.chance(probability)
+
+    # Lives
+
+    def _live(self) -> None:
+        try:
+            self._start()
+            for _ in range(self._random.randint(1, self.plan.steps)):
+                self.loop.step += 1
+                self._act()
+            self._stop()
+        except Crash:
+            self._died(None)
+        if self.plan.has_flips and self._chance(0.5):
+            self._flip()
+
+    def _end(self) -> None:
+        """The last lives: nothing goes wrong any more, and all that must be there is."""
+        for flip in self._flips:
+            flip.mend(self._device.turn)
+        self._flips.clear()
+        self._start(is_calm=True)
+        for _ in range(5):
+            self._write()
+        self._machine.background.run_all()
+        self._died(Strike.KILL)
+        self._start(is_calm=True)
+
+    def _start(self, *, is_calm: bool = False) -> None:
+        self._heal()
+        self._had_trouble = False
+        strike = self._some_strike()
+        if not is_calm and strike is not None and self._chance(0.15):
+            self._device.begin_life()
+            self._device.arm(strike, self._random.randint(1, 30))
+        points = self._recovery_points()
+        self._sort_flips(points)
+        self._lives += 1  # each start has a leader epoch of its own
+        self._machine.start()
+        self.notes.add("started")
+        for where, model in self._models.items():
+            self._check_started(where, model, points.get(where, 0))
+        broken = [flip for flip in self._flips if self._log(flip.where).is_offline]
+        if broken:
+            self._died(Strike.KILL)
+            for flip in broken:
+                self.notes.add("%s is brought back from a copy", flip.where)
+                flip.mend(self._device.turn)
+                self._flips.remove(flip)
+            self._start(is_calm=is_calm)
+            return
+        self._has_lost_power = self._has_failed_sync = False
+        self._may_be_cut.clear()
+
+    def _sort_flips(self, points: Mapping[TopicPartition, float]) -> None:
+        """Damage that the disk's recovery point does not vouch for can't be told from a torn tail: it may be cut."""
+        for flip in list(self._flips):
+            if flip.base_offset >= points.get(flip.where, 0):
+                if flip.is_there:
+                    at = min(flip.cut_at, self._may_be_cut.get(flip.where, flip.cut_at))
+                    self._may_be_cut[flip.where] = at
+                self._flips.remove(flip)
+
+    def _recovery_points(self) -> Mapping[TopicPartition, float]:
+        """What the disk says before a start; after a stop in order it vouches for everything."""
+        if (self._root / CLEAN_SHUTDOWN_FILE).exists():
+            return dict.fromkeys(self._models, inf)
+        return self._machine.recovery_points()
+
+    def _some_strike(self) -> Strike | None:
+        strikes = [Strike.KILL] * self.plan.has_kills + [Strike.POWER] * self.plan.has_power_failures
+        return self._random.choice(strikes) if strikes else None
+
+    def _stop(self) -> None:
+        strike = self._some_strike()
+        if strike is not None and not (self.plan.has_clean_stops and self._chance(0.4)):
+            self._died(strike)
+            return
+        ends = {where: log.log_end_offset for where, log in self._machine.logs.items() if not log.is_offline}
+        if strike is not None and self._chance(0.3):
+            self._device.arm(strike, self._random.randint(1, 20))
+        self._machine.stop()
+        with self._device.passing():
+            is_clean = (self._root / CLEAN_SHUTDOWN_FILE).exists()
+        self.notes.add("stopped, %s", "in order" if is_clean else "not in order")
+        if is_clean:
+            for where, end in ends.items():
+                self._models[where].must_last = end
+        elif not self._had_trouble and len(ends) == len(self._models):
+            raise Violation(8, "a stop was not a clean one, and nothing had gone wrong")
+        self._died(None if strike is not Strike.POWER else strike)
+
+    def _died(self, strike: Strike | None) -> None:
+        """The process is no more: struck now, or before."""
+        if strike is not None:
+            self.notes.add("%s", strike)
+        self._machine.end(strike)
+        if self._device.image is not None:
+            self._has_lost_power = True
+        self._device.begin_life()
+
+    def _log(self, where: TopicPartition) -> Log:
+        return self._machine.logs[where]
+
+    # After a start
+
+    def _check_started(self, where: TopicPartition, model: PartitionModel, point: float) -> None:
+        must_last = model.must_last if self._has_lost_power or self._has_failed_sync else model.end
+        must_last = min(must_last, self._may_be_cut.get(where, must_last))
+        flips = [flip for flip in self._flips if flip.where == where and flip.is_there]
+        log = self._machine.logs.get(where)
+        if log is None:
+            if must_last > 0:
+                raise Violation(8, f"{where} is gone, and records up to {must_last} must be there")
+            model.cut(0)
+            self._create(where)
+            return
+        if log.is_offline:
+            if not any(flip.path.name in (log.offline_reason or "") for flip in flips):
+                raise Violation(8, f"{log.offline_reason}")
+            self.notes.add("%s", self._without_root(log.offline_reason))
+            return
+        self._check_end(log, model, must_last)
+        if model.is_compacted and point == 0:
+            self._forgive_holes(log, model, must_last)
+        if log.log_start_offset > model.start:
+            raise Violation(4, f"{log} begins at {log.log_start_offset}, and did at {model.start}")
+        model.start = log.log_start_offset
+        model.loaded_end = log.log_end_offset
+        self._note_synced()
+        if not (self._flips and self._chance(0.5)):
+            self._check(log, model)
+        if not log.is_offline:
+            log.assign_leader_epoch(LeaderEpoch(self._lives))
+            self._advance(log)
+            if self.plan.waits_for_disk and log.synced_offset < log.log_end_offset:
+                log.flush_in_background(self._machine.now_ms)
+
+    def _check_end(self, log: Log, model: PartitionModel, must_last: int) -> None:
+        """I8: nothing that must last is gone, and nothing is there that was not written; a torn batch is cut."""
+        end = log.log_end_offset
+        self.notes.add("%s ends at %d; written %d, must last %d", log, end, model.end, must_last)
+        if end < must_last:
+            raise Violation(8, f"{log} ends at {end}, and records up to {must_last} must be there")
+        in_flight, model.in_flight = model.in_flight, None
+        if end > model.end:
+            if in_flight is None or Written.of(in_flight).header.next_offset != end:
+                raise Violation(8, f"{log} ends at {end}, and only {model.end} was written")
+            model.append(in_flight)
+        model.cut(end)
+        if model.end not in (0, end):
+            raise Violation(8, f"{log} ends at {end}, in the midst of a batch")
+
+    def _forgive_holes(self, log: Log, model: PartitionModel, must_last: int) -> None:
+        """Without a recovery point on the disk a compacted log can't tell the lost end of a segment from a gap that a
+        cleaner of Apache Kafka has left."""
+        for segment, following in pairwise(log._segments):
+            with self._device.passing():
+                end = max((header.next_offset for _, header in segment_headers(segment)), default=segment.base_offset)
+            if end < following.base_offset:
+                model.lose(max(end, must_last), following.base_offset)
+
+    def _check(self, log: Log, model: PartitionModel) -> None:
+        """Everything that can be seen of a log."""
+        try:
+            found = check_log(log, model, self._random)
+            check_transactions(log, model, found, self._random)
+        except KafkaError as error:
+            self._judge_read_error(log, error)
+            return
+        check_producers(log, model, found)
+
+    def _judge_read_error(self, log: Log, error: KafkaError) -> None:
+        """A log that can't be read says why, and is offline."""
+        flips = [flip.path.name for flip in self._flips if flip.where == log.topic_partition]
+        reason = log.offline_reason or ""
+        if error.code is not ErrorCode.kafka_storage_error or not any(name in reason for name in flips):
+            raise Violation(8, f"{log} can't be read: {error}") from error
+        self.notes.add("%s", self._without_root(reason))
+
+    def _without_root(self, text: str | None) -> str:
+        return (text or "").replace(str(self._root), "")
+
+    # While it lives
+
+    def _act(self) -> None:
+        self._random.choices(self._actions, self._weights)[0]()
+        self._note_synced()
+
+    def _note_synced(self) -> None:
+        """What the log says of the disk now, it says for good."""
+        for where, log in self._machine.logs.items():
+            model = self._models[where]
+            if not log.is_offline:
+                model.must_last = max(model.must_last, log.synced_offset)
+                self._advance(log)
+            model.start = max(model.start, log.log_start_offset)
+
+    def _advance(self, log: Log) -> None:
+        log.advance_high_watermark(log.synced_offset if self.plan.waits_for_disk else log.log_end_offset)
+
+    def _some_log(self) -> tuple[Log, PartitionModel]:
+        where = self._random.choice(list(self._models))
+        return self._log(where), self._models[where]
+
+    def _create(self, where: TopicPartition) -> None:
+        assert self._machine.directory is not None
+        log = self._machine.directory.create(where, _TOPIC_ID, self.plan.topics[where.topic])
+        model = self._models[where]
+        model.start = model.loaded_end = 0
+        log.assign_leader_epoch(LeaderEpoch(self._lives))
+
+    def _write(self) -> None:
+        self._writers.write(*self._some_log(), self._machine.now_ms)
+
+    def _flush(self) -> None:
+        log, _ = self._some_log()
+        if not log.is_offline:
+            log.flush_in_background(self._machine.now_ms)
+
+    def _run_background(self) -> None:
+        if len(self._machine.background):
+            self._machine.background.run_one()
+
+    def _checkpoint(self) -> None:
+        assert self._machine.directory is not None
+        self._machine.directory.checkpoint()
+
+    def _housekeep(self) -> None:
+        assert self._machine.directory is not None
+        self._machine.directory.housekeep(self._machine.now_ms)
+
+    def _clean(self) -> None:
+        for where, model in self._models.items():
+            log = self._log(where)
+            if model.is_compacted and log._segments.active is not None:
+                model.cleaned_below = max(model.cleaned_below, log._segments.active.base_offset)
+        self._machine.clean()
+
+    def _roll(self) -> None:
+        log, _ = self._some_log()
+        try:
+            log.roll(self._machine.now_ms)
+        except KafkaError as error:
+            self._expect_trouble(log, error)
+
+    def _delete_records(self) -> None:
+        log, model = self._some_log()
+        if model.is_compacted:
+            return
+        try:
+            log.delete_records_before(Offset(self._random.randint(0, log.high_watermark)))
+        except KafkaError as error:
+            self._expect_trouble(log, error)
+
+    def _expect_trouble(self, log: Log, error: KafkaError) -> None:
+        if not log.is_offline and not self._is_in_trouble:
+            raise Violation(4, f"{log}: {error}") from error
+
+    def _pass_time(self) -> None:
+        self._machine.now_ms = Millis(self._machine.now_ms + self.loop.between(1, 2_000))
+        self.loop.now_ms = self._machine.now_ms - NOW_MS
+
+    def _read(self) -> None:
+        log, model = self._some_log()
+        if not log.is_offline:
+            self._check(log, model)
+
+    # Trouble
+
+    @property
+    def _is_in_trouble(self) -> bool:
+        device = self._device
+        return device.free_bytes is not None or device.error_rate > 0 or device.failing_syncs > 0
+
+    def _trouble(self) -> None:
+        plan, device = self.plan, self._device
+        kinds = ["full"] * plan.has_full_disk + ["errors"] * plan.has_write_errors + ["syncs"] * plan.has_failed_syncs
+        if not kinds:
+            return
+        kind = self._random.choice(kinds)
+        self._heal()  # one at a time: a full disk does not even take the mark of a failed sync
+        self.notes.add("trouble: %s", kind)
+        self._had_trouble = True
+        if kind == "full":
+            device.free_bytes = self._random.randint(0, 600)
+        elif kind == "errors":
+            device.error_rate = 0.3
+        else:
+            device.failing_syncs = 1
+            self._has_failed_sync = True
+
+    def _heal(self) -> None:
+        self._device.free_bytes = None
+        self._device.error_rate = 0.0
+        self._device.failing_syncs = 0
+
+    def _arm(self) -> None:
+        strike = self._some_strike()
+        if strike is not None:
+            self._device.arm(strike, self._random.randint(1, 60))
+
+    def _flip(self) -> None:
+        where = self._random.choice(list(self._models))
+        folder = self._root / str(where)
+        with self._device.passing():
+            flip = flip_a_bit(where, folder, self._random, self._device.turn) if folder.exists() else None
+        if flip is None:
+            return
+        if self._models[where].is_compacted and flip.base_offset >= self._recovery_points().get(where, 0):
+            # It would be cut, and with it records for whose sake others are gone already.
+            flip.mend(self._device.turn)
+        else:
+            self._flips.append(flip)
+            self.notes.add("a bit of the batch at %d of %s falls over", flip.base_offset, where)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The storage says what it finds; here nobody reads it."""
+    logger = logging.getLogger("klamm.storage")
+    level, propagates = logger.level, logger.propagate
+    logger.setLevel(logging.CRITICAL + 1)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.propagate = propagates

@@ -1,0 +1,234 @@
+"""Producers of a real log: in order and out of order, in transactions and outside, and the coordinator's markers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.logs.model import PartitionModel, Producer, stamped
+from tests.simulation.violation import Violation
+
+from klamm.protocol.compression import Compression
+from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import read_batch_header
+from klamm.protocol.records import UnstampedRecord, encode_batch
+from klamm.protocol.types import LeaderEpoch, Millis, ProducerEpoch, ProducerId
+from klamm.storage.log import AppendInfo, Log
+
+if TYPE_CHECKING:
+    from tests.simulation.notes import Notes
+
+__all__ = ["Writers"]
+
+_KEYS = tuple(b"key-%d" % number for number in range(6))
+_WITHOUT_TRANSACTIONS = 3
+"""The producer that is only idempotent: real ones don't change their mind."""
+
+
+class Writers:
+    """All that write to the logs of one world. What they know of themselves is what their partition's model says.
+
+    `is_well` tells whether nothing is wrong with the disk: then nothing is refused for its sake.
+    """
+
+    def __init__(self, random: Random, notes: Notes, *, producers: int, is_well: Callable[[], bool]) -> None:
+        self._random = random
+        self._notes = notes
+        self._producers = producers
+        self._is_well = is_well
+        self._values = 0
+
+    def write(self, log: Log, model: PartitionModel, now_ms: Millis) -> None:
+        """Somebody writes something, or something that must be refused."""
+        random = self._random
+        if random.random() < 0.25:
+            self._append(log, model, self._batch(now_ms), now_ms)
+            return
+        producer_id = random.randint(1, self._producers)
+        known = model.producers().get(producer_id) or Producer(0)
+        draw = random.random()
+        # Of whom all records were deleted a log need not know, once it was started anew.
+        is_known = any(batch.header.base_offset >= log.log_start_offset for batch in known.batches[-1:])
+        if model.is_compacted and is_known:
+            remembered = dict(log.active_producers()).get(ProducerId(producer_id))
+            is_known = remembered is not None and remembered.last_sequence == known.last_sequence
+        if not is_known and known.first_open < 0:
+            model.newest_epochs[producer_id] = max(known.epoch, model.newest_epochs.get(producer_id, 0)) + 1
+        if draw < 0.2 and is_known:
+            self._write_wrongly(log, model, producer_id, known, now_ms)
+        elif known.first_open >= 0:
+            if draw < 0.6 and is_known:
+                self._write_in_order(log, model, producer_id, known, now_ms, is_transactional=True)
+            else:
+                self.end_transaction(log, model, producer_id, known, now_ms, is_commit=random.random() < 0.5)
+        else:
+            is_transactional = producer_id != _WITHOUT_TRANSACTIONS
+            self._write_in_order(log, model, producer_id, known, now_ms, is_transactional=is_transactional)
+
+    def end_transaction(
+        self, log: Log, model: PartitionModel, producer_id: int, known: Producer, now_ms: Millis, *, is_commit: bool
+    ) -> None:
+        """The transaction coordinator writes a marker; with transaction version 2 it has the next epoch."""
+        version = self._version(producer_id)
+        batch = encode_end_transaction_marker(
+            EndTransactionMarker(is_commit, 0),
+            producer_id=ProducerId(producer_id),
+            producer_epoch=ProducerEpoch(known.epoch + (version == 2)),
+            timestamp_ms=now_ms,
+        )
+        self._append(log, model, batch, now_ms, from_client=False, transaction_version=version)
+
+    def _version(self, producer_id: int) -> int:
+        return 1 + producer_id % 2
+
+    def _batch(self, now_ms: Millis, **options: Any) -> bytes:
+        random = self._random
+        records: list[UnstampedRecord] = []
+        for _ in range(random.choice((1, 1, 2, 4))):
+            self._values += 1
+            value = None if random.random() < 0.15 else b"%d" % self._values * random.randint(1, 9)
+            headers = (("header", b"%d" % self._values),) if random.random() < 0.1 else ()
+            records.append((now_ms, random.choice(_KEYS), value, headers))
+        compression = Compression.GZIP if random.random() < 0.1 else Compression.NONE
+        return encode_batch(records, compression=compression, **options)
+
+    def _write_in_order(
+        self,
+        log: Log,
+        model: PartitionModel,
+        producer_id: int,
+        known: Producer,
+        now_ms: Millis,
+        *,
+        is_transactional: bool,
+    ) -> None:
+        epoch, sequence = known.epoch, known.last_sequence + 1
+        newest = model.newest_epochs.get(producer_id, 0)
+        if known.first_open < 0:
+            if self._random.random() < 0.1:
+                newest = max(epoch, newest) + 1  # another process of the producer
+            if newest > epoch:
+                epoch, sequence = newest, 0
+            model.newest_epochs[producer_id] = epoch
+        batch = self._batch(
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=is_transactional,
+        )
+        guard = 0
+        if is_transactional and not log.is_offline:
+            guard = log.begin_verification(
+                ProducerId(producer_id),
+                ProducerEpoch(epoch),
+                sequence,
+                adds_partitions=self._version(producer_id) == 2,
+                now_ms=now_ms,
+            )
+        self._append(log, model, batch, now_ms, verification_guard=guard)
+
+    def _write_wrongly(
+        self, log: Log, model: PartitionModel, producer_id: int, known: Producer, now_ms: Millis
+    ) -> None:
+        """I10 and I11: what was written before is not written again; gaps, former epochs and strays are refused."""
+        random = self._random
+        sent = known.batches[-5:]
+        choice = random.choice(("repeat", "repeat", "gap", "former epoch", "outside", "unverified"))
+        if choice == "repeat":
+            if sent:
+                self._repeat(log, model, random.choice(sent).header.base_offset, known, now_ms)
+            return
+        epoch, sequence, is_transactional = known.epoch, known.last_sequence + 1, known.first_open >= 0
+        if choice == "gap" and sent:
+            sequence += random.randint(1, 5)
+            code = ErrorCode.out_of_order_sequence_number
+        elif choice == "former epoch" and epoch > 0:
+            epoch, sequence = epoch - 1, 0
+            code = ErrorCode.invalid_producer_epoch
+        elif choice == "outside" and is_transactional:
+            is_transactional = False
+            code = ErrorCode.invalid_txn_state
+        elif choice == "unverified" and not is_transactional:
+            is_transactional = True
+            code = ErrorCode.invalid_txn_state
+        else:
+            return
+        batch = self._batch(
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=is_transactional,
+        )
+        self._append(log, model, batch, now_ms, refused=(code,))
+
+    def _repeat(self, log: Log, model: PartitionModel, base_offset: int, known: Producer, now_ms: Millis) -> None:
+        """A batch is sent again. After a start only a producer's last one is sure to be known; no other is written."""
+        before = model.batch_at(base_offset)
+        assert before is not None
+        info = self._append(
+            log,
+            model,
+            stamped(before.data, 0, -1),
+            now_ms,
+            refused=()
+            if before is known.batches[-1] or base_offset >= model.loaded_end
+            else (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_txn_state),
+            repeats=base_offset,
+        )
+        if info is not None and info.first_offset != base_offset:
+            raise Violation(10, f"a retry of the batch at {base_offset} was answered with {info.first_offset}")
+
+    def _append(
+        self,
+        log: Log,
+        model: PartitionModel,
+        batch: bytes,
+        now_ms: Millis,
+        *,
+        refused: Sequence[ErrorCode] = (),
+        repeats: int | None = None,
+        from_client: bool = True,
+        verification_guard: int = 0,
+        transaction_version: int = 0,
+    ) -> AppendInfo | None:
+        """Append a batch, note what comes of it, and judge the answer. May end with a Crash."""
+        must_work = not log.is_offline and self._is_well()
+        at = log.log_end_offset
+        data = stamped(batch, at, log.latest_epoch)
+        model.in_flight = data if not refused and repeats is None else None
+        info, code, refusal = None, ErrorCode.none, ""
+        try:
+            info = log.append_as_leader(
+                batch,
+                leader_epoch=LeaderEpoch(log.latest_epoch),
+                now_ms=now_ms,
+                from_client=from_client,
+                verification_guard=verification_guard,
+                transaction_version=transaction_version,
+            )
+        except KafkaError as error:
+            code, refusal = error.code, str(error)
+        model.in_flight = None
+        if log.log_end_offset > at:
+            model.append(data)
+        header = read_batch_header(batch)
+        producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+        template = "append to %s at %d, %d bytes of producer, epoch, sequence %s, repeats %s: %s"
+        self._notes.add(template, log, at, len(batch), producer, repeats, code)
+        if code is ErrorCode.kafka_storage_error:
+            if must_work:
+                raise Violation(4, f"{log} refuses to be written, and nothing is wrong with the disk: {refusal}")
+            return None
+        is_written = log.log_end_offset > at
+        if repeats is not None:
+            is_expected = not is_written and (code in refused or (info is not None and info.is_duplicate))
+        else:
+            is_expected = code in refused if refused else is_written and info is not None
+        if not is_expected:
+            expected = ", ".join(each.name for each in refused) or "success"
+            raise Violation(10, f"a batch (a repetition of {repeats}) got {code.name}, {info}; expected was {expected}")
+        return info
