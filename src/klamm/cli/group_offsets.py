@@ -57,11 +57,19 @@ def commits(arguments: argparse.Namespace, admin: AdminClient, group: str) -> Co
         for partition in result.topic_partitions
         if partition.error is None and partition.offset >= 0
     }
-    applications = {key: application_in(partition.metadata or "") for key, partition in found.items()}
+    applications = {key: application_in(_metadata_of(partition)) for key, partition in found.items()}
     return Committed(
         {key: partition.offset for key, partition in found.items()},
         {key: application for key, application in applications.items() if application is not None},
     )
+
+
+def _metadata_of(partition: TopicPartition) -> str:
+    """A commit's metadata, and possibly what lies behind them in librdkafka's memory, which need not be text."""
+    try:
+        return partition.metadata or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "replace")
 
 
 def committed_offsets(arguments: argparse.Namespace, admin: AdminClient, group: str) -> dict[PartitionKey, int]:

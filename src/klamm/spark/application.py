@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["application_id", "application_in", "commit_metadata", "register"]
 
 _OURS: Final = "KLAMM_SPARK_APPLICATION_ID"
-_IN_COMMITS: Final = "spark application "
+# The semicolon ends the id: librdkafka hands metadata out without their end, with what lies behind them in memory.
+_IN_COMMITS: Final = re.compile(r"spark application ([^;\s]+);")
 _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_")
 
 
@@ -49,9 +50,10 @@ def application_id(environment: Mapping[str, str] | None = None) -> str:
 
 def commit_metadata(application: str) -> str:
     """What a query of the application leaves with the offsets that it commits."""
-    return _IN_COMMITS + application
+    return f"spark application {application};"
 
 
 def application_in(metadata: str) -> str | None:
-    """The application whose query committed; None where it was none."""
-    return metadata.removeprefix(_IN_COMMITS) if metadata.startswith(_IN_COMMITS) else None
+    """The application whose query committed; None where it was none. What comes behind its id does not matter."""
+    found = _IN_COMMITS.match(metadata)
+    return None if found is None else found[1]

@@ -29,5 +29,6 @@ def test_without_anybody_who_tells_it_is_the_driver() -> None:
 def test_commits_tell_their_application() -> None:
     """And those of others none."""
     assert application_in(commit_metadata("local-1")) == "local-1"
+    assert application_in(commit_metadata("local-1") + "\x7fwhat lay behind") == "local-1"
     assert application_in("") is None
     assert application_in("deploy 7") is None

@@ -59,7 +59,7 @@ def test_commits_name_the_application() -> None:
 
     commits(group).finished_up_to(offsets(5))
 
-    assert group.held == {tp(0): Commit(Offset(5), "spark application app-2")}
+    assert group.held == {tp(0): Commit(Offset(5), "spark application app-2;")}
 
 
 @pytest.mark.parametrize(
