@@ -17,6 +17,8 @@ _TESTS: Final = Path(__file__).parent
 _WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "spark"})
 
 
+# First: pytest-xdist reads the groups in a hook of its own, and what it doesn't find there it deals out test by test.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real clients and JVMs have timeouts of their own, and a busy machine may stop any of them for seconds.
 

@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
         make_random(payload, options.size_bytes, &random);
         /* Runs per partition: with one record a partition in turn, batches would be as many and small. */
         int32_t partition = (int32_t)(i / (options.rate_per_second ? 1 : 1000) % options.partitions);
-        while (rd_kafka_produce(topic, partition, RD_KAFKA_MSG_F_COPY, payload, (size_t)options.size_bytes, NULL, 0,
+        while (rd_kafka_produce(topic, partition, 2 /* RD_KAFKA_MSG_F_COPY */, payload, (size_t)options.size_bytes, NULL, 0,
                                 NULL) == -1) {
             if (rd_kafka_last_error() != RD_KAFKA_RESP_ERR__QUEUE_FULL)
                 fail("produce", rd_kafka_err2str(rd_kafka_last_error()));
