@@ -77,7 +77,8 @@ def write_transactions(client: ClientProcess, bootstrap: str, topic: str) -> lis
     def end(isolation_level: IsolationLevel) -> int:
         wanted = {TopicPartition(topic, 0): OffsetSpec.latest()}
         (future,) = admin.list_offsets(wanted, isolation_level=isolation_level).values()
-        return future.result(30).offset
+        offset: int = future.result(30).offset
+        return offset
 
     client.wait_until(
         lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED),
