@@ -137,7 +137,7 @@ def test_a_start_that_is_interrupted_while_it_undoes_a_swap_does_not_make_it_loo
         (tmp_path / f"{0:020d}{suffix}").touch()
     in_the_way = tmp_path / f"{0:020d}.index.swap"
     in_the_way.mkdir()
-    with pytest.raises(OSError, match="index.swap"):
+    with pytest.raises(OSError, match=r"index\.swap"):
         finish_swaps(tmp_path)
     assert (tmp_path / f"{0:020d}.timeindex.cleaned").exists()
     in_the_way.rmdir()
