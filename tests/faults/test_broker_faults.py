@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.load import ROUNDS, TOPIC, create, endure, read_all
+from tests.faults.load import ROUNDS, TOPIC, Keeper, check_logs, create, endure, read_all
 from tests.interop.broker_process import BrokerProcess
 from tests.support import faulty_disk
 from tests.support.faulty_disk import FaultyDisk
@@ -111,8 +111,8 @@ def test_power_loss_under_load(on_disk: Callable[..., BrokerProcess], disk: Faul
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("torn_bytes", [0, 30, 100])
 def test_writes_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, error: int, torn_bytes: int) -> None:
-    """I4: KAFKA_STORAGE_ERROR, torn or not; what was acknowledged stays readable, and when the disk takes writes again
-    the partition does too, without a restart."""
+    """I1, I4, I8, I9: KAFKA_STORAGE_ERROR, torn or not; what was acknowledged stays readable, and when the disk takes
+    writes again the partition does too, without a restart."""
     process = on_disk(num_partitions="1")
     create(process.bootstrap_servers, 1)
     assert write_one(process.bootstrap_servers, "0:before") is None
@@ -125,15 +125,42 @@ def test_writes_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDis
     process.kill()
     process.start()
     assert read_all(process.bootstrap_servers, 1) == {0: ["0", "2"]}
+    process.stop()
+    assert check_logs(process.data_directory) > 0
+
+
+@pytest.mark.parametrize("torn_bytes", [0, 100])
+def test_commits_that_can_not_be_written(
+    on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, torn_bytes: int
+) -> None:
+    """I1, I8, I17: a group's offsets are the last ones acknowledged, while commits fail and after a crash."""
+    process = on_disk()
+    create(process.bootstrap_servers, 1)
+    keeper = Keeper(process.bootstrap_servers)
+    keeper.commit_for_sure()
+    disk.fail_writes(errno.ENOSPC, times=2, torn_bytes=torn_bytes, matching="/__consumer_offsets-0/")
+    keeper.commit()
+    keeper.check()
+    disk.heal()
+    keeper.commit_for_sure()
+    assert "append failed" in process.log()
+    process.kill()
+    process.start()
+    keeper.check()
+    keeper.close()
+    process.stop()
+    assert check_logs(process.data_directory) > 0
 
 
 @pytest.mark.parametrize("fsync", ["os", "ack"])
 def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, fsync: str) -> None:
-    """A failed sync is final: the partition is offline, which everybody can see, others serve on; a restart reads what
-    is on the disk and goes on."""
+    """I4, I17: a failed sync is final: the partition is offline, which everybody can see, others serve on; a restart
+    reads what is on the disk and goes on."""
     process = on_disk(num_partitions="1", klamm_fsync=fsync)
     servers = process.bootstrap_servers
     create(servers, 1)
+    keeper = Keeper(servers)
+    keeper.commit_for_sure()
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     flushed = NewTopic("flushed", 1, 1, config={"flush.messages": "1"})
     admin.create_topics([flushed])["flushed"].result(10)
@@ -150,17 +177,22 @@ def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk
     process.restart()
     assert write_one(servers, "4:again", "flushed") is None
     assert read_all(servers, 1) == {0: ["3"]}
+    keeper.check()
+    keeper.close()
 
 
 @pytest.mark.parametrize("is_old", [True, False], ids=["old segment", "active segment"])
 def test_bits_that_fall_over(tmp_path: Path, is_old: bool) -> None:
-    """I8: below the recovery point they take that partition offline, with file and position; others serve on."""
+    """I8, I17: below the recovery point they take that partition offline, with file and position; others serve on, and
+    so do groups that read it."""
     serving = _serve(tmp_path, CONFIG)
     process = next(serving)
     servers = process.bootstrap_servers
     create(servers, 2)
     for number in range(6):
         assert write_one(servers, f"{number}:" + "x" * 400_000) is None
+    keeper = Keeper(servers)
+    keeper.commit_for_sure()
     process.stop()
     files = sorted((process.data_directory / f"{TOPIC}-0").glob("*.log"))
     assert len(files) > 2
@@ -176,6 +208,8 @@ def test_bits_that_fall_over(tmp_path: Path, is_old: bool) -> None:
     _read_until_offline(servers, process)
     assert reader.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].leader == -1
     assert f"{damaged} is damaged at offset" in process.log()
+    keeper.check()
+    keeper.close()
     assert next(serving, None) is None
 
 
@@ -194,9 +228,12 @@ def _read_until_offline(servers: str, process: BrokerProcess) -> None:
 
 
 def test_full_disk(process: BrokerProcess) -> None:
-    """I4: writes to a disk without room fail with KAFKA_STORAGE_ERROR; what was acknowledged stays readable, and with
-    room again writing goes on without a restart. A limit of the process on the size of files stands for the disk."""
+    """I1, I4, I8, I17: writes to a disk without room fail with KAFKA_STORAGE_ERROR; what was acknowledged stays
+    readable, and with room again writing goes on without a restart. A limit of the process on the size of files stands
+    for the disk."""
     create(process.bootstrap_servers, 1)
+    keeper = Keeper(process.bootstrap_servers)
+    keeper.commit_for_sure()
     pid = process.pid
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (700_000, resource.RLIM_INFINITY))
     writer = Producer({"bootstrap.servers": process.bootstrap_servers, "retries": 0, "log_level": 0, "linger.ms": 0})
@@ -223,5 +260,10 @@ def test_full_disk(process: BrokerProcess) -> None:
     write(1000)
     assert outcomes[-1] is None
     assert read_all(process.bootstrap_servers, 1)[0] == stored
+    keeper.commit_for_sure()
     process.restart()
     assert read_all(process.bootstrap_servers, 1)[0] == stored
+    keeper.check()
+    keeper.close()
+    process.stop()
+    assert check_logs(process.data_directory) > 0

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.interop.client_process import ClientProcess
 
@@ -46,6 +47,45 @@ def wait_until_written(client: ClientProcess, bootstrap: str, topic: str, count:
         lambda: sum(end_offsets(bootstrap, topic)) == count,
         lambda: f"of {count} records only {end_offsets(bootstrap, topic)} were written",
     )
+
+
+def write_transactions(client: ClientProcess, bootstrap: str, topic: str) -> list[str]:
+    """Two producers have transactions open at the same time in partition 0, six each, and abort every third; the values
+    that are committed, in order.
+
+    The last record is in no transaction: some clients count up to it.
+    """
+    producers = {}
+    for name in ("one", "two"):
+        transactional_id = f"{name}-{uuid.uuid4().hex}"
+        producers[name] = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+        producers[name].init_transactions(30)
+    committed = []
+    for number in range(6):
+        for name, producer in producers.items():
+            producer.begin_transaction()
+            producer.produce(topic, f"{name}-{number}", partition=0)
+            assert producer.flush(30) == 0
+        for name, producer in producers.items():
+            if (number + (name == "two")) % 3 == 2:
+                producer.abort_transaction(30)
+            else:
+                producer.commit_transaction(30)
+                committed.append(f"{name}-{number}")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def end(isolation_level: IsolationLevel) -> int:
+        wanted = {TopicPartition(topic, 0): OffsetSpec.latest()}
+        (future,) = admin.list_offsets(wanted, isolation_level=isolation_level).values()
+        offset: int = future.result(30).offset
+        return offset
+
+    client.wait_until(
+        lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED),
+        lambda: "markers are missing",
+    )
+    client.call("produce", topic=topic, records=[{"partition": 0, "value": "the end"}])
+    return [*committed, "the end"]
 
 
 class RecordScenarios:
@@ -131,3 +171,11 @@ class RecordScenarios:
         assert read(timestamp=MINUTES_AGO + 9_001) == []
         client.call("produce", topic=topic, records=spread(5))
         assert read(offset=4) == [*numbers[4:], *(f"1-{number}" for number in range(5))]
+
+    def test_only_committed_records_are_read(self, client: ClientProcess, bootstrap: str, topic: str) -> None:
+        """A consumer of committed records sees those of all transactions but the aborted ones, in order (I11)."""
+        committed = write_transactions(client, bootstrap, topic)
+        config = {"isolation.level": "read_committed"}
+        arrived = client.call("read", topic=topic, config=config, **{"from": "earliest"})
+        assert [record["value"] for record in arrived] == committed
+        assert end_offsets(bootstrap, topic)[0] == 2 * 6 * 2 + 1

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.metrics import Figure
+from klamm.broker.steps import STEP_S
 
 if TYPE_CHECKING:
     from klamm.runtime.group_coordinator import GroupCoordinator
 
 __all__ = ["gather_group_figures"]
 
-GROUPS_IN_A_STEP: Final = 100
 LABELS: Final = ("group",)
 
 
@@ -24,7 +25,13 @@ async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
     rate: list[tuple[tuple[str, ...], float]] = []
     pace: list[tuple[tuple[str, ...], float]] = []
     needed: list[tuple[tuple[str, ...], float]] = []
-    for count, figures in enumerate(groups.figures(), 1):
+    step_ends = monotonic() + STEP_S
+    for figures in groups.figures():
+        if monotonic() >= step_ends:
+            await asyncio.sleep(0)
+            step_ends = monotonic() + STEP_S
+        if figures is None:
+            continue
         label = (figures.group_id,)
         members.append((label, figures.members))
         lag.append((label, figures.lag))
@@ -33,8 +40,6 @@ async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
             pace.append((label, figures.pace))
         if figures.members_needed is not None:
             needed.append((label, figures.members_needed))
-        if count % GROUPS_IN_A_STEP == 0:
-            await asyncio.sleep(0)
     return [
         Figure("klamm_group_members", "Members of the group.", LABELS, members),
         Figure("klamm_group_lag_records", "Records that the group has still to read.", LABELS, lag),

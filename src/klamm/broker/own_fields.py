@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from klamm.broker.steps import finish_in_steps
 from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
+from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -23,11 +25,18 @@ _OWN_SOFTWARE: Final = "klamm"
 """What the raw client calls itself in its ApiVersions request (KIP-511)."""
 
 
-def add_members_needed(context: RequestContext, response: R) -> R:
+def add_members_needed(context: RequestContext, answer: Answer[R]) -> Answer[R]:
     """Put the figure to each group where it is known, if one of klamm's own tools asks."""
-    if context.connection.client_software_name == _OWN_SOFTWARE:
-        for group in response.groups:
-            figures = None if group.error_code else context.broker.groups.figures_of(group.group_id)
+    if context.connection.client_software_name != _OWN_SOFTWARE:
+        return answer
+    return _measure_groups(context, answer)
+
+
+async def _measure_groups(context: RequestContext, answer: Answer[R]) -> R:
+    response: R = await answer if hasattr(answer, "__await__") else answer
+    for group in response.groups:
+        if not group.error_code:
+            figures = await finish_in_steps(context.broker.groups.figures_of(group.group_id))
             if figures is not None and figures.members_needed is not None:
                 group.members_needed = figures.members_needed
     return response

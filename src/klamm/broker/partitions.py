@@ -7,9 +7,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from klamm.broker.partition import Partition
+from klamm.broker.steps import STEP_S
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, TopicId, TopicPartition
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["LedTopic", "Partitions"]
 
 logger = logging.getLogger(__name__)
-
-STEP_S: Final = 0.004
-"""For so long files are made or deleted before others have their turn."""
 
 
 class LedTopic:

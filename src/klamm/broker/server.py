@@ -25,6 +25,7 @@ from klamm.broker.listener import Listener
 from klamm.broker.log_cleaning import LogCleaning
 from klamm.broker.partition import Partition
 from klamm.broker.partitions import Partitions
+from klamm.broker.steps import STEP_S
 from klamm.broker.traffic import TrafficMeter
 from klamm.broker.transactions import Transactions
 from klamm.broker.warm_handover import WarmHandover
@@ -53,7 +54,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GROUPS_IN_A_STEP: Final = 100
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
@@ -365,8 +365,9 @@ class BrokerServer:
 
     def _measure_groups(self, figures: Iterator[object]) -> None:
         """Looks at all groups, some of them in a step: what members get through shows over time only."""
-        for count, _ in enumerate(figures, 1):
-            if count == GROUPS_IN_A_STEP:
+        step_ends = time.monotonic() + STEP_S
+        for _ in figures:
+            if time.monotonic() >= step_ends:
                 asyncio.get_running_loop().call_soon(self._measure_groups, figures)
                 return
 

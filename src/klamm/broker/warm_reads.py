@@ -48,6 +48,7 @@ class WarmRead(NamedTuple):
             and self.end_offset <= upper_bound
             and self.leader_epoch == partition.leader_epoch
             and partition.log.log_start_offset <= offset
+            and not partition.log.is_offline
         )
 
 

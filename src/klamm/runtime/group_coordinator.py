@@ -9,7 +9,7 @@ A method returns the response at once where it is known, and else an awaitable o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final
 
@@ -178,22 +178,24 @@ class GroupCoordinator:
         self._traffic = traffic
         self._runtime.tell(lambda shard, now: shard.on_traffic(traffic, now))
 
-    def figures(self) -> Iterator[GroupFigures]:
-        """Measure every group led here, one in a step, against the latest traffic."""
+    def figures(self) -> Iterator[GroupFigures | None]:
+        """Measure every group led here against the latest traffic; None stands for a step of a large group that is not
+        the last one.
+        """
         seen: set[str] = set()
         for shard in self._runtime.shards():
             for group_id in [*shard.store.groups, *shard.store.consumer_groups]:
                 if shard.groups.is_known(group_id):  # It may have gone between two steps.
                     seen.add(group_id)
-                    yield self._measure(shard, group_id)
+                    yield (yield from self._measure(shard, group_id))
         self._meter.forget_others(seen)
 
-    def figures_of(self, group_id: str) -> GroupFigures | None:
-        """Measure one group; None if it is not led here, or not loaded yet."""
+    def figures_of(self, group_id: str) -> Generator[None, None, GroupFigures | None]:
+        """Measure one group, in steps; None comes of it if it is not led here, or not loaded yet."""
         shard = self._runtime.shard(self._partition_of(group_id)) if self._partition_count else None
         if shard is None or not shard.groups.is_known(group_id):
             return None
-        return self._measure(shard, group_id)
+        return (yield from self._measure(shard, group_id))
 
     def awaited_members(self, group_id: str) -> list[str] | None:
         """For whom a classic group waits in its rebalance; None if it is not led here, or not loaded yet."""
@@ -201,7 +203,7 @@ class GroupCoordinator:
         group = None if shard is None else shard.groups.find(group_id)
         return None if group is None else group.awaited()
 
-    def _measure(self, shard: GroupShard, group_id: str) -> GroupFigures:
+    def _measure(self, shard: GroupShard, group_id: str) -> Generator[None, None, GroupFigures]:
         return self._meter.measure(
             group_id,
             shard.groups.member_count(group_id),

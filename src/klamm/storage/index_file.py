@@ -120,6 +120,11 @@ class IndexFile(ABC):
         self._data = bytearray()
         self._written_bytes = -1
 
+    def discard(self) -> None:
+        """Forgets what is not in the file."""
+        self._data = None
+        self._written_bytes = 0
+
     def unload(self) -> None:
         """Frees the memory, unless there are entries that are not in the file yet."""
         if self._data is not None and len(self._data) == self._written_bytes:

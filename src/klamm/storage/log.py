@@ -399,7 +399,7 @@ class Log(CompactableLog):
                 now_ms,
                 committed_below=self.high_watermark,
             )
-        except (OSError, BadBatch, CorruptIndex) as error:
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
             self.mark_offline(f"it can't be cut to offset {offset}: {error}")
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from error
         return True

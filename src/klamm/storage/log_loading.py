@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 
+from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import Offset
 from klamm.storage.batch_scan import BadBatch
@@ -49,9 +50,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset = _open_clean(request, files) if request.had_clean_shutdown else recover(request, files, epochs)
         _check_end(request, files, log_end_offset)
     except Damage as damage:
-        reason = f"{request.topic_partition} is offline: {damage}"
-        logger.error("%s", reason)
-        return LoadedLog.offline(request, reason, files.segments, epochs)
+        return _offline(request, damage, files.segments, epochs)
     segments = files.segments
     if segments and log_end_offset < request.log_start_offset:
         # Nothing that was synced lies above the log start offset, and all below was deleted.
@@ -65,19 +64,22 @@ def load_log(request: LoadRequest) -> LoadedLog:
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
     recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
-    snapshot_offset = rebuild_producer_state(
-        producers,
-        segments,
-        usable_snapshots(request.directory, files.snapshots, segments, log_end_offset),
-        log_start_offset,
-        log_end_offset,
-        request.now_ms,
-        committed_below=Offset(recovery_point),
-        may_skip=request.had_clean_shutdown,
-        indexes_from=None
-        if request.had_clean_shutdown or _ended_with_a_snapshot(request, files, log_end_offset)
-        else _first_unsure(segments, request.recovery_point),
-    )
+    try:
+        snapshot_offset = rebuild_producer_state(
+            producers,
+            segments,
+            usable_snapshots(request.directory, files.snapshots, segments, log_end_offset),
+            log_start_offset,
+            log_end_offset,
+            request.now_ms,
+            committed_below=Offset(recovery_point),
+            may_skip=request.had_clean_shutdown,
+            indexes_from=None
+            if request.had_clean_shutdown or _ended_with_a_snapshot(request, files, log_end_offset)
+            else _first_unsure(segments, request.recovery_point),
+        )
+    except Damage as damage:
+        return _offline(request, damage, segments, epochs)
     if has_failed_sync:
         forget_failed_sync(request.directory)
     return LoadedLog(
@@ -90,6 +92,12 @@ def load_log(request: LoadRequest) -> LoadedLog:
         producers,
         snapshot_offset,
     )
+
+
+def _offline(request: LoadRequest, damage: Damage, segments: list[Segment], epochs: LeaderEpochs) -> LoadedLog:
+    reason = f"{request.topic_partition} is offline: {damage}"
+    logger.error("%s", reason)
+    return LoadedLog.offline(request, reason, segments, epochs)
 
 
 def _ended_with_a_snapshot(request: LoadRequest, files: PartitionFiles, log_end_offset: Offset) -> bool:

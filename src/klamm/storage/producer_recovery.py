@@ -20,6 +20,7 @@ from klamm.protocol.records import iterate_records
 from klamm.protocol.types import Millis, Offset
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch, ScannedBatch, scan_headers
+from klamm.storage.damage import damage_in
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 from klamm.storage.segment import Segment
@@ -79,7 +80,9 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     `may_skip`: a log that was closed in order has a snapshot if it ever had a producer, so without one nothing is read.
     `indexes_from`: the transaction indexes of the segments from this base offset on are built anew as well, so no
     snapshot is used that was taken later.
-    Returns where the newest snapshot was taken that is good, the log start offset if there was none. Raises OSError.
+    Returns where the newest snapshot was taken that is good, the log start offset if there was none. Raises Damage for
+    a bad batch: with what is missing there, retries would be taken for new batches, and aborted records for committed
+    ones. Raises OSError.
     """
     producers.clear(log_start_offset)
     if not snapshots and may_skip:
@@ -109,7 +112,7 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
         try:
             _replay(producers, segment, snapshot_offset, transaction_index, committed_below)
         except BadBatch as error:
-            logger.error("%s is damaged at position %d: %s", segment.path, error.position, error)
+            raise damage_in(segment, error) from error
     producers.end_offset = log_end_offset
     return newest_offset
 
@@ -119,7 +122,7 @@ def rebuild_transaction_index(
 ) -> None:
     """Builds the transaction index of the last of `segments` anew from what the log says; the others come before it.
 
-    Raises OSError.
+    Raises Damage, OSError; the index is then as it was.
     """
     rebuild_producer_state(
         ProducerState(_NO_EXPIRATION_MS),
@@ -158,10 +161,14 @@ def _replay(
             if completed.is_aborted and transaction_index is not None:
                 transaction_index.append(AbortedTransaction.from_completed(completed, producers.transactions))
             producers.transactions.complete_found(completed, committed_below)
+    except BadBatch:
+        if transaction_index is not None:
+            transaction_index.discard()
+        raise
     finally:
         os.close(descriptor)
-        if transaction_index is not None:
-            transaction_index.write()
+    if transaction_index is not None:
+        transaction_index.write()
 
 
 def _read_marker(descriptor: int, position: int, header: BatchHeader) -> EndTransactionMarker | None:

@@ -14,6 +14,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import CONTROL_MASK, BatchHeader
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 from klamm.storage.batch_scan import BadBatch
+from klamm.storage.damage import Damage
 from klamm.storage.durable_log import DurableLog
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.producer_recovery import marker_of, rebuild_transaction_index
@@ -109,7 +110,7 @@ class TransactionalLog(DurableLog):
     def aborted_transactions_between(self, offset: Offset, upper_bound: Offset) -> list[AbortedTransaction]:
         """The aborted transactions that have records from `offset` up to but without `upper_bound`.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR; damaged batches, where an index is built anew, take the log offline.
         """
         segments = self._segments
         found: list[AbortedTransaction] = []
@@ -120,6 +121,9 @@ class TransactionalLog(DurableLog):
                 found += some
                 if is_complete:
                     break
+        except Damage as damage:
+            self.mark_offline(str(damage))
+            raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from damage
         except (BadBatch, CorruptIndex, OSError) as error:
             # Without them a consumer would take aborted records for committed ones.
             message = f"the aborted transactions of {self} can't be read: {error}"
@@ -127,7 +131,7 @@ class TransactionalLog(DurableLog):
         return found
 
     def _load_transaction_index(self, segment: Segment) -> None:
-        """Reads the index if it is not in memory; builds it anew if it is no good. Raises BadBatch, OSError."""
+        """Reads the index if it is not in memory; builds it anew if it is no good. Raises Damage, OSError."""
         try:
             segment.transaction_index.load()
         except CorruptIndex as error:

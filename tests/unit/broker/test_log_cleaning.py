@@ -57,7 +57,14 @@ def wire(broker: Broker) -> Iterator[Wire]:
 
 
 def create(wire: Wire, name: str, **configs: str) -> None:
-    settings = {"cleanup_policy": "compact", "internal_segment_bytes": "500", "file_delete_delay_ms": "0", **configs}
+    settings = {
+        "cleanup_policy": "compact",
+        "internal_segment_bytes": "500",
+        "file_delete_delay_ms": "0",
+        # Whatever comes is to be cleaned: after a look between two batches the rest may be less than half of the log.
+        "min_cleanable_dirty_ratio": "0.01",
+        **configs,
+    }
     topic = CreatableTopic(
         name=name,
         num_partitions=1,

@@ -118,7 +118,8 @@ def test_a_partition_that_nobody_gets_is_left_alone(broker: Broker, topic: str) 
 
 
 def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: str) -> None:
-    """Another offset, a smaller limit, a bound below its end, another leader epoch: the log is read instead."""
+    """Another offset, a smaller limit, a bound below its end, another leader epoch: the log is read instead, and so it
+    is when it has gone offline, for then nobody knows what is on the disk."""
     ready = warmed(broker, topic, move(topic, 100))
     assert ready is not None
     partition = partition_of(broker, topic)
@@ -128,6 +129,12 @@ def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: st
     assert not ready.serves(partition, 100, len(ready.records) - 1, end)
     assert not ready.serves(partition, 100, 10**6, Offset(200))
     assert not ready._replace(leader_epoch=LeaderEpoch(99)).serves(partition, 100, 10**6, end)
+
+    async def take_offline(server: BrokerServer) -> bool:
+        partition.log.mark_offline("a sync failed")
+        return ready.serves(partition, 100, 10**6, end)
+
+    assert not broker.run_in_broker(take_offline)
 
 
 def test_a_member_that_joins_finds_its_partition_ready(broker: Broker, topic: str) -> None:

@@ -185,6 +185,33 @@ def test_no_more_lingers_than_one_batch_can_hold() -> None:
     assert code(w, w.commit(1, topic="x" * 700)) is ErrorCode.unknown_server_error
 
 
+def commit_much(w: CoordinatorWorld) -> list[Any]:
+    """More than a hundred kilobytes of commits, in one turn."""
+    return [w.commit(1, topic=f"{number}-{'x' * 200}") for number in range(400)]
+
+
+def test_a_turn_with_very_many_commits_writes_some_of_them_before_it_ends() -> None:
+    """What lingers is written in one step, so it is to be little."""
+    w = world()
+    appends = w.log.appends
+    answers = commit_much(w)
+    assert w.log.appends >= appends + 3
+    w.timers.advance(0)
+    assert [code(w, answer) for answer in answers] == [ErrorCode.none] * 400
+    assert len(written(w)) == 400
+
+
+def test_very_many_commits_that_are_to_wait_are_written_together() -> None:
+    """Who has set a time wants few batches."""
+    w = world(linger_ms=1000)
+    appends = w.log.appends
+    answers = commit_much(w)
+    assert w.log.appends == appends
+    w.timers.advance(1000)
+    assert w.log.appends == appends + 1
+    assert [code(w, answer) for answer in answers] == [ErrorCode.none] * 400
+
+
 # Nobody decides without them
 
 

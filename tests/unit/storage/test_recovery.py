@@ -283,6 +283,29 @@ def test_a_damaged_snapshot_is_passed_over(folder: LogFolder) -> None:
     assert append(folder.log(), batch(3, sequence=0, producer_id=1, epoch=0)).first_offset == 0
 
 
+def test_damage_that_hides_producers_takes_the_partition_offline(folder: LogFolder) -> None:
+    """I8, I10: without a snapshot the batches tell who has written what; where one is damaged retries would be written
+    twice. With the file as it was they are recognized."""
+    log = folder.create()
+    append(log, batch(3, sequence=0, producer_id=1, epoch=0))
+    log.roll(NOW_MS)
+    append(log, batch(sequence=3, producer_id=1, epoch=0))
+    folder.directory.close()
+    for snapshot in folder.path.glob("orders-0/*.snapshot"):
+        _damage(snapshot, 12)
+    damaged = folder.path / "orders-0" / f"{0:020d}.log"
+    _damage(damaged, 16)
+    folder.start()
+    assert f"{damaged} is damaged at offset 0, position 0" in (folder.log().offline_reason or "")
+    with pytest.raises(KafkaError) as refused:
+        append(folder.log(), batch(3, sequence=0, producer_id=1, epoch=0))
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    folder.directory.close()
+    _damage(damaged, 16)
+    folder.start()
+    assert append(folder.log(), batch(3, sequence=0, producer_id=1, epoch=0)).first_offset == 0
+
+
 def test_a_restart_removes_what_an_earlier_run_meant_to(folder: LogFolder) -> None:
     """Segments with a suffix, indexes without a log, temporary files, snapshots above the end."""
     append(folder.create())

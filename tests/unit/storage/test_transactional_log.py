@@ -219,6 +219,36 @@ def test_an_index_that_is_damaged_is_built_anew(folder: LogFolder) -> None:
     assert consume(log) == writer.decided(log)
 
 
+def test_an_index_that_is_no_good_is_not_built_from_a_damaged_log(folder: LogFolder) -> None:
+    """I8, I11: what can't be read may be an abort, so the partition goes offline. With the file as it was the index is
+    built."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=False)
+    writer.write(log, 0, is_transactional=False)
+    commit_all(log)
+    log.roll(NOW_MS)
+    writer.write(log, 0, is_transactional=False)
+    folder.restart()
+    (index,) = folder.log().directory.glob("*.txnindex")
+    index.write_bytes(index.read_bytes()[:-1])
+    segment = folder.log_files()[0]
+    content = segment.read_bytes()
+    segment.write_bytes(content[:16] + b"\x12" + content[17:])
+    log = folder.log()
+    commit_all(log)
+    with pytest.raises(KafkaError) as refused:
+        log.aborted_transactions(Offset(0), 1_000_000)
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert f"{segment} is damaged at offset 0, position 0" in (log.offline_reason or "")
+    folder.kill()
+    segment.write_bytes(content)
+    folder.start()
+    log = folder.log()
+    commit_all(log)
+    assert consume(log) == writer.decided(log)
+
+
 def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> None:
     """What they ended is open again."""
     log, writer = folder.create(), Writer()

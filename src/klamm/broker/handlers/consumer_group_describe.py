@@ -60,7 +60,7 @@ def _describe(context: RequestContext, request: ConsumerGroupDescribeRequest) ->
     answer = context.broker.groups.consumer_group_describe(request, client)
     if request.include_authorized_operations:
         answer = then(answer, _with_operations)
-    return then(answer, partial(add_members_needed, context))
+    return add_members_needed(context, answer)
 
 
 def error_response(

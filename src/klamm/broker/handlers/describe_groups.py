@@ -54,7 +54,7 @@ def _describe(context: RequestContext, request: DescribeGroupsRequest) -> Answer
     if request.include_authorized_operations:
         answer = then(answer, _with_operations)
     answer = then(answer, partial(add_awaited_members, context))
-    return then(answer, partial(add_members_needed, context))
+    return add_members_needed(context, answer)
 
 
 def error_response(

@@ -3,14 +3,16 @@
 A member's pace is known only while its group has something to catch up with; a group that waits for records reads as
 fast as they come, which says no more than that its members are at least as fast. So the pace is that of the busy times,
 and grows with any time that was faster. It is measured by commits: two looks at them, some seconds apart.
+
+A group may have committed for tens of thousands of partitions, so a look is taken in steps. It is no picture of one
+moment then, which nobody can tell: the figures are of some seconds anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple
 
-from klamm.core.group.assignors.contract import PartitionLoad
 from klamm.core.group.assignors.load_settings import LoadSettings
 from klamm.core.group.assignors.members_needed import members_needed
 from klamm.core.group.committed_offset import PartitionOffsets
@@ -20,6 +22,8 @@ from klamm.protocol.types import Millis
 __all__ = ["GroupFigures", "GroupMeter"]
 
 _SHORTEST_LOOK_MS: Final = 1000
+_POSITIONS_AT_ONCE: Final = 2000
+"""So many partitions are looked at in one step: about two milliseconds."""
 _NEW_SHARE: Final = 0.3
 """What the latest busy time counts in the pace."""
 
@@ -64,21 +68,35 @@ class GroupMeter:
         *,
         settings: LoadSettings,
         now: Millis,
-    ) -> GroupFigures:
-        """Look at a group. Partitions that nothing is known of are left out."""
-        loads = []
-        position = 0
-        for topic, committed in offsets.items():
+    ) -> Generator[None, None, GroupFigures]:
+        """Look at a group, in as many steps as its partitions take. Those that nothing is known of are left out.
+
+        The offsets may change between the steps, `traffic` must not.
+        """
+        # Two lists of numbers, not one of pairs: the garbage collector would have to look at every pair.
+        rates: list[float] = []
+        lags: list[int] = []
+        position = looked_at = 0
+        for topic, committed in list(offsets.items()):
             partitions = traffic.get(topic, ())
-            for index, offset in committed.positions():
+            is_large = len(committed) > _POSITIONS_AT_ONCE
+            for index, offset in (committed.copy() if is_large else committed).positions():
                 flow = partitions[index] if index < len(partitions) else None
                 if flow is not None:
-                    loads.append(PartitionLoad(flow.arrival_rate, flow.lag_of(offset)))
+                    rates.append(flow.arrival_rate)
+                    lags.append(flow.lag_of(offset))
                     position += offset
-        lag = sum(load.lag for load in loads)
-        rate = sum(load.arrival_rate for load in loads)
+                looked_at += 1
+                if is_large and looked_at >= _POSITIONS_AT_ONCE:
+                    looked_at = 0
+                    yield
+            if looked_at >= _POSITIONS_AT_ONCE:
+                looked_at = 0
+                yield
+        lag = sum(lags)
+        rate = sum(rates)
         pace = self._pace(group_id, members, position, lag, now)
-        needed = members_needed(loads, pace or 0.0, settings.target_lag, settings.lag_drain_ms)
+        needed = yield from members_needed(rates, lags, pace or 0.0, settings.target_lag, settings.lag_drain_ms)
         return GroupFigures(group_id, members, lag, rate, pace, needed)
 
     def forget_others(self, group_ids: set[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.slices import finish
 
 from klamm.core.group.assignors.load_settings import DEFAULT_LOAD_SETTINGS, LoadSettings
 from klamm.core.group.committed_offset import CommittedOffset, PartitionOffsets
@@ -24,15 +25,19 @@ class Group:
         self, at: int, committed: int, end: int, *, rate: float = 100.0, settings: LoadSettings = DEFAULT_LOAD_SETTINGS
     ) -> GroupFigures:
         """At that time each partition is committed so far and ends there."""
-        offsets = PartitionOffsets()
-        for partition in (PartitionIndex(0), PartitionIndex(1)):
-            offsets[partition] = CommittedOffset(
-                Offset(committed), LeaderEpoch(-1), "", Millis(0), None, TopicId(bytes(16)), Offset(0)
-            )
         traffic = {"events": [PartitionTraffic(Offset(0), Offset(end), rate)] * 2}
-        return self.meter.measure(
-            "orders", self.members, {"events": offsets}, traffic, settings=settings, now=Millis(at)
+        offsets = {"events": committed_everywhere(2, committed)}
+        return finish(self.meter.measure("orders", self.members, offsets, traffic, settings=settings, now=Millis(at)))
+
+
+def committed_everywhere(partitions: int, offset: int) -> PartitionOffsets:
+    """The same offset in each partition."""
+    offsets = PartitionOffsets()
+    for partition in range(partitions):
+        offsets[PartitionIndex(partition)] = CommittedOffset(
+            Offset(offset), LeaderEpoch(-1), "", Millis(0), None, TopicId(bytes(16)), Offset(0)
         )
+    return offsets
 
 
 def test_lag_and_rate_are_sums_over_partitions() -> None:
@@ -89,3 +94,39 @@ def test_groups_that_are_gone_are_forgotten() -> None:
     group.look(10 * SECOND, 1000, 100_000)
     group.meter.forget_others({"another"})
     assert group.look(20 * SECOND, 2000, 100_000).pace is None
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 10_000), (10_000, 1), (10, 1001)])
+def test_a_look_at_very_many_partitions_takes_several_steps(topics: int, partitions: int) -> None:
+    """Between them the group goes on: it commits, and topics go."""
+    traffic = {
+        f"events-{topic}": [PartitionTraffic(Offset(0), Offset(30), 1.0)] * partitions for topic in range(topics)
+    }
+    offsets = {topic: committed_everywhere(partitions, 10) for topic in traffic}
+    steps = GroupMeter().measure("orders", 1, offsets, traffic, settings=DEFAULT_LOAD_SETTINGS, now=Millis(0))
+    for partition in range(3):
+        next(steps)
+        first = next(iter(offsets))
+        del offsets[first][PartitionIndex(partition if topics == 1 else 0)]
+        if topics > 1:
+            del offsets[first]
+    figures = finish(steps)
+    assert figures.arrival_rate == topics * partitions
+    assert figures.lag == topics * partitions * 20
+
+
+def test_a_pace_of_very_many_partitions_is_made_use_of_in_steps() -> None:
+    """How many members they take is counted in further steps, and is what it is for few."""
+    meter = GroupMeter()
+    traffic = {"events": [PartitionTraffic(Offset(0), Offset(100_000), 1.0)] * 10_000}
+
+    def look(at: int, committed: int) -> GroupFigures:
+        offsets = {"events": committed_everywhere(10_000, committed)}
+        return finish(
+            meter.measure("orders", 10, offsets, traffic, settings=LoadSettings(target_lag=10**12), now=Millis(at))
+        )
+
+    look(0, 0)
+    figures = look(10 * SECOND, 100)
+    assert figures.pace == pytest.approx(10_000)
+    assert figures.members_needed == 1

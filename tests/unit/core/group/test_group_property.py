@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.core.group.clients import PARTITIONS, REBALANCE_MS, SESSION_MS, STATIC_SESSION_MS, Client, ClientState
+from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.states import GroupState
-from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
-from klamm.protocol.types import Offset, PartitionIndex
+from klamm.protocol.types import PartitionIndex
 
 APPEND_ERRORS = [ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out]
 REFUSALS = {
@@ -49,6 +50,7 @@ class GroupMachine(RuleBasedStateMachine):
             Client("static-2", instance="pod-2", version=8),
         ]
         self.next_offset = 0
+        self.replica = LogReplica()
         self.acknowledged: dict[int, int] = {}
 
     some_client = st.integers(0, 5)
@@ -166,10 +168,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
         """I17."""
-        store = GroupStore()
-        for offset, written in enumerate(self.driver.log):
-            store.replay(Offset(offset), written.producer_id, written.record)
-        assert store == self.driver.shard.store
+        assert self.replica.follow(self.driver.log) == self.driver.shard.store
 
     @invariant()
     def fetched_offset_is_the_last_one_written(self) -> None:
@@ -257,6 +256,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert {(client.state, client.generation) for client in alive} == {(ClientState.STABLE, group.generation)}
         assert sorted(partition for client in alive for partition in client.owned) == list(range(PARTITIONS))
         assert not self.driver.parked
+        self.replica = LogReplica()
         self.durable_state_is_a_replay_of_the_log()
 
 
@@ -266,11 +266,11 @@ class BatchingGroupMachine(GroupMachine):
     config = GroupConfig(rebalance_batch_ms=2000)
 
 
-TestBatchingGroup = BatchingGroupMachine.TestCase
+TestBatchingGroup = pytest.mark.timeout(300)(BatchingGroupMachine.TestCase)
 TestBatchingGroup.settings = settings(
     max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestGroup = GroupMachine.TestCase
+TestGroup = pytest.mark.timeout(300)(GroupMachine.TestCase)
 TestGroup.settings = settings(
     max_examples=400, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.slices import finish
 
-from klamm.core.group.assignors.contract import PartitionLoad
+from klamm.core.group.assignors import members_needed as module
 from klamm.core.group.assignors.members_needed import members_needed
 
 MINUTE = 60_000
+
+
+def needed_of(loads: Sequence[tuple[float, int]], consumption_rate: float, target_lag: int = 0) -> int | None:
+    """All steps at once; each load is an arrival rate and a lag."""
+    rates, lags = [rate for rate, _ in loads], [lag for _, lag in loads]
+    return finish(members_needed(rates, lags, consumption_rate, target_lag, MINUTE))
 
 
 @pytest.mark.parametrize(
@@ -33,8 +42,7 @@ def test_members_needed(
     loads: list[tuple[float, int]], consumption_rate: float, target_lag: int, expected: int | None
 ) -> None:
     """Enough for what arrives and for the lag above the target, in the time."""
-    figures = [PartitionLoad(rate, lag) for rate, lag in loads]
-    assert members_needed(figures, consumption_rate, target_lag, MINUTE) == expected
+    assert needed_of(loads, consumption_rate, target_lag) == expected
 
 
 @given(
@@ -42,9 +50,22 @@ def test_members_needed(
 )
 def test_between_the_sum_and_the_partitions(figures: list[tuple[int, int]], consumption_rate: int) -> None:
     """At least what the sum takes where no partition is too much for a member, at most one for each partition."""
-    loads = [PartitionLoad(rate, lag) for rate, lag in figures]
-    needed = members_needed(loads, consumption_rate, 0, MINUTE)
+    needed = needed_of(figures, consumption_rate)
     assert needed is not None
-    assert 1 <= needed <= len(loads)
+    assert 1 <= needed <= len(figures)
     demand = sum(min(rate + lag / 60, consumption_rate) for rate, lag in figures)
     assert needed >= demand / consumption_rate - 1e-6
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 100_000)), min_size=7, max_size=40), st.integers(1, 2000)
+)
+def test_steps_change_nothing(figures: list[tuple[int, int]], consumption_rate: int) -> None:
+    """Whether the partitions are looked at all at once or a few at a time."""
+    whole = needed_of(figures, consumption_rate)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PARTITIONS_AT_ONCE", 3)
+        rates, lags = [rate for rate, _ in figures], [lag for _, lag in figures]
+        steps = list(members_needed(rates, lags, consumption_rate, 0, MINUTE))
+        assert len(steps) >= 2
+        assert needed_of(figures, consumption_rate) == whole

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, name_of, slow
 from tests.unit.core.group.consumer.consumers import Consumer, ConsumerState
+from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
 from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
-from klamm.core.group.store import GroupStore
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.types import Offset, PartitionIndex, TopicId
+from klamm.protocol.types import PartitionIndex, TopicId
 
 APPEND_ERRORS = [ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out]
 SESSION_MS = 45_000
@@ -48,6 +49,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             Consumer("static-2", instance="pod-2", revocation_steps=2),
         ]
         self.next_offset = 0
+        self.replica = LogReplica()
         self.acknowledged: dict[tuple[str, int], int] = {}
 
     some_consumer = st.integers(0, 4)
@@ -196,10 +198,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @invariant()
     def durable_state_is_a_replay_of_the_log(self) -> None:
         """I17."""
-        store = GroupStore()
-        for offset, written in enumerate(self.driver.log):
-            store.replay(Offset(offset), written.producer_id, written.record)
-        assert store == self.driver.shard.store
+        assert self.replica.follow(self.driver.log) == self.driver.shard.store
 
     @invariant()
     def acknowledged_commits_stay(self) -> None:
@@ -296,10 +295,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert {name_of(of_topic) for of_topic, _ in consumer.has} <= names
         owned = sorted((name_of(of_topic), index) for consumer in alive for of_topic, index in consumer.has)
         assert owned == sorted((name, index) for name in read for index in range(self.sizes[name]))
+        self.replica = LogReplica()
         self.durable_state_is_a_replay_of_the_log()
 
 
-TestConsumerGroup = ConsumerGroupMachine.TestCase
+TestConsumerGroup = pytest.mark.timeout(300)(ConsumerGroupMachine.TestCase)
 TestConsumerGroup.settings = settings(
-    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=250, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

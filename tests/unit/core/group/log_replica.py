@@ -1,0 +1,27 @@
+"""What a log says, found out anew after each step of a long test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.unit.core.group.shard_driver import Written
+
+from klamm.core.group.store import GroupStore
+from klamm.protocol.types import Offset
+
+__all__ = ["LogReplica"]
+
+
+class LogReplica:
+    """A store that knows nothing but the log. Logs only grow here, so what was replayed before need not be again."""
+
+    def __init__(self) -> None:
+        self._store = GroupStore()
+        self._end = 0
+
+    def follow(self, log: Sequence[Written]) -> GroupStore:
+        """The store, when all of the log is replayed."""
+        for written in log[self._end :]:
+            self._store.replay(Offset(self._end), written.producer_id, written.record)
+            self._end += 1
+        return self._store
