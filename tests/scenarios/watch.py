@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tests.scenarios.states import NO_GROUP, show_state
@@ -99,14 +99,22 @@ class Watch:
         pending = self._world.pending
         if not pending:
             return []
-        ready, _, _ = select.select([each.wire.socket for each in pending], [], [], 0)
-        with_answer = [each for each in pending if each.wire.socket in ready]
-        self._world.pending = [each for each in pending if each.wire.socket not in ready]
+        ready = _readable(pending, 0)
+        with_answer = [each for each in pending if each.wire.socket.fileno() in ready]
+        self._world.pending = [each for each in pending if each.wire.socket.fileno() not in ready]
         return with_answer
 
     def _pause(self) -> None:
-        pending = [each.wire.socket for each in self._world.pending]
+        pending = self._world.pending
         if pending:
-            select.select(pending, [], [], LOOK_SECONDS)
+            _readable(pending, LOOK_SECONDS)
         else:
             time.sleep(LOOK_SECONDS)
+
+
+def _readable(pending: Sequence[Pending], patience_seconds: float) -> set[int]:
+    """The sockets, as file descriptors, on which something has come. Not `select`, which knows but 1,024 of them."""
+    poll = select.poll()
+    for each in pending:
+        poll.register(each.wire.socket, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(patience_seconds * 1000)}

@@ -328,8 +328,8 @@ class BrokerServer:
         return len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
 
     def _tell_coordinators(self, partition: Partition, is_leader: bool) -> None:
-        assert self._groups is not None
-        assert self._transactions is not None
+        if self._groups is None or self._transactions is None:
+            return  # The broker is about to stop: topics still get all their logs, and nobody coordinates any more.
         if partition.topic == TRANSACTIONS_TOPIC:
             self._transactions.on_leadership(partition, is_leader)
         if partition.topic != OFFSETS_TOPIC:

@@ -68,3 +68,18 @@ def test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing(broker: Broker)
     broker.run_in_broker(change)
     assert sorted(folders(broker, "brief")) == ["brief-0", "brief-1", "brief-2"]
     assert folders(broker, "gone") == []
+
+
+def test_a_broker_stops_while_logs_are_made(caplog: pytest.LogCaptureFixture) -> None:
+    """All of them are made, and nothing that has stopped already is asked for anything."""
+
+    async def create(server: BrokerServer) -> None:
+        assert server.context is not None
+        await server.context.metadata.create_topics([NewTopic("late", partitions=MANY)])
+        assert server.context.partitions.by_name["late"].partitions[-1] is None
+        await server.stop()
+
+    with Broker() as broker:
+        broker.run_in_broker(create)
+        assert len(folders(broker, "late")) == MANY
+    assert "Traceback" not in caplog.text

@@ -88,9 +88,11 @@ def _read_until(controller: int, wanted: str) -> str:
     """What comes from the terminal, up to a text."""
     shown = ""
     deadline = time.monotonic() + PATIENCE_S
+    poll = select.poll()
+    poll.register(controller, select.POLLIN)
     while wanted not in shown:
         assert time.monotonic() < deadline, shown
-        if select.select([controller], [], [], 1.0)[0]:
+        if poll.poll(1000):
             try:
                 shown += os.read(controller, 65_536).decode(errors="replace")
             except OSError:  # Linux says so when the other end is closed
