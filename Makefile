@@ -34,7 +34,7 @@ demo: install
 
 # In processes side by side: most suites wait for timeouts more than they compute.
 test: install
-	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=loadgroup $(TEST_OPTIONS)
+	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
 check: install
 	$(BIN)/ruff format --check .

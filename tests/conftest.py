@@ -1,7 +1,7 @@
 """What holds for all suites: who may run beside whom, and who gets a second try.
 
 The tests run in processes side by side (`make test`). Those of one file stay together, as do all that share the one
-Spark session.
+Spark session. The suites that take longest begin first, so that none of them is left for the end.
 """
 
 from __future__ import annotations
@@ -10,26 +10,54 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ["pytester"]  # tests/unit/testing runs pytest to test klamm's plugin
 
 _TESTS: Final = Path(__file__).parent
 _WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "spark"})
+_LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
+# They start a Spark of their own, and need not wait for those that share one.
+_OWN_SPARK: Final = frozenset({"test_driver_kills.py", "test_java.py", "test_local_cluster.py"})
 
 
-# First: pytest-xdist reads the groups in a hook of its own, and what it doesn't find there it deals out test by test.
-@pytest.hookimpl(tryfirst=True)
+class _ByFile(LoadScopeScheduling):
+    """Deals tests out to the processes by the file, and those with the shared Spark session together.
+
+    Not by marks (`--dist=loadgroup`): pytest-xdist 3.8 writes those into what pytest 9.2 no longer reads.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        is_shared = "spark" in path.parts[:2] and path.name not in _OWN_SPARK
+        return "tests/spark" if is_shared else path.as_posix()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Of pytest-xdist: who decides which process runs what."""
+    return _ByFile(config, log)
+
+
+@pytest.hookimpl(trylast=True)  # pytest-randomly has shuffled the files by then
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real clients and JVMs have timeouts of their own, and a busy machine may stop any of them for seconds.
 
     So a test with such processes is tried once more before it counts as failed; the closing lines tell which were.
     """
     for item in items:
-        path = item.path.relative_to(_TESTS) if item.path.is_relative_to(_TESTS) else item.path
-        suite = path.parts[0]
-        item.add_marker(pytest.mark.xdist_group(suite if suite == "spark" else path.as_posix()))
-        if suite in _WITH_OTHER_PROCESSES and item.get_closest_marker("flaky") is None:
+        if _suite(item) in _WITH_OTHER_PROCESSES and item.get_closest_marker("flaky") is None:
             item.add_marker(pytest.mark.flaky(reruns=1))
+    items.sort(key=lambda item: _rank(_suite(item)))
+
+
+def _suite(item: pytest.Item) -> str:
+    path = item.path.relative_to(_TESTS) if item.path.is_relative_to(_TESTS) else item.path
+    return path.parts[0]
+
+
+def _rank(suite: str) -> int:
+    return _LONGEST_FIRST.index(suite) if suite in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
