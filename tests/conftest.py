@@ -22,7 +22,7 @@ _LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
 _OWN_SPARK: Final = frozenset({"test_driver_kills.py", "test_java.py", "test_local_cluster.py"})
 
 
-class _ByFile(LoadScopeScheduling):
+class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
     """Deals tests out to the processes by the file, and those with the shared Spark session together.
 
     Not by marks (`--dist=loadgroup`): pytest-xdist 3.8 writes those into what pytest 9.2 no longer reads.
