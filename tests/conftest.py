@@ -6,6 +6,7 @@ Spark session. The suites that take longest begin first, so that none of them is
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ pytest_plugins = ["pytester"]  # tests/unit/testing runs pytest to test klamm's 
 
 _TESTS: Final = Path(__file__).parent
 _WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "spark"})
+_COMMANDS: Final = _TESTS / "unit" / "cli"
 _LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
 # They start a Spark of their own, and need not wait for those that share one.
 _OWN_SPARK: Final = frozenset({"test_driver_kills.py", "test_java.py", "test_local_cluster.py"})
@@ -34,6 +36,12 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annota
         return "tests/spark" if is_shared else path.as_posix()
 
 
+def pytest_configure() -> None:
+    """Commands that are tested end with Ctrl-C; a shell that runs the tests in its background has it ignored by all."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Of pytest-xdist: who decides which process runs what."""
     return _ByFile(config, log)
@@ -46,7 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     So a test with such processes is tried once more before it counts as failed; the closing lines tell which were.
     """
     for item in items:
-        if _suite(item) in _WITH_OTHER_PROCESSES and item.get_closest_marker("flaky") is None:
+        if (_suite(item) in _WITH_OTHER_PROCESSES or _COMMANDS in item.path.parents) and item.get_closest_marker(
+            "flaky"
+        ) is None:
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: _rank(_suite(item)))
 

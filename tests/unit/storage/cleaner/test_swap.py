@@ -95,7 +95,11 @@ def _interrupted(tmp_path: Path) -> tuple[LogFolder, Path, Values]:
     _fill(folder, 20)
     folder.config = replace(folder.config, segment_bytes=100_000)
     folder.log().update_config(folder.config)
-    old = {path: path.read_bytes() for path in folder.log().directory.glob("*.*") if path.suffix != ".snapshot"}
+    old = {
+        path: path.read_bytes()
+        for path in folder.log().directory.glob("*.*")
+        if path.suffix not in (".snapshot", ".tmp")
+    }
     assert clean(folder)
     values = _values(folder.log())
     folder.kill()
