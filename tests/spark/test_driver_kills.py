@@ -120,8 +120,8 @@ def test_the_next_driver_takes_over_from_one_that_is_killed(drivers: Drivers) ->
     assert drivers.written() == list(range(produced))
     drivers.eventually(lambda: drivers.topic.committed(drivers.group) == drivers.topic.ends(), owner)
     owner.stop()
-    # It left by itself: nobody waits for its session.
-    assert drivers.members() == {}
+    # Its planning process may outlive the driver by a moment, in which it leaves.
+    drivers.eventually(lambda: not drivers.members())
 
 
 @pytest.mark.timeout(900)
