@@ -1,7 +1,7 @@
 /* Produces `count` records of `size` bytes, at a steady `rate` if there is one, and prints how long it took.
  *
- * Half of each record is the same in all, half is random hexadecimal digits, so that a codec finds what it finds in
- * logs of applications: about a third is left.
+ * Half of each record is the same in all, half is random hexadecimal digits: a codec finds something to do, and not
+ * everything the same.
  */
 #include "common.h"
 #include <stdio.h>
