@@ -80,11 +80,13 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     `may_skip`: a log that was closed in order has a snapshot if it ever had a producer, so without one nothing is read.
     `indexes_from`: the transaction indexes of the segments from this base offset on are built anew as well, so no
     snapshot is used that was taken later.
-    Returns where the newest snapshot was taken that is good, the log start offset if there was none. Raises Damage for
+    Returns where the newest snapshot was taken that is good, where reading began if there was none. Raises Damage for
     a bad batch: with what is missing there, retries would be taken for new batches, and aborted records for committed
     ones. Raises OSError.
     """
-    producers.clear(log_start_offset)
+    # What was deleted of the first segment still lies there, and tells which number a producer's next batch has. So it
+    # is read where segments are read anew, as Kafka does.
+    producers.clear(log_start_offset if indexes_from is None else segments[0].base_offset)
     if not snapshots and may_skip:
         producers.end_offset = log_end_offset
     newest_offset = producers.end_offset

@@ -362,6 +362,20 @@ _LAGGING_STEP = st.one_of(
 )
 
 
+def test_a_producer_goes_on_after_a_crash_though_its_records_were_deleted(folder: LogFolder) -> None:
+    """Its next batch has the number that follows, and is no batch out of order: only the marker is above the start."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=True)
+    log.advance_high_watermark(Offset(1))
+    log.delete_records_before(Offset(1))
+    folder.restart()
+    writer.write(folder.log(), 2)
+    folder.crash()
+    writer.write(folder.log(), 1)
+    assert folder.log().log_end_offset == 4
+
+
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_LAGGING_STEP, min_size=8, max_size=30))
 def test_nothing_undecided_is_stable_while_the_high_watermark_lags(
