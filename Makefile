@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 4
+# Tests start hundreds of processes, and without bytecode each of them compiles what it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install checkpoint-jar demo test check sim fuzz faults bench docs docs-reference schema config-table clean

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
+from tests.support.spark_driver import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic, create_topic
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def spark() -> Iterator[SparkSession]:
     from klamm.spark import session
 
     # Only the tests that compare with Spark's own connector need its jars; the others do without.
-    settings: dict[str, Any] = {"spark.sql.python.filterPushdown.enabled": "true"}
+    settings: dict[str, Any] = {"spark.sql.python.filterPushdown.enabled": "true", **SHORT_LIVED_JVM}
     with suppress(ConnectorUnavailable):
         settings["spark.driver.extraClassPath"] = connector_jars()
     running = session("klamm tests", "local[2,4]", **settings)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.spark_driver import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic
 
 pytestmark = pytest.mark.timeout(300)
 
 # In a process of its own: this one's JVM has its master and its class path already.
 SCRIPT = """
+import json
 import sys
 from pathlib import Path
 from pyspark.sql import functions as f
 from klamm.spark import session
 
-bootstrap_servers, topic, folder, fast = sys.argv[1:]
-spark = session("cluster", "local-cluster[2,1,1024]", fast_checkpoints=fast == "fast")
+bootstrap_servers, topic, folder, fast, settings = sys.argv[1:]
+spark = session("cluster", "local-cluster[2,1,1024]", fast_checkpoints=fast == "fast", **json.loads(settings))
 options = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
 print("rows", spark.read.format("klamm").options(**options).load().count())
 
@@ -69,10 +72,15 @@ def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     """
     topic.produce_records({"key": f"key-{number % 3}", "value": "value"} for number in range(300))
     checkpoints = "fast" if shutil.which("javac") else "plain"
+    settings = {
+        **SHORT_LIVED_JVM,
+        "spark.executor.extraJavaOptions": SHORT_LIVED_JVM["spark.driver.extraJavaOptions"],
+        "spark.sql.shuffle.partitions": "2",  # each has a file of state, and three keys need no 200
+    }
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     process = subprocess.Popen(
-        [sys.executable, str(script), bootstrap_servers, topic.name, str(tmp_path), checkpoints],
+        [sys.executable, str(script), bootstrap_servers, topic.name, str(tmp_path), checkpoints, json.dumps(settings)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
