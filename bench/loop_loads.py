@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeVar
 
 from bench.wire import Connection
@@ -64,7 +64,6 @@ _INIT_PRODUCER_ID_VERSION = 4
 _FIND_COORDINATOR_VERSION = 4
 _LIST_TRANSACTIONS_VERSION = 1
 _TOPICS_IN_A_REQUEST = 1000
-_PARTITIONS_IN_A_COMMIT = 500
 _INVALID_REGULAR_EXPRESSION = 128
 
 
@@ -137,18 +136,13 @@ def delete_group(address: str, name: str) -> None:
 
 
 def commit(address: str, commits: Iterable[tuple[str, str]], partitions: int) -> None:
-    """Commits an offset for each partition of a topic, for each pair of a group, without members, and a topic."""
-
-    def requests() -> Iterator[OffsetCommitRequest]:
-        for group, topic in commits:
-            for start in range(0, partitions, _PARTITIONS_IN_A_COMMIT):
-                indexes = range(start, min(start + _PARTITIONS_IN_A_COMMIT, partitions))
-                committed = [OffsetCommitRequestPartition(partition_index=each, committed_offset=1) for each in indexes]
-                yield OffsetCommitRequest(
-                    group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=committed)]
-                )
-
-    for answer in _ask(address, OffsetCommitResponse, _COMMIT_VERSION, requests()):
+    """Commits an offset for all partitions of a topic at once, for each pair of a group without members and a topic."""
+    committed = [OffsetCommitRequestPartition(partition_index=each, committed_offset=1) for each in range(partitions)]
+    requests = (
+        OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=committed)])
+        for group, topic in commits
+    )
+    for answer in _ask(address, OffsetCommitResponse, _COMMIT_VERSION, requests):
         _expect_none(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
 

@@ -180,11 +180,12 @@ def _load_large_group(steps: _Steps, address: str, scale: Callable[[int], int]) 
 
 
 def _load_many_partitions(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """A topic of 10,000 partitions comes, and a group goes that has committed for each of them."""
+    """A topic of 10,000 partitions comes, and a group that commits for each of them at once, and goes."""
     partitions = scale(_PARTITIONS_OF_A_TOPIC)
     with steps.of("large_topic_created"):
         create_topics(address, ["large"], partitions)
-    commit(address, [("deleted", "large")], partitions)
+    with steps.of("offsets_committed"):
+        commit(address, [("deleted", "large")], partitions)
     with steps.of("group_deleted"):
         delete_group(address, "deleted")
 
@@ -247,6 +248,7 @@ WORKLOAD = LifeWorkload(
         _figure("large_group", "2,000 members join one group"),
         _figure("expressions", "regular expressions made to take long"),
         _figure("large_topic_created", "a topic of 10,000 partitions is created"),
+        _figure("offsets_committed", "a group commits 10,000 offsets in one request"),
         _figure("group_deleted", "a group with 10,000 offsets is deleted"),
         _figure("expiry", "10,000 groups with six offsets, and one with 10,000, expire"),
         _figure("groups_listed", "10,000 groups are listed"),

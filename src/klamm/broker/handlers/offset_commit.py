@@ -6,8 +6,10 @@ groups (KIP-848), 10 topic ids instead of names (KIP-848).
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from klamm.broker.steps import OFFSETS_AT_ONCE, answer_in_steps, offsets_in_parts
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -29,8 +31,11 @@ __all__ = ["error_response", "handle"]
 _TOPIC_IDS_FROM = 10
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[OffsetCommitResponse]:
-    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID."""
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[OffsetCommitResponse | bytes]:
+    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID.
+
+    Very many are committed in steps, each decided by itself: a member that is fenced meanwhile has committed some.
+    """
     image = context.broker.metadata.image
     refused: list[OffsetCommitResponseTopic] = []
     accepted = []
@@ -42,12 +47,17 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[Offs
             refused.append(refusal)
         if topic.partitions:
             accepted.append(topic)
+    refused_all = OffsetCommitResponse(topics=refused)
     if not accepted:
-        return OffsetCommitResponse(topics=refused)
+        return refused_all
     request.topics = accepted
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
-    answer = context.broker.groups.offset_commit(request, client)
-    return then(answer, lambda response: _merge(refused, response)) if refused else answer
+    commit = context.broker.groups.offset_commit
+    if sum(len(topic.partitions) for topic in accepted) > OFFSETS_AT_ONCE:
+        parts = [partial(commit, part, client) for part in offsets_in_parts(request, OFFSETS_AT_ONCE)]
+        return answer_in_steps(parts, lambda responses: reduce(_merge, responses, refused_all), context.api_version)
+    answer = commit(request, client)
+    return then(answer, partial(_merge, refused_all)) if refused else answer
 
 
 def error_response(
@@ -99,12 +109,13 @@ def _refuse(topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode
     )
 
 
-def _merge(refused: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> OffsetCommitResponse:
-    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
-    for topic in response.topics:
+def _merge(one: OffsetCommitResponse, other: OffsetCommitResponse) -> OffsetCommitResponse:
+    """Both in the first, each topic once."""
+    by_topic = {(topic.name, topic.topic_id): topic for topic in one.topics}
+    for topic in other.topics:
         existing = by_topic.get((topic.name, topic.topic_id))
         if existing is None:
-            refused.append(topic)
+            one.topics.append(topic)
         else:
             existing.partitions.extend(topic.partitions)
-    return OffsetCommitResponse(topics=refused)
+    return one

@@ -6,9 +6,11 @@ broker adds the group's partition to the transaction (KIP-890).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.internal_topics import OFFSETS_TOPIC
+from klamm.broker.steps import OFFSETS_AT_ONCE, offsets_in_parts
 from klamm.broker.transaction_verification import TransactionVerification
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from klamm.broker.context import RequestContext
     from klamm.metadata.image import MetadataImage
+    from klamm.runtime.answers import Answer
 
 __all__ = ["error_response", "handle"]
 
@@ -77,8 +80,15 @@ async def _commit(
     code = verification.errors.get(partition)
     if code is None:
         client = ClientContext(context.client_id or "", context.client_host, version)
-        answer = broker.groups.txn_offset_commit(request, client, verification.guard(partition))
-        response = answer if isinstance(answer, TxnOffsetCommitResponse) else await answer
+        guard = verification.guard(partition)
+        answers: list[Answer[TxnOffsetCommitResponse]] = []
+        for part in offsets_in_parts(request, OFFSETS_AT_ONCE):
+            if answers:
+                await asyncio.sleep(0)  # Very many are committed in steps, as by OffsetCommit.
+            answers.append(broker.groups.txn_offset_commit(part, client, guard))
+        response = TxnOffsetCommitResponse()
+        for answer in answers:
+            response = _merge(response.topics, answer if isinstance(answer, TxnOffsetCommitResponse) else await answer)
     else:
         if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
             code = ErrorCode.invalid_txn_state

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.wire import Wire
 
+from klamm.broker.handlers import txn_offset_commit
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
@@ -297,9 +298,24 @@ def test_every_version_of_txn_offset_commit(transaction: Transaction, new_topic:
     assert answer == (ErrorCode.none, 5)
 
 
-def _fetch_offset(transaction: Transaction, topic: str) -> tuple[int, int]:
+def test_many_offsets_of_a_transaction_are_committed_in_steps(
+    transaction: Transaction, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are one transaction all the same: none is stable before it ends, and all are then."""
+    monkeypatch.setattr(txn_offset_commit, "OFFSETS_AT_ONCE", 2)
+    name, _ = new_topic(5)
+    partitions = [(name, index) for index in range(5)]
+    assert transaction.commit_offsets(5, *partitions) == [ErrorCode.none] * 5
+    assert {_fetch_offset(transaction, *each)[0] for each in partitions} == {ErrorCode.unstable_offset_commit}
+    assert transaction.end(5, committed=True) == ErrorCode.none
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while (answers := [_fetch_offset(transaction, *each) for each in partitions]) != [(ErrorCode.none, 5)] * 5:
+        assert time.monotonic() < deadline, answers
+
+
+def _fetch_offset(transaction: Transaction, topic: str, index: int = 0) -> tuple[int, int]:
     group = OffsetFetchRequestGroup(
-        group_id=transaction.transactional_id, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+        group_id=transaction.transactional_id, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[index])]
     )
     response = transaction.wire.call(OffsetFetchResponse, 8, OffsetFetchRequest(groups=[group], require_stable=True))
     partition = response.groups[0].topics[0].partitions[0]
