@@ -89,7 +89,7 @@ def _workload(rate: int, state: str) -> SteadyWorkload:
                 ),
             )
         ),
-        rounds=2,
+        rounds=1,
         without={"tansu": "the Spark rows compare sources, on two brokers", "mock": "it keeps no records"},
         measure=partial(_measure, rate=rate, state=state),
     )
