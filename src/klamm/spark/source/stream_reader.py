@@ -29,6 +29,7 @@ from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.query_group import QueryGroup, named_client
+from klamm.spark.source.range_division import share_tasks
 
 __all__ = ["KlammStreamReader"]
 
@@ -98,19 +99,18 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_json(self.progress.latest) if self.progress.latest else None
 
     def partitions(self, start: _Recorded, end: _Recorded) -> list[InputPartition]:
-        """One task for each partition that has something between the two offsets."""
+        """The tasks for what lies between the two offsets: a partition with much has one of its own, or several."""
         ranges = self.progress.ranges(offsets_from_json(start), offsets_from_json(end))
-        return [InputPartition(offsets) for offsets in ranges]
+        return [InputPartition(task) for task in share_tasks(ranges, self.options.division)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
-        offsets: OffsetRange = partition.value
-        return read_range(
-            self.options.reading_client,
-            offsets,
-            LossPolicy(fail=self.options.fail_on_data_loss),
-            include_headers=self.options.include_headers,
-        )
+        task: tuple[OffsetRange, ...] = partition.value
+        loss = LossPolicy(fail=self.options.fail_on_data_loss)
+        for offsets in task:
+            yield from read_range(
+                self.options.reading_client, offsets, loss, include_headers=self.options.include_headers
+            )
 
     def stop(self) -> None:
         """Tells the group what there is to tell, leaves it, and hangs up."""

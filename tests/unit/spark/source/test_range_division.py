@@ -8,7 +8,7 @@ import pytest
 
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.offset_range import OffsetRange
-from klamm.spark.source.range_division import divide
+from klamm.spark.source.range_division import divide, share_tasks
 from klamm.spark.source.read_limits import Division
 
 
@@ -63,3 +63,25 @@ def test_nothing_is_lost_or_read_twice() -> None:
                     assert piece.start == position < piece.end
                     position = piece.end
             assert position == whole.end
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "sizes", "tasks"),
+    [
+        (None, None, [], []),
+        (None, None, [10, 20, 30], [[10, 20, 30]]),
+        (None, None, [3_000, 2_000, 1], [[3_000, 2_000], [1]]),
+        (None, None, [9_000, 1, 1, 9_000, 1], [[9_000], [1, 1], [9_000], [1]]),
+        # The query says how many tasks, or how much one reads.
+        (3, None, [10, 20, 30], [[10], [20], [30]]),
+        (None, 25, [10, 20, 5, 25], [[10], [20, 5], [25]]),
+    ],
+)
+def test_small_ranges_share_a_task(
+    minimum: int | None, maximum: int | None, sizes: list[int], tasks: list[list[int]]
+) -> None:
+    """In order, and none is divided."""
+    given = ranges(*((index, 100, 100 + size) for index, size in enumerate(sizes)))
+    shared = share_tasks(given, Division(minimum, maximum))
+    assert [[one.end - one.start for one in task] for task in shared] == tasks
+    assert [one for task in shared for one in task] == given
