@@ -4,77 +4,81 @@
 
 SOURCE is klamm or connector, STATE on or off. "reading" is printed when the query has seen a first record; told to go
 on, it listens for SECONDS. Without state the sink sees each record; with state it sees, of each of 1,000 groups, the
-newest record. Times are those of the records' timestamps, which are whole milliseconds.
+newest record. A row's age is taken where a task hands it to the sink, and Spark makes a histogram of the ages of each
+micro-batch (`observe`); nothing else is done with the rows, so what is measured is the source and Spark. Times are
+those of the records' timestamps, whole milliseconds.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Final
 
-import numpy as np
 from pyspark.sql import functions
 
 from bench.spark.sources import SOURCES, bench_session, print_figures
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+_BINS: Final = 200
+"""So many ages stand for those of a micro-batch, each with how many they are."""
 
 
-class _Sink:
-    """Takes micro-batches, and how old their records were when it had them."""
-
-    def __init__(self) -> None:
-        self.arrived = threading.Event()
-        self.ages_ms: list[np.ndarray] = []
-        self.batches = 0
-
-    def take(self, batch: DataFrame, number: int) -> None:
-        table = batch.select("timestamp").toArrow()
-        now_us = time.time_ns() // 1000
-        if table.num_rows == 0:
-            return
-        sent_us = table.column(0).cast("int64").to_numpy()
-        self.ages_ms.append((now_us - sent_us) / 1000)
-        self.batches += 1
-        self.arrived.set()
+def _percentile(ages: Sequence[tuple[float, float]], share: float) -> float:
+    """Of ages and how many each stands for."""
+    wanted = share * sum(count for _, count in ages)
+    for age, count in sorted(ages):
+        wanted -= count
+        if wanted <= 0:
+            return age
+    raise SystemExit("nothing arrived")
 
 
 def main() -> None:
     bootstrap, topic, source, state, seconds, connector_jars = sys.argv[1:]
     spark = bench_session(connector_jars, fast_checkpoints=True)
+    # Spark keeps the progress of so many micro-batches.
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     records = spark.readStream.format(SOURCES[source]).options(**options).load()
     if state == "on":
         records = records.groupBy((functions.col("offset") % 1000).alias("group")).agg(
             functions.max("timestamp").alias("timestamp"), functions.count("*").alias("records")
         )
-    sink = _Sink()
+    age_ms = functions.expr("bigint(java_method('java.lang.System', 'currentTimeMillis')) - unix_millis(timestamp)")
+    observed = records.select(age_ms.alias("age_ms")).observe(
+        "ages", functions.histogram_numeric("age_ms", functions.lit(_BINS)).alias("histogram")
+    )
+
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         query = (
-            records.writeStream.foreachBatch(sink.take)
+            observed.writeStream.format("noop")
             .outputMode("update" if state == "on" else "append")
             .option("checkpointLocation", folder)
             .start()
         )
-        while not sink.arrived.wait(1):
+
+        def batches() -> list[list[tuple[float, float]]]:
             if query.exception() is not None:
                 raise SystemExit(str(query.exception()))
+            observed = [progress.observedMetrics.get("ages") for progress in query.recentProgress]
+            return [[(bin_["x"], bin_["y"]) for bin_ in row.histogram] for row in observed if row and row.histogram]
+
+        while not batches():
+            time.sleep(0.5)
         print("reading", flush=True)
         sys.stdin.readline()
-        sink.ages_ms.clear()
-        sink.batches = 0
+        before = len(batches())
         time.sleep(float(seconds))
-        ages = np.concatenate(sink.ages_ms)
+        measured = batches()[before:]
+        ages = [age for batch in measured for age in batch]
         print_figures(
             {
-                "p50": float(np.percentile(ages, 50)),
-                "p95": float(np.percentile(ages, 95)),
-                "batches": sink.batches,
-                "records": len(ages),
+                "p50": _percentile(ages, 0.50),
+                "p95": _percentile(ages, 0.95),
+                "batches": len(measured),
+                "records": sum(count for _, count in ages),
             }
         )
         query.stop()

@@ -16,7 +16,7 @@ from bench.workload import PARTITIONS, Figure, Load, SteadyWorkload
 
 __all__ = ["WORKLOADS"]
 
-_SECONDS = 30
+_SECONDS = 20
 _WARM_UP_SECONDS = 15
 # What the target says: p50 at 1,000 records a second without state.
 _LIMIT_MS = 60.0
@@ -45,7 +45,7 @@ def _measure(running: RunningPeer, load: Load, number: int, *, rate: int, state:
             _fill(running, load, topic, rate, 0.1)
             program.wait_for("reading")
             flow = threading.Thread(
-                target=_fill, args=(running, load, topic, rate, _WARM_UP_SECONDS + seconds + 5), daemon=True
+                target=_fill, args=(running, load, topic, rate, _WARM_UP_SECONDS + seconds + 3), daemon=True
             )
             flow.start()
             flow.join(_WARM_UP_SECONDS)
