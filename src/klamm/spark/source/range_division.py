@@ -16,7 +16,7 @@ from klamm.spark.source.read_limits import Division
 
 __all__ = ["divide", "share_tasks"]
 
-# What is read about as fast as Spark starts a task more, which takes it 10 to 20 ms.
+# So many small records are read in less time than a task more takes Spark, 10 to 20 ms.
 _SMALL: Final = 5_000
 
 
