@@ -22,6 +22,8 @@ from klamm.protocol.schema.list_transactions_request import ListTransactionsRequ
 
 BROKERS_FROM = 4
 """From this version of AddPartitionsToTxn on brokers ask, for several transactions at once."""
+NOBODYS_PRODUCER_ID = 2**40
+"""Neither broker has given it away: a small number may be another conversation's producer, in the order of the day."""
 
 
 @conversation(ApiKey.INIT_PRODUCER_ID)
@@ -36,8 +38,8 @@ def init_transactional_producer_id(talk: Talk) -> None:
             (producer.producer_id, producer.epoch),
             (producer.producer_id, producer.epoch),
             (producer.producer_id, 99),
-            (producer.producer_id + 100_000, 0),
-            (5, -1),
+            (NOBODYS_PRODUCER_ID, 0),
+            (NOBODYS_PRODUCER_ID, -1),
         ):
             request = InitProducerIdRequest(
                 transactional_id=transactional_id,
@@ -74,7 +76,7 @@ def partitions_of_a_transaction(talk: Talk) -> None:
     if talk.version >= BROKERS_FROM:
         add(topic.name, 0, verify_only=True)
     add(topic.name, 0, producer_epoch=9)
-    add(topic.name, 0, producer_id=producer.producer_id + 100_000)
+    add(topic.name, 0, producer_id=NOBODYS_PRODUCER_ID)
     add(topic.name, 0, transactional_id=talk.name("nobody"))
     add(topic.name, 0, transactional_id="")
 
@@ -83,7 +85,13 @@ def partitions_of_a_transaction(talk: Talk) -> None:
 def offsets_of_a_transaction(talk: Talk) -> None:
     """The group need not exist."""
     producer = TransactionalProducer(talk)
-    for changes in ({}, {}, {"producer_epoch": 9}, {"producer_id": 5}, {"transactional_id": talk.name("nobody")}):
+    for changes in (
+        {},
+        {},
+        {"producer_epoch": 9},
+        {"producer_id": NOBODYS_PRODUCER_ID},
+        {"transactional_id": talk.name("nobody")},
+    ):
         talk.ask(AddOffsetsToTxnRequest(group_id=talk.name("group"), **(producer.identity | changes)))
 
 
@@ -100,7 +108,7 @@ def ends_of_transactions(talk: Talk) -> None:
     producer = TransactionalProducer(talk)
     producer.add(topic, 0)
     end(producer, committed=True, producer_epoch=9)
-    end(producer, committed=True, producer_id=5)
+    end(producer, committed=True, producer_id=NOBODYS_PRODUCER_ID)
     end(producer, committed=True, transactional_id=talk.name("nobody"))
     end(producer, committed=True)
     producer.wait_until_complete()
@@ -132,7 +140,7 @@ def lists_of_transactions(talk: Talk) -> None:
         {"producer_id_filters": mine},
         {"producer_id_filters": mine, "state_filters": ["Ongoing"]},
         {"producer_id_filters": mine, "state_filters": ["Empty", "Strange"]},
-        {"producer_id_filters": [5]},
+        {"producer_id_filters": [NOBODYS_PRODUCER_ID]},
         {"producer_id_filters": mine, "duration_filter": 3_600_000},
         {"producer_id_filters": mine, "transactional_id_pattern": ".*producer"},
         {"producer_id_filters": mine, "transactional_id_pattern": ".*consumer"},
