@@ -18,8 +18,9 @@ from bench.workloads.throughput import produce_all
 __all__ = ["WORKLOAD"]
 
 _SIZE_BYTES: Final = 1000
-_COUNT: Final = 200_000
-_WARM_UP: Final = 20_000
+_COUNT: Final = 1_000_000
+# Each broker is new: a JVM needs some seconds of work before its compilers have done theirs.
+_WARM_UP: Final = 500_000
 _NO_SYNC: Final = "has no such promise"
 
 _MODES: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.spark_topics import Topic
 
-from klamm.spark.source.schema import arrow_schema, spark_schema
+from klamm.spark.source.arrow_schema import arrow_schema
+from klamm.spark.source.schema import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -105,12 +105,13 @@ def test_a_running_query_shows_its_lag(spark: SparkSession, topic: Topic, tmp_pa
         query.stop()
 
 
+@pytest.mark.parametrize("is_told", [False, True], ids=["the driver is asked", "an option tells"])
 def test_the_last_batch_of_a_stopped_query_is_committed(
-    spark: SparkSession, topic: Topic, tmp_path: Path, group: str
+    spark: SparkSession, topic: Topic, tmp_path: Path, group: str, is_told: bool
 ) -> None:
     """Spark asks for nothing more before the next trigger: the source looks into the checkpoint."""
     topic.produce(range(7))
-    told = {"klamm.group.checkpointLocation": str(tmp_path)}
+    told = {"klamm.group.checkpointLocation": str(tmp_path)} if is_told else {}
     query = start(spark, topic, tmp_path, group, trigger={"processingTime": "1 hour"}, more=told)
     try:
         eventually(lambda: query.lastProgress is not None)
@@ -130,9 +131,8 @@ def test_a_batch_that_failed_is_not_committed_when_the_query_stops(
     committed = topic.committed(group)
     topic.produce(range(5))
 
-    told = {"klamm.group.checkpointLocation": str(tmp_path)}
     with pytest.raises(Exception, match="the sink failed"):
-        start(spark, topic, tmp_path, group, fail=True, more=told).awaitTermination()
+        start(spark, topic, tmp_path, group, fail=True).awaitTermination()
 
     assert topic.committed(group) == committed
 

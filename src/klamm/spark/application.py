@@ -12,6 +12,8 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from klamm.spark.query_checkpoints import SOCKET_VARIABLE, answer_processes, checkpoints_in
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -26,6 +28,9 @@ _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_")
 def register(spark: SparkSession) -> None:
     """Makes `format("klamm")` known to a session, together with its application id, by which groups show its queries.
 
+    From then on the driver also tells sources where their queries' checkpoints are: a query that is stopped commits its
+    last micro-batch if that was finished.
+
     `klamm.spark.session` does this for the sessions that it makes. Without it the source works as well, where Spark
     finds the module `pyspark_klamm`; queries then go by the driver's host and process id unless YARN or Kubernetes
     tells the application's.
@@ -34,6 +39,10 @@ def register(spark: SparkSession) -> None:
 
     context = spark.sparkContext
     context.environment[_OURS] = str(context.applicationId)
+    if SOCKET_VARIABLE not in context.environment:
+        path = answer_processes(lambda wanted: checkpoints_in(spark, wanted))
+        if path is not None:
+            context.environment[SOCKET_VARIABLE] = path
     spark.dataSource.register(KlammDataSource)
 
 

@@ -4,7 +4,7 @@ The checkpoint is the truth and the group follows it. Spark calls `latestOffset(
 finished micro-batch as `start`, also after the last batch of an AvailableNow query and after a restart; so that is
 where the group is told, before `latestOffset` returns. The source's own `commit` would come one batch late and never
 for the last. Nobody tells the source that the last batch of a query that is being stopped was finished: it looks into
-the checkpoint, if it has been told where that is.
+the checkpoint, whose place the driver knows.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from klamm.client.config import ClientConfig
+from klamm.spark.query_checkpoints import fingerprint
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.group_options import check_batch_group, check_group_options
 from klamm.spark.source.kafka_options import KAFKA_PREFIX, parse_kafka_options
@@ -76,6 +77,8 @@ class SourceOptions:
     include_headers: bool
     klamm: KlammOptions
     """What begins with `klamm.`."""
+    fingerprint: str
+    """By which the driver finds the queries with these options."""
     poll_timeout_ms: int | None = None
     """How long a task goes on with a partition that brings nothing; None leaves it to `kafka.default.api.timeout.ms`.
     """
@@ -93,7 +96,6 @@ class SourceOptions:
         parsed = cls._parse(_lower(options), starting_offsets="earliest", is_batch=True)
         check_batch_group(parsed.klamm)
         check_batch_limits(parsed.starting_offsets, parsed.ending_offsets)
-        check_batch_group(parsed.klamm)
         return parsed
 
     @classmethod
@@ -116,7 +118,6 @@ class SourceOptions:
         _refuse_unknown(given)
         client, group_id = parse_kafka_options(given)
         check_group_options(given, group_id, client)
-        check_group_options(given, group_id, client)
         return cls(
             client=client,
             subscription=parse_subscription(given),
@@ -129,6 +130,7 @@ class SourceOptions:
             fail_on_data_loss=parse_truth("failOnDataLoss", given.get("failondataloss", "true")),
             include_headers=parse_truth("includeHeaders", given.get("includeheaders", "false")),
             klamm=KlammOptions.parse(given),
+            fingerprint=fingerprint(given),
             poll_timeout_ms=_poll_timeout_ms(given),
         )
 

@@ -22,10 +22,10 @@ from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.columns import RecordColumns
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.planner import OffsetRange
-from klamm.spark.source.schema import arrow_schema
 from klamm.spark.source.tables import TableBuilder
 
 __all__ = ["read_range", "shared_cluster"]

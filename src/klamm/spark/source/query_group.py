@@ -13,6 +13,7 @@ from klamm.client.config import ClientConfig
 from klamm.client.group_offsets import GroupOffsets
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.application import application_id
+from klamm.spark.query_checkpoints import ask_driver
 from klamm.spark.source.checkpoint_log import is_last_finished
 from klamm.spark.source.exclusive_assignor import Standing
 from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
@@ -42,6 +43,7 @@ class QueryGroup:
         self._client = named_client(options.client)
         self._member: QueryMember | None = None
         self._offsets: GroupOffsets | None = None
+        self._checkpoints: list[str] = []
         self.commits = GroupCommits(None)
 
     def enter(self, partitions: Collection[TopicPartition]) -> None:
@@ -53,6 +55,9 @@ class QueryGroup:
         if options.group_id is None:
             return
         end_in_order()
+        told = options.klamm.group_checkpoint
+        # Asked for now: when the query is stopped, its driver may be about to end as well.
+        self._checkpoints = [told] if told is not None else ask_driver(options.fingerprint)
         if options.klamm.group_mode == "member":
             self._member = QueryMember(
                 self._client,
@@ -87,12 +92,11 @@ class QueryGroup:
             self._offsets.close()
 
     def _commit_the_last(self) -> None:
-        location = self._options.klamm.group_checkpoint
-        if location is None or self._offsets is None:
+        if not self._checkpoints or self._offsets is None:
             return
 
         def is_finished(end: Mapping[TopicPartition, Offset]) -> bool:
-            return is_last_finished(location, end)
+            return any(is_last_finished(location, end) for location in self._checkpoints)
 
         # The other connection may have been interrupted in the middle of a request.
         group = self._connect(_STOP_PATIENCE_MS)

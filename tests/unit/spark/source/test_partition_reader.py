@@ -17,10 +17,10 @@ from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source import partition_reader
+from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.errors import DataLoss, LossPolicy
 from klamm.spark.source.partition_reader import read_range, shared_cluster
 from klamm.spark.source.planner import OffsetRange
-from klamm.spark.source.schema import arrow_schema
 
 CONFIG = ClientConfig((("127.0.0.1", 1),))
 ZERO = TopicPartition("t", PartitionIndex(0))

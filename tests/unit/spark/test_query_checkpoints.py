@@ -1,0 +1,44 @@
+"""The driver tells the source's processes where their queries' checkpoints are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from klamm.spark.query_checkpoints import SOCKET_VARIABLE, answer_processes, ask_driver, fingerprint
+
+
+def test_who_asks_gets_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a socket that no other user can reach."""
+    path = answer_processes({"one": ["file:/a", "/b"], "other": []}.__getitem__)
+    assert path is not None
+    monkeypatch.setenv(SOCKET_VARIABLE, path)
+
+    assert ask_driver("one") == ["file:/a", "/b"]
+    assert ask_driver("other") == []
+    assert Path(path).parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_driver_that_can_not_say(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whoever asks goes on without, and nobody's terminal is written to."""
+    monkeypatch.delenv(SOCKET_VARIABLE, raising=False)
+    assert ask_driver("one") == []
+
+    path = answer_processes({}.__getitem__)
+    assert path is not None
+    monkeypatch.setenv(SOCKET_VARIABLE, path)
+    assert ask_driver("one") == []
+
+    os.unlink(path)
+    assert ask_driver("one") == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_fingerprint_does_not_depend_on_order_or_case() -> None:
+    """Spark lowers keys on some of its ways, and sorts them on none."""
+    assert fingerprint({"subscribe": "a", "kafka.Group.Id": "g"}) == fingerprint(
+        {"kafka.group.id": "g", "Subscribe": "a"}
+    )
+    assert fingerprint({"subscribe": "a"}) != fingerprint({"subscribe": "A"})
