@@ -10,14 +10,14 @@ static void note_arrival(struct member *member, const rd_kafka_message_t *messag
         member->arrivals_size = member->arrivals_size ? 2 * member->arrivals_size : 4096;
         member->arrivals = realloc(member->arrivals, (size_t)member->arrivals_size * sizeof *member->arrivals);
     }
-    member->arrivals[member->arrivals_count++] = (struct arrival){now, partition};
+    int64_t written_at = 0;
+    if (message->len >= sizeof written_at) memcpy(&written_at, message->payload, sizeof written_at);
+    member->arrivals[member->arrivals_count++] = (struct arrival){now, now - written_at, partition};
     if (!member->assigned_at[partition]) return;
     if (member->first_waits_count == member->first_waits_size) {
         member->first_waits_size = member->first_waits_size ? 2 * member->first_waits_size : 64;
         member->first_waits = realloc(member->first_waits, (size_t)member->first_waits_size * sizeof(int64_t));
     }
-    int64_t written_at = 0;
-    if (message->len >= sizeof written_at) memcpy(&written_at, message->payload, sizeof written_at);
     int64_t since = member->assigned_at[partition];
     /* Nobody can read what has not been written; other programs' records don't say when they were. */
     if (written_at > since && written_at < now) since = written_at;

@@ -10,6 +10,7 @@
 
 struct arrival {
     int64_t nanos;
+    int64_t waited;    /* nanoseconds since the record was written */
     int32_t partition;
 };
 

@@ -1,26 +1,20 @@
 /* A group of `members` less one reads a topic that is being written to; then the last one joins. Prints how long it
  * takes until the newcomer owns its share and until everybody has what they will have, how many partitions were
- * assigned on the way, how long a partition that moved waited for its first record, and the longest time in which a
- * member got nothing from the partitions that it kept. */
+ * assigned on the way, how long a partition that moved waited for its first record, and how long a record of a partition
+ * that stayed with its member waited at most, while the group rebalanced and in as long a time before: a member that is
+ * kept from its partitions gets late what is written meanwhile. */
 #include "fleet.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t longest_gap(const struct member *member, const char *kept, int64_t from, int64_t to) {
-    int64_t longest = 0, last = from;
-    int any = 0;
-    for (int i = 0; i < member->options->partitions; i++) any |= kept[i];
-    if (!any) return 0;
+static int64_t longest_wait(const struct member *member, const char *kept, int64_t from, int64_t to) {
+    int64_t longest = 0;
     for (int64_t i = 0; i < member->arrivals_count; i++) {
         const struct arrival *arrival = &member->arrivals[i];
-        if (!kept[arrival->partition] || arrival->nanos < from) continue;
-        int64_t now = arrival->nanos < to ? arrival->nanos : to;
-        if (now - last > longest) longest = now - last;
-        last = now;
-        if (arrival->nanos >= to) break;
+        if (!kept[arrival->partition] || arrival->nanos < from || arrival->nanos >= to) continue;
+        if (arrival->waited > longest) longest = arrival->waited;
     }
-    if (to - last > longest) longest = to - last;
     return longest;
 }
 
@@ -54,7 +48,7 @@ int main(int argc, char **argv) {
     sleep_until_nanos(now_nanos() + 1000000000);
     stop_producing();
 
-    int64_t gap = 0;
+    int64_t longest = 0, longest_before = 0, until = end + 1000000000;
     int waits_count = 0;
     stop_members(members, count);
     for (int i = 0; i < count - 1; i++) {
@@ -65,8 +59,10 @@ int main(int argc, char **argv) {
             const struct arrival *arrival = &members[i]->arrivals[a];
             if (arrival->nanos > end && before[i * partitions + arrival->partition]) kept[arrival->partition] = 1;
         }
-        int64_t own = longest_gap(members[i], kept, start, end + 1000000000);
-        if (own > gap) gap = own;
+        int64_t own = longest_wait(members[i], kept, start, until);
+        int64_t own_before = longest_wait(members[i], kept, start - (until - start), start);
+        if (own > longest) longest = own;
+        if (own_before > longest_before) longest_before = own_before;
         free(kept);
     }
     for (int i = 0; i < count; i++) waits_count += members[i]->first_waits_count;
@@ -74,8 +70,10 @@ int main(int argc, char **argv) {
     waits_count = 0;
     for (int i = 0; i < count; i++)
         for (int w = 0; w < members[i]->first_waits_count; w++) waits[waits_count++] = members[i]->first_waits[w];
-    printf("{\"newcomer_seconds\": %.4f, \"rebalance_seconds\": %.4f, \"gap_seconds\": %.4f, \"assigned\": %lld, ",
-           (double)(owned_at - start) / 1e9, (double)(end - start) / 1e9, (double)gap / 1e9, moved);
+    printf("{\"newcomer_seconds\": %.4f, \"rebalance_seconds\": %.4f, \"wait_ms\": %.3f, "
+           "\"wait_before_ms\": %.3f, \"assigned\": %lld, ",
+           (double)(owned_at - start) / 1e9, (double)(end - start) / 1e9, (double)longest / 1e6,
+           (double)longest_before / 1e6, moved);
     print_percentiles(waits, waits_count ? waits_count : 1);
     printf("}\n");
     return 0;

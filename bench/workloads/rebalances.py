@@ -31,6 +31,8 @@ _NOT_KAFKA = {
     "tansu": "not a peer in groups of this size",
     "mock": "no broker: it keeps groups in the client's memory",
 }
+_NOT_STOPPED_MS = 25.0
+"""Nobody is stopped in the consumer protocol. A member's records are so far apart; less can't be told from nothing."""
 _CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -55,7 +57,8 @@ def rebalance_workload(protocol: str) -> SteadyWorkload:
         return {
             "newcomer_seconds": taken["newcomer_seconds"],
             "rebalance_seconds": taken["rebalance_seconds"],
-            "gap_seconds": taken["gap_seconds"],
+            "wait_ms": taken["wait_ms"],
+            "stopped_ms": max(0.0, taken["wait_ms"] - taken["wait_before_ms"]),
             "moved": taken["assigned"],
             "first_fetch_ms": taken["p50_ms"],
         }
@@ -67,7 +70,14 @@ def rebalance_workload(protocol: str) -> SteadyWorkload:
         figures=(
             Figure("newcomer_seconds", f"{title}: newcomer owns its share", "s", True, target=1.0, digits=2),
             Figure("rebalance_seconds", f"{title}: whole rebalance", "s", True, target=1.0, digits=2),
-            Figure("gap_seconds", f"{title}: longest gap on a kept partition", "s", True, target=1.0, digits=2),
+            Figure("wait_ms", f"{title}: longest wait for a record of a kept partition", "ms", True, target=1.0),
+            Figure(
+                "stopped_ms",
+                f"{title}: of that, more than before the rebalance",
+                "ms",
+                True,
+                limit=_NOT_STOPPED_MS if protocol == "consumer" else None,
+            ),
             Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
             Figure("first_fetch_ms", f"{title}: assigned to first record, p50", "ms", True, target=1.0, digits=2),
         ),
