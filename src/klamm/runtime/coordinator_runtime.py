@@ -48,10 +48,9 @@ R = TypeVar("R", bound=Message)
 
 _log = logging.getLogger(__name__)
 
-_ADAPTIVE_BYTES: Final = 64 * 1024
-"""So much lingers at most where commits wait for nothing but the end of the turn: some four hundred offsets, which are
-written in about four milliseconds, during which nobody else is heard. Who has commits wait longer wants them together.
-"""
+_LINGERING_BYTES: Final = 64 * 1024
+"""So much lingers at most: some four hundred offsets, which are written in about four milliseconds, during which nobody
+else is heard. Commits that replace one another are one, however many they are."""
 _WRITE_TIMEOUT: Final[TimerKey] = ("runtime", "write timeout")
 
 
@@ -299,9 +298,7 @@ class CoordinatorRuntime(Generic[S]):
         """Have the records wait for others that replace them. False if they are to be written at once."""
         if not led.linger.admits():
             return False
-        limit_bytes = self._coordinator_log.max_batch_bytes
-        if self._linger_ms == ADAPTIVE:
-            limit_bytes = min(limit_bytes, _ADAPTIVE_BYTES)
+        limit_bytes = min(self._coordinator_log.max_batch_bytes, _LINGERING_BYTES)
         if not led.shard.put_aside(waiting.result, limit_bytes):
             code = self._flush(led)
             if code is not None:
