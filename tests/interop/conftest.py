@@ -13,7 +13,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -23,6 +22,7 @@ from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import JavaClient, compile_client
 from tests.support import kafka_broker
 from tests.support.alone import alone
+from tests.support.toolchains import toolchain_is_missing
 
 pytest.register_assert_rewrite(
     "tests.interop.record_scenarios",
@@ -42,13 +42,6 @@ BROKER_CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "1000",
 }
-
-
-def toolchain_is_missing(toolchain: str, message: str) -> NoReturn:
-    """Skips the test, or fails it where KLAMM_REQUIRE_TOOLCHAINS says that the toolchain is there."""
-    if toolchain in os.environ.get("KLAMM_REQUIRE_TOOLCHAINS", "").split():
-        pytest.fail(f"{toolchain} is required here: {message}")
-    pytest.skip(message)
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.conftest import BROKER_CONFIG, toolchain_is_missing
+from tests.interop.conftest import BROKER_CONFIG
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.toolchains import toolchain_is_missing
 from tests.support.wire import Wire
 
 from klamm.protocol.compression import Compression

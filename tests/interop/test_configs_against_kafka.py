@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.interop.conftest import toolchain_is_missing
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.toolchains import toolchain_is_missing
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
 from klamm.config.broker import BrokerConfig

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.interop.conftest import toolchain_is_missing
 from tests.scenarios.brokers import broker_config, scenario_paths
 from tests.scenarios.suite import Suite, selected_scenarios
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.toolchains import toolchain_is_missing
 
 pytestmark = pytest.mark.java
 

@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from tests.interop.conftest import toolchain_is_missing
-from tests.support.certificates import OpensslUnavailable
-from tests.support.kafka_broker import KafkaUnavailable
 from tests.support.secure_kafka import KEY_PASSWORD, MECHANISMS, SecureKafka, secure_kafka
 
 from klamm.client import aio_fetch
@@ -38,13 +35,8 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     """The broker of all tests here."""
-    try:
-        with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
-            yield running
-    except OpensslUnavailable as error:
-        toolchain_is_missing("openssl", str(error))
-    except KafkaUnavailable as error:
-        toolchain_is_missing("java", str(error))
+    with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
+        yield running
 
 
 def _blocking(options: dict[str, str]) -> str | None:

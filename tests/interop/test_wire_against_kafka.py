@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.conftest import toolchain_is_missing
 from tests.interop.wire_conversations.comparison import compare, listed_differences, show
 from tests.interop.wire_conversations.peer import Peer
 from tests.interop.wire_conversations.talk import CONVERSATIONS
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.toolchains import toolchain_is_missing
 
 from klamm.broker.dispatch import ADVERTISED_VERSIONS
 from klamm.protocol.api import ApiKey

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
 from tests.support.spark_driver import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic, create_topic
+from tests.support.toolchains import toolchain_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,9 +64,7 @@ def connector(spark: SparkSession) -> str:
     try:
         connector_jars()
     except ConnectorUnavailable as error:
-        if "java" in os.environ.get("KLAMM_REQUIRE_TOOLCHAINS", "").split():
-            pytest.fail(f"java is required here: {error}")
-        pytest.skip(str(error))
+        toolchain_is_missing("java", str(error))
     return "kafka"
 
 

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.interop.conftest import toolchain_is_missing
-from tests.support.certificates import OpensslUnavailable
-from tests.support.kafka_broker import KafkaUnavailable
 from tests.support.secure_kafka import PASSWORD, SecureKafka, secure_kafka
 from tests.support.spark_topics import Topic, create_topic
 
@@ -24,13 +21,8 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     """A broker with listeners for TLS and SASL."""
-    try:
-        with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
-            yield running
-    except OpensslUnavailable as error:
-        toolchain_is_missing("openssl", str(error))
-    except KafkaUnavailable as error:
-        toolchain_is_missing("java", str(error))
+    with secure_kafka(tmp_path_factory.mktemp("certificates")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
 import pytest
+from tests.support.toolchains import toolchain_is_missing
 
 from klamm.protocol import _record_scanner_py
 
@@ -27,12 +27,10 @@ LOOPS: list[ModuleType] = [_record_scanner_py, *([_COMPILED] if _COMPILED is not
 
 def compiled_loops() -> ModuleType:
     """The compiled form; skips where it is not, or fails where KLAMM_REQUIRE_TOOLCHAINS says that it has to be."""
-    if _COMPILED is not None:
-        return _COMPILED
-    message = "klamm was installed without a C compiler: the record scanner's compiled module is missing"
-    if "compiler" in os.environ.get("KLAMM_REQUIRE_TOOLCHAINS", "").split():
-        pytest.fail(message)
-    pytest.skip(message)
+    if _COMPILED is None:
+        message = "klamm was installed without a C compiler: the record scanner's compiled module is missing"
+        toolchain_is_missing("compiler", message)
+    return _COMPILED
 
 
 each_loops = pytest.mark.parametrize("loops", LOOPS, ids=[module.__name__.rpartition(".")[2] for module in LOOPS])

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.certificates import Authority
-from tests.support.kafka_broker import ApacheKafka
+from tests.support.certificates import Authority, OpensslUnavailable
+from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.toolchains import toolchain_is_missing
 
 __all__ = ["KEY_PASSWORD", "MECHANISMS", "PASSWORD", "SecureKafka", "secure_kafka"]
 
@@ -83,10 +84,15 @@ def _listener_config(authority: Authority, broker_store: Path) -> Iterator[tuple
 
 @contextmanager
 def secure_kafka(folder: Path) -> Iterator[SecureKafka]:
-    """Runs the broker; certificates lie in `folder`. Raises `OpensslUnavailable` and `KafkaUnavailable`."""
-    authority, other = Authority(folder), Authority(folder, "other-authority")
-    client_store = authority.issue("client", key_password=KEY_PASSWORD)
-    stranger_store = other.issue("stranger")
-    config = dict(_listener_config(authority, authority.issue("broker", ["DNS:localhost"])))
-    with ApacheKafka(config, listeners=_LISTENERS, scram_users={"alice": PASSWORD}) as broker:
-        yield SecureKafka(broker, authority, other, client_store, stranger_store)
+    """Runs the broker; certificates lie in `folder`. Skips the test where there is no openssl or no Java."""
+    try:
+        authority, other = Authority(folder), Authority(folder, "other-authority")
+        client_store = authority.issue("client", key_password=KEY_PASSWORD)
+        stranger_store = other.issue("stranger")
+        config = dict(_listener_config(authority, authority.issue("broker", ["DNS:localhost"])))
+        with ApacheKafka(config, listeners=_LISTENERS, scram_users={"alice": PASSWORD}) as broker:
+            yield SecureKafka(broker, authority, other, client_store, stranger_store)
+    except OpensslUnavailable as error:
+        toolchain_is_missing("openssl", str(error))
+    except KafkaUnavailable as error:
+        toolchain_is_missing("java", str(error))

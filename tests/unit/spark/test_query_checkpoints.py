@@ -26,7 +26,8 @@ def test_a_driver_that_can_not_say(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     monkeypatch.delenv(SOCKET_VARIABLE, raising=False)
     assert ask_driver("one") == []
 
-    path = answer_processes({}.__getitem__)
+    nothing: dict[str, list[str]] = {}
+    path = answer_processes(nothing.__getitem__)
     assert path is not None
     monkeypatch.setenv(SOCKET_VARIABLE, path)
     assert ask_driver("one") == []
