@@ -9,7 +9,7 @@ TEST_PROCESSES ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo test check sim fuzz faults bench docs docs-reference schema config-table clean
+.PHONY: help install checkpoint-jar demo test check sim fuzz faults bench docs docs-reference schema config-table clean test-spark-on-kafka
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
@@ -19,6 +19,7 @@ help:
 	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and take its power away 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
 	@echo 'make bench    measure klamm beside its peers'
+	@echo 'make test-spark-on-kafka  the tests of the Spark source again, with Apache Kafka as their broker'
 	@echo 'make install  only set up $(VENV)'
 
 install: $(STAMP)
@@ -37,6 +38,10 @@ demo: install
 # In processes side by side: most suites wait for timeouts more than they compute.
 test: install
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
+
+# The source must not be able to tell the brokers apart.
+test-spark-on-kafka: install
+	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest tests/spark --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
 check: install
 	$(BIN)/ruff format --check .

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 __all__ = ["Topic", "create_topic"]
 
 _ATTEMPTS_TO_MAKE_AGAIN = 50
+_PATIENCE_S = 60
+_NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Topic:
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         try:
             asked = [TopicPartition(self.name, index) for index in range(partitions)]
-            return [found.offset for found in consumer.committed(asked, timeout=30)]
+            return [found.offset for found in _once_loaded(lambda: consumer.committed(asked, timeout=30))]
         finally:
             consumer.close()
 
@@ -104,3 +107,15 @@ def create_topic(
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
     return Topic(name, bootstrap_servers, admin)
+
+
+def _once_loaded(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+    """librdkafka does not ask again for commits that a coordinator which has just been elected does not know yet."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
