@@ -191,8 +191,12 @@ class AsyncConnection:
 
     def abandon(self, pending: Pending) -> None:
         """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
-        self._held = [frame for frame in self._held if frame.pending != pending]
+        self._held = [frame for frame in self._held if frame.pending.correlation_id != pending.correlation_id]
         self._conversation.abandon(pending)
+
+    def renewed(self, pending: Pending) -> Pending:
+        """The same request, whose time begins anew: for one that was sent ahead, and nobody has waited for yet."""
+        return self._conversation.renewed(pending)
 
     def close(self) -> None:
         """Closes the socket. Safe to call twice."""

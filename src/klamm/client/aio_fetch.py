@@ -48,6 +48,7 @@ async def stream_batches(
                     connection, under_way = await _send(cluster, stream)
             yield fetched
             answering.recycle(body)
+            under_way = stream.resumed(connection, under_way)
     finally:
         stream.close(connection, under_way)
 

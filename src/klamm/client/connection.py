@@ -114,6 +114,10 @@ class Connection:
         """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
         self._conversation.abandon(pending)
 
+    def renewed(self, pending: Pending) -> Pending:
+        """The same request, whose time begins anew: for one that was sent ahead, and nobody has waited for yet."""
+        return self._conversation.renewed(pending)
+
     def close(self) -> None:
         """Closes the socket. Safe to call twice."""
         self.is_closed = True

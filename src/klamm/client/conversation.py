@@ -204,8 +204,14 @@ class Conversation:
 
     def abandon(self, pending: Pending) -> None:
         """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
-        if self._answers.pop(pending.correlation_id, None) is None and pending in self._sent:
+        if self._answers.pop(pending.correlation_id, None) is None and any(
+            sent.correlation_id == pending.correlation_id for sent in self._sent
+        ):
             self._abandoned.add(pending.correlation_id)
+
+    def renewed(self, pending: Pending) -> Pending:
+        """The same request with another `request.timeout.ms` from now on for its answer."""
+        return pending._replace(deadline=self._clock() + self._config.request_timeout_ms / 1000)
 
     def read(self, answer: type[M], version: int, body: memoryview) -> M:
         """An answer's body, decoded."""

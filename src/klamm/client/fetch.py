@@ -54,6 +54,7 @@ def stream_batches(
                     connection, under_way = _send(cluster, stream)
             yield fetched
             answering.recycle(body)
+            under_way = stream.resumed(connection, under_way)
     finally:
         stream.close(connection, under_way)
 

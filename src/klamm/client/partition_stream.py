@@ -78,6 +78,9 @@ class FetchConnection(Protocol):
     def abandon(self, pending: Pending) -> None:
         """Forgets a request whose answer nobody wants any more."""
 
+    def renewed(self, pending: Pending) -> Pending:
+        """The same request, whose time begins anew."""
+
     def close(self) -> None:
         """Closes the connection."""
 
@@ -197,6 +200,13 @@ class PartitionStream:
         if not code.retriable:
             raise RequestRefused(code, f"the broker does not let {self.topic_partition} be fetched")
         raise Passing(code.name.upper())
+
+    def resumed(self, connection: FetchConnection | None, under_way: FetchUnderWay | None) -> FetchUnderWay | None:
+        """Tells that the caller wants the next part: no timeout counts the time that it took over the last one."""
+        self._retries.progressed()
+        if connection is None or under_way is None:
+            return None
+        return under_way._replace(pending=connection.renewed(under_way.pending))
 
     def pause_after(self, error: Exception) -> float:
         """How many seconds to rest before metadata is refreshed and the same is asked again. Raises `GaveUp`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Callable
 from contextlib import aclosing, closing
 from typing import Protocol, cast
@@ -174,6 +175,52 @@ def test_so_does_one_in_an_event_loop(broker: ScriptedBroker, config: ClientConf
             return [part.next_offset async for part in aio_fetch.stream_batches(cluster, ZERO, Offset(0), Offset(20))]
 
     assert asyncio.run(read()) == [20]
+    assert [key for key, _ in broker.seen].count(18) == 1
+
+
+@pytest.fixture
+def hours_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Moves the clock far beyond every timeout."""
+    real, passed = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: real() + passed[0])
+
+    def move() -> None:
+        passed[0] += 3 * 3600
+
+    return move
+
+
+@pytest.mark.parametrize("error_code", [0, 6], ids=["an answer that waits", "an error that passes"])
+def test_time_that_the_caller_takes_counts_for_no_timeout(
+    broker: ScriptedBroker, config: ClientConfig, hours_later: Callable[[], None], error_code: int
+) -> None:
+    """A sink may need minutes for a part, while the answer with the next one waits to be read."""
+    broker.on(FETCH, response(batch(0)), response(batch(5), error_code), response(batch(5, 15)))
+    came = []
+    with closing(Cluster(config)) as cluster:
+        for part in stream_batches(cluster, ZERO, Offset(0), Offset(20)):
+            came.append(part.next_offset)
+            hours_later()
+
+    assert came == ([5, 20] if error_code else [5, 10, 20])
+    assert [key for key, _ in broker.seen].count(18) == 1
+
+
+def test_nor_does_it_in_an_event_loop(
+    broker: ScriptedBroker, config: ClientConfig, hours_later: Callable[[], None]
+) -> None:
+    """As above."""
+    broker.on(FETCH, response(batch(0)), response(error_code=6), response(batch(5)), response(batch(10, 10)))
+
+    async def read() -> list[int]:
+        came = []
+        with closing(AsyncCluster(config)) as cluster:
+            async for part in aio_fetch.stream_batches(cluster, ZERO, Offset(0), Offset(20)):
+                came.append(part.next_offset)
+                hours_later()
+        return came
+
+    assert asyncio.run(read()) == [5, 10, 20]
     assert [key for key, _ in broker.seen].count(18) == 1
 
 
