@@ -213,7 +213,7 @@ def test_nor_does_it_in_an_event_loop(
     broker.on(FETCH, response(batch(0)), response(error_code=6), response(batch(5)), response(batch(10, 10)))
 
     async def read() -> list[int]:
-        came = []
+        came: list[int] = []
         with closing(AsyncCluster(config)) as cluster:
             async for part in aio_fetch.stream_batches(cluster, ZERO, Offset(0), Offset(20)):
                 came.append(part.next_offset)

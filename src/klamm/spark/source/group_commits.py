@@ -10,9 +10,10 @@ the checkpoint, whose place the driver knows.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from klamm.client.errors import GaveUp
 from klamm.client.group_offsets import Commit
@@ -24,6 +25,9 @@ __all__ = ["CommittedOffsets", "GroupCommits", "GroupPolicy", "Owner"]
 
 _logger = logging.getLogger("klamm.spark")
 
+# Offsets of a group that has no members expire from their commit on, after `offsets.retention.minutes` (a week): a
+# query that only waits for data would lose its group.
+_RENEWAL_S: Final = 3_600.0
 # Of a report; a topic may have thousands of partitions.
 _PARTITIONS_NAMED = 10
 
@@ -62,12 +66,18 @@ class GroupCommits:
     """One run of a query, as its group sees it."""
 
     def __init__(
-        self, group: CommittedOffsets | None, policy: GroupPolicy | None = None, owner: Owner | None = None
+        self,
+        group: CommittedOffsets | None,
+        policy: GroupPolicy | None = None,
+        owner: Owner | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`group` is None for a query that names no group; then nothing is ever committed."""
         self._group = group
         self._policy = policy or GroupPolicy("", "")
         self._owner = owner
+        self._clock = clock
+        self._committed_at = float("-inf")
         self._committed: Mapping[TopicPartition, Offset] | None = None
         self._planned: Mapping[TopicPartition, Offset] | None = None
         self._is_compared = False
@@ -136,19 +146,23 @@ class GroupCommits:
             self._report(differences)
 
     def finished_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """The query has finished everything before these offsets: commits them if they are news to the group.
+        """The query has finished everything before these offsets: commits them if they are news to the group, or were
+        for an hour.
 
         A coordinator that can't be reached for long is a warning, and the next call tries again; a group that has
         members of its own raises `RequestRefused`, one that another query owns now `QueryFenced`.
         """
-        if self._group is None or offsets == self._committed:
+        if self._group is None:
+            return
+        now = self._clock()
+        if offsets == self._committed and now < self._committed_at + _RENEWAL_S:
             return
         try:
             self._group.commit(offsets, commit_metadata(self._policy.application_id))
         except GaveUp as error:
             _logger.warning("the group's offsets lag behind the checkpoint: %s", error)
         else:
-            self._committed = dict(offsets)
+            self._committed, self._committed_at = dict(offsets), now
 
     def planned_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """A micro-batch that ends here is about to run."""

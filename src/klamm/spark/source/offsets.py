@@ -45,13 +45,15 @@ def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[
     return topics
 
 
-def offsets_from_json(stored: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
-    """The inverse of `offsets_to_json`, for offsets that came from a checkpoint."""
-    return {
-        TopicPartition(topic, PartitionIndex(int(partition))): Offset(offset)
-        for topic, partitions in stored.items()
-        for partition, offset in partitions.items()
-    }
+def offsets_from_json(stored: object) -> PartitionOffsets:
+    """The inverse of `offsets_to_json`, for offsets that came from a checkpoint.
+
+    Raises `OptionError` for what a source of another kind has written there.
+    """
+    error = f"checkpointLocation: what is in the checkpoint are no offsets of a Kafka source: {stored}"
+    if not isinstance(stored, dict):
+        raise OptionError(error)
+    return {topic_partition: Offset(offset) for topic_partition, offset in _numbers_in(stored, error)}
 
 
 def parse_offsets(option: str, text: str) -> PartitionOffsets:
@@ -80,12 +82,16 @@ def parse_timestamps(option: str, text: str) -> dict[TopicPartition, Millis]:
 
 
 def _parse_numbers(text: str, example: str) -> Iterator[tuple[TopicPartition, int]]:
-    for topic, partitions in _parse_object(text, example).items():
+    return _numbers_in(_parse_object(text, example), example)
+
+
+def _numbers_in(by_topic: Mapping[str, Any], error: str) -> Iterator[tuple[TopicPartition, int]]:
+    for topic, partitions in by_topic.items():
         if not isinstance(partitions, dict):
-            raise OptionError(example)
+            raise OptionError(error)
         for partition, number in partitions.items():
             if not partition.isdecimal() or isinstance(number, bool) or not isinstance(number, int):
-                raise OptionError(example)
+                raise OptionError(error)
             yield TopicPartition(topic, PartitionIndex(int(partition))), number
 
 

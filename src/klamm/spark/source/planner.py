@@ -76,6 +76,8 @@ class Planner:
         self._division = division
         self._attempts = retries.attempts
         self._seconds_between = retries.interval_ms / 1000
+        self.without_record: frozenset[TopicPartition] = frozenset()
+        """The partitions that had no record of the time that `resolve` was asked about last, or later."""
 
     def resolve(self, option: str, limit: OffsetLimit) -> PartitionOffsets:
         """The offset of every subscribed partition at a limit.
@@ -124,37 +126,38 @@ class Planner:
     ) -> PartitionOffsets:
         """`latest` was seen before, so that what has come since can't be skipped."""
         found = self._log.at(timestamps_ms) if timestamps_ms else {}
-        for topic_partition, offset in found.items():
-            if offset == _NONE:
-                if not latest_if_none:
-                    raise OptionError(
-                        f"No offset matched from request of topic-partition {topic_partition} and timestamp "
-                        f"{timestamps_ms[topic_partition]}."
-                    )
-                found[topic_partition] = latest[topic_partition]
-        return found
+        self.without_record = frozenset(key for key, offset in found.items() if offset == _NONE)
+        if self.without_record and not latest_if_none:
+            first = min(self.without_record)
+            raise OptionError(
+                f"No offset matched from request of topic-partition {first} and timestamp {timestamps_ms[first]}."
+            )
+        return {key: latest[key] if key in self.without_record else offset for key, offset in found.items()}
 
     def existing(self) -> PartitionOffsets:
         """The end of each subscribed partition; what does not exist counts as lost."""
-        latest = self._log.latest()
-        for attempt in range(self._attempts):
-            missing = self._log.missing()
-            if not missing:
-                return latest
-            if attempt < self._attempts - 1:
-                # A topic that was created a moment ago may not have reached every broker.
-                self._sleep(self._seconds_between / 4)
-                latest = self._log.latest()
-        names = ", ".join(sorted(missing))
-        self._loss.report(f"{names}: no such topic or partition. Is the name right, and was it created?")
+        latest = self.settled()
+        if missing := self._log.missing():
+            names = ", ".join(sorted(missing))
+            self._loss.report(f"{names}: no such topic or partition. Is the name right, and was it created?")
         return latest
 
+    def settled(self) -> PartitionOffsets:
+        """The end of each subscribed partition, asked again for a while if something does not exist."""
+        # A topic that was created a moment ago may not have reached every broker.
+        return self._asked(lambda latest: not self._log.missing())
+
     def latest_since(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
-        """The end of each subscribed partition, asked again for a while if an end is before where the query stands."""
+        """The end of each subscribed partition, asked again for a while if an end is before where the query stands, or
+        there is none."""
+        # As Spark: a leader that has just been elected may not know yet how far its log is committed, nor a broker
+        # that has just been started which topics there are.
+        return self._asked(lambda latest: all(latest.get(key, _NONE) >= offset for key, offset in start.items()))
+
+    def _asked(self, is_plausible: Callable[[PartitionOffsets], bool]) -> PartitionOffsets:
         latest = self._log.latest()
-        # As Spark: a leader that has just been elected may not know yet how far its log is committed.
         for _ in range(self._attempts - 1):
-            if all(latest.get(topic_partition, offset) >= offset for topic_partition, offset in start.items()):
+            if is_plausible(latest):
                 break
             self._sleep(self._seconds_between)
             latest = self._log.latest()

@@ -10,7 +10,7 @@ from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.group_start import committed_start
 from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_rows
 from klamm.spark.source.planner import OffsetRange, Planner
-from klamm.spark.source.positions import OffsetLimit
+from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
 from klamm.spark.source.read_limits import TriggerLimits
 
 __all__ = ["StreamProgress"]
@@ -48,7 +48,7 @@ class StreamProgress:
 
     def end_here(self) -> None:
         """The query ends at what is the end of the log now (AvailableNow)."""
-        self._target = self._planner.latest_since({})
+        self._target = self._planner.settled()
 
     def start_fresh(self) -> PartitionOffsets:
         """Where the query starts, for lack of a finished micro-batch. Raises `OptionError` or `DataLoss`."""
@@ -113,9 +113,9 @@ class StreamProgress:
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:
         """The start of a first micro-batch that is done again: what has become later since is not a loss."""
-        held = self._held()
+        has_moved = self._may_have_moved()
         return {
-            topic_partition: min(offset, end[topic_partition]) if topic_partition in held else offset
+            topic_partition: min(offset, end[topic_partition]) if topic_partition in has_moved else offset
             for topic_partition, offset in start.items()
             if topic_partition in end
         }
@@ -124,6 +124,14 @@ class StreamProgress:
         """The partitions that start at `latest`."""
         if isinstance(self._starting, dict):
             return {held for held, offset in self._starting.items() if offset == LATEST_OFFSET}
+        if isinstance(self._starting, AtTimestamp | AtTimestamps):
+            return set(self._planner.without_record)
         if self._starting == "committed":
             return set(self._commits.uncommitted) if self._commits.resets_to_latest else set()
         return set(self._fresh_start or ()) if self._starting == "latest" else set()
+
+    def _may_have_moved(self) -> set[TopicPartition]:
+        """The partitions whose start may be later in another run: at `latest`, and where the group stands. One that had
+        no record of a time may have one by now."""
+        by_time = isinstance(self._starting, AtTimestamp | AtTimestamps) and self._starting.latest_if_none
+        return set(self._fresh_start or ()) if by_time or self._starting == "committed" else self._held()

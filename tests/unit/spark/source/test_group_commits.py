@@ -124,6 +124,21 @@ def test_a_coordinator_that_is_away_fails_only_who_wants_certainty(caplog: pytes
     assert "could not be compared" in caplog.text
 
 
+def test_a_query_that_waits_for_long_commits_again() -> None:
+    """Offsets of a group without members expire a week after their commit, though the query still runs."""
+    group, now = Group(), [0.0]
+    waiting = GroupCommits(group, GroupPolicy("g", "app-2"), clock=lambda: now[0])
+    waiting.finished_up_to(offsets(5))
+    group.held.clear()
+
+    now[0] += 3_599
+    waiting.finished_up_to(offsets(5))
+    assert group.offsets == {}
+    now[0] += 2
+    waiting.finished_up_to(offsets(5))
+    assert group.offsets == offsets(5)
+
+
 def test_a_report_names_some_of_many_partitions() -> None:
     """A topic may have thousands."""
     with pytest.raises(GroupConflict, match=r"t-9: checkpoint 0, group 7; and 90 more"):

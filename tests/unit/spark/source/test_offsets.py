@@ -44,6 +44,16 @@ def test_what_is_written_is_read_again(offsets: PartitionOffsets) -> None:
     assert offsets_from_json(json.loads(json.dumps(offsets_to_json(offsets)))) == offsets
 
 
+@pytest.mark.parametrize(
+    "stored",
+    ['{"logOffset":3}', '{"seqNum":1,"sourceVersion":1}', "5", "null", "[1]", '{"t":{"x":1}}', '{"t":{"0":"1"}}'],
+)
+def test_offsets_of_another_source_are_named(stored: str) -> None:
+    """A checkpoint that another kind of source has begun: the error shows what was found there."""
+    with pytest.raises(OptionError, match=r"checkpointLocation.*no offsets of a Kafka source"):
+        offsets_from_json(json.loads(stored))
+
+
 def test_words_for_the_ends_of_the_log_are_kept_as_numbers() -> None:
     """-1 is latest, -2 is earliest, as in Spark."""
     assert parse_offsets("startingOffsets", '{"t":{"0":23,"1":-1,"2":-2}}') == {

@@ -31,6 +31,7 @@ class FakeLog:
         self.ends = offsets(*ends)
         self.starts = offsets(*(starts or [0] * len(ends)))
         self.answers: list[PartitionOffsets] = []
+        self.misses: list[tuple[str, ...]] = []
         self.ids: dict[str, TopicId] = {}
         self.anew: list[str] = []
 
@@ -41,6 +42,8 @@ class FakeLog:
         return {key: self.starts[key] for key in topic_partitions if key in self.starts}
 
     def missing(self) -> Collection[str]:
+        if self.misses:
+            return self.misses.pop(0)
         return () if self.ends else ("t",)
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
@@ -138,6 +141,34 @@ def test_an_end_before_the_query_is_asked_for_again() -> None:
     log.answers = [offsets(4), offsets(4)]
 
     assert planner(log).latest_since(offsets(8)) == offsets(10)
+
+
+def test_a_partition_that_is_missing_for_a_moment_is_asked_for_again() -> None:
+    """A broker that does not know of it yet, or no more, is not believed at once: with `failOnDataLoss=false` the query
+    would forget where it stands, and read it from its start when it is back."""
+    log = FakeLog([10, 20])
+    log.answers = [offsets(10), {}]
+
+    assert planner(log).latest_since(offsets(8, 8)) == offsets(10, 20)
+
+
+def test_a_partition_that_stays_away_is_believed_to_be_gone() -> None:
+    """Then planning reports the loss; one that the query never stood in is not waited for."""
+    pauses = list[float]()
+    patient = Planner(FakeLog([10]), LossPolicy(fail=True), pauses.append)
+
+    assert patient.latest_since(offsets(8, 8)) == offsets(10)
+    assert pauses == [1.0, 1.0]
+    assert patient.latest_since(offsets(8)) == offsets(10)
+    assert len(pauses) == 2
+
+
+def test_the_end_of_a_query_that_ends_is_not_that_of_half_its_topics() -> None:
+    """Trigger.AvailableNow asks once for all: a topic that is missing for a moment would be gone for the whole run."""
+    log = FakeLog([10])
+    log.answers, log.misses = [{}, {}], [("t",), ("t",)]
+
+    assert planner(log).settled() == offsets(10)
 
 
 def test_an_end_that_stays_before_the_query_is_believed() -> None:

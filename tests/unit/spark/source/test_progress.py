@@ -13,7 +13,7 @@ from klamm.spark.source.errors import DataLoss, LossPolicy
 from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.planner import OffsetRange, Planner
-from klamm.spark.source.positions import OffsetLimit
+from klamm.spark.source.positions import AtTimestamp, OffsetLimit
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.read_limits import TriggerLimits
 
@@ -36,6 +36,10 @@ class World:
         self.ends = offsets(*ends)
         self.told: list[Mapping[TopicPartition, Offset]] = []
         self.coordinator_is_away = False
+        self.stands: PartitionOffsets = {}
+        """What was committed before the query."""
+        self.first_of_time: PartitionOffsets = {}
+        """Where the time is that a query starts at."""
         self.now = 1000.0
 
     def latest(self) -> PartitionOffsets:
@@ -48,7 +52,7 @@ class World:
         return ()
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
-        raise NotImplementedError
+        return {key: self.first_of_time.get(key, Offset(-1)) for key in timestamps_ms}
 
     def topic_id(self, topic: str) -> TopicId | None:
         return None
@@ -62,7 +66,7 @@ class World:
         self.told.append(offsets)
 
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
-        return {}
+        return {key: Commit(offset, "") for key, offset in self.stands.items()}
 
     def run(self, starting: OffsetLimit, limits: TriggerLimits = NO_LIMITS) -> StreamProgress:
         planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
@@ -169,6 +173,37 @@ def test_a_crash_in_the_first_batch_skips_nothing() -> None:
         OffsetRange(tp(0), Offset(10), Offset(17)),
         OffsetRange(tp(1), Offset(0), Offset(3)),
     ]
+
+
+def test_a_partition_without_a_record_of_the_time_starts_like_one_at_latest() -> None:
+    """`startingOffsetsByTimestampStrategy=latest`: where its end was is written down as well, for the next run finds
+    a later end, or by then a record of the time."""
+    world = World(10, 10)
+    world.first_of_time = {tp(1): Offset(4)}
+    start_of_time = AtTimestamp(Millis(5), latest_if_none=True)
+    progress = world.run(start_of_time)
+    start = progress.start_fresh()
+    assert start == offsets(10, 4)
+    world.ends = offsets(12, 12)
+    recorded_end = progress.next_end(start, None)
+    assert recorded_end == offsets(10, 12)
+
+    for now_first in ({tp(1): Offset(4)}, {tp(0): Offset(15), tp(1): Offset(4)}):
+        world.ends, world.first_of_time = offsets(17, 17), now_first
+        again = world.run(start_of_time)
+        assert again.ranges(again.start_fresh(), recorded_end) == [OffsetRange(tp(1), Offset(4), Offset(12))]
+        assert again.next_end(recorded_end, None) == offsets(17, 17)
+
+
+def test_a_group_that_went_on_meanwhile_has_read_the_first_batch() -> None:
+    """`startingOffsets=committed` in a checkpoint whose first micro-batch was never finished: another query of the
+    group came further, and what lies before is neither read again nor lost."""
+    world = World(20, 20)
+    world.stands = offsets(15, 8)
+    again = world.run("committed")
+    recorded_end = offsets(10, 10)
+
+    assert again.ranges(again.start_fresh(), recorded_end) == [OffsetRange(tp(1), Offset(8), Offset(10))]
 
 
 def test_only_partitions_that_start_at_latest_wait_for_the_second_batch() -> None:
