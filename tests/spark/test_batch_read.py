@@ -179,7 +179,7 @@ def test_a_schema_of_ones_own_is_refused(spark: SparkSession, topic: Topic) -> N
 
 def test_a_topic_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -> None:
     """Or goes for empty, if loss is not to fail the query."""
-    options = topic.options(subscribe="no-such-topic")
+    options = topic.options(subscribe="no-such-topic", **{"fetchOffset.retryIntervalMs": "50"})
 
     with pytest.raises(Exception, match="no-such-topic: no such topic or partition"):
         read(spark, options).count()
