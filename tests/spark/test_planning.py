@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -104,4 +106,22 @@ def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:
     assert anew == [topic.name]
     assert log.topic_id(topic.name) not in (None, first)
     assert log.made_anew() == []
+    cluster.close()
+
+
+def test_an_assigned_partition_that_comes_later_is_noticed(topic: Topic) -> None:
+    """With `failOnDataLoss=false` it is waited for, also while nothing else happens."""
+    texts = topic.options(assign=json.dumps({topic.name: [0, 3]}))
+    del texts["subscribe"]
+    options = SourceOptions.for_stream(texts)
+    cluster = Cluster(options.client)
+    log = SubscribedOffsets(cluster, options.subscription)
+    assert [str(found) for found in log.latest()] == [f"{topic.name}-0"]
+    assert log.missing() == (f"{topic.name}-3",)
+
+    topic.grow(4)
+    deadline = time.monotonic() + 60
+    while len(log.latest()) < 2:
+        assert time.monotonic() < deadline
+    assert not log.missing()
     cluster.close()

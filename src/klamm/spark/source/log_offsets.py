@@ -45,6 +45,9 @@ class SubscribedOffsets:
         for a pattern."""
         assigned = self._subscription.partitions
         if assigned:
+            # What was not there a moment ago may be there now; nobody would tell.
+            if absent := {partition.topic for partition in assigned if not self._cluster.has(partition)}:
+                self._cluster.refresh(absent)
             found = self._listed(dict.fromkeys(assigned, LATEST))
             self._missing = tuple(str(partition) for partition in assigned if partition not in found)
         else:
