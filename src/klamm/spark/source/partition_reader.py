@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
-from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
+from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
 from klamm.protocol.errors import KafkaError
@@ -110,9 +110,21 @@ def _read_tables(
         except KafkaError as error:
             raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
         except (LogEndsEarly, PartitionMissing) as error:
+            if isinstance(error, LogEndsEarly):
+                _require_end(cluster, offsets.topic_partition, position, error)
             _report(offsets, position, str(error), loss)
             break
     yield from tables.finish()
+
+
+def _require_end(cluster: Cluster, topic_partition: TopicPartition, position: Offset, error: LogEndsEarly) -> None:
+    """Raises `GaveUp` if the log does not end where it brought nothing more: that is trouble, but no loss."""
+    end = list_offsets(cluster, {topic_partition: LATEST}).get(topic_partition)
+    if end is not None and end.offset > position:
+        raise GaveUp(
+            f"{topic_partition} brought nothing from offset {position} on for as long as kafkaConsumer.pollTimeoutMs or "
+            f"kafka.default.api.timeout.ms says, though the log has offsets up to {end.offset}"
+        ) from error
 
 
 def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, loss: LossPolicy) -> Offset:

@@ -9,7 +9,7 @@ import pytest
 
 from klamm.client.cluster import TopicMetadata
 from klamm.client.config import ClientConfig
-from klamm.client.errors import LogEndsEarly, OffsetOutOfRange, PartitionMissing
+from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import FetchedBatches
 from klamm.client.list_offsets import EARLIEST, ListedOffset
 from klamm.protocol.errors import KafkaError
@@ -34,6 +34,7 @@ class FakeLog:
             (header, memoryview(batch)) for batch in batches for _, header in iterate_batches(memoryview(batch))
         ]
         self.start = start
+        self.end: Offset | None = None
         self.failure: Exception | None = None
         monkeypatch.setattr(partition_reader, "stream_batches", self.stream)
         monkeypatch.setattr(partition_reader, "list_offsets", self.list)
@@ -48,7 +49,7 @@ class FakeLog:
             raise self.failure
 
     def list(self, cluster: object, wanted: dict[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
-        end = self.batches[-1][0].next_offset
+        end = self.end or self.batches[-1][0].next_offset
         return {
             asked: ListedOffset(Offset(self.start) if when == EARLIEST else end, Millis(-1), LeaderEpoch(0))
             for asked, when in wanted.items()
@@ -128,6 +129,17 @@ def test_an_end_that_never_comes_fails_or_is_let_go(monkeypatch: pytest.MonkeyPa
     with pytest.raises(DataLoss, match=str(failure)):
         read(0, 10)
     assert offsets_in(read(0, 10, fail=False)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_records_that_are_there_are_never_given_up_as_lost(monkeypatch: pytest.MonkeyPatch, fail: bool) -> None:
+    """A leader that brings nothing for long (its followers may be away) is an error as in Spark, and no reason to skip
+    what it has."""
+    log = FakeLog(monkeypatch, batch(0, 5))
+    log.failure, log.end = LogEndsEarly("no more came"), Offset(10)
+
+    with pytest.raises(GaveUp, match=r"t-0 brought nothing from offset 5 on.*the log has offsets up to 10"):
+        read(0, 10, fail=fail)
 
 
 def test_clients_are_shared_within_a_process() -> None:
