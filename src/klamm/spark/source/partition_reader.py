@@ -122,7 +122,7 @@ def _require_end(cluster: Cluster, topic_partition: TopicPartition, position: Of
     end = list_offsets(cluster, {topic_partition: LATEST}).get(topic_partition)
     if end is not None and end.offset > position:
         raise GaveUp(
-            f"{topic_partition} brought nothing from offset {position} on for as long as kafkaConsumer.pollTimeoutMs or "
+            f"{topic_partition} brought nothing from offset {position} on, as long as kafkaConsumer.pollTimeoutMs or "
             f"kafka.default.api.timeout.ms says, though the log has offsets up to {end.offset}"
         ) from error
 
