@@ -21,6 +21,8 @@ from klamm.protocol.schema.api_versions_response import ApiVersion, ApiVersionsR
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
 from klamm.protocol.schema.list_groups_request import ListGroupsRequest
 from klamm.protocol.schema.list_offsets_request import ListOffsetsRequest
 from klamm.protocol.schema.metadata_request import MetadataRequest
@@ -53,6 +55,7 @@ _REQUESTS: dict[int, type[Message]] = {
         OffsetFetchRequest,
         ConsumerGroupDescribeRequest,
         DescribeGroupsRequest,
+        LeaveGroupRequest,
         ListGroupsRequest,
         SaslHandshakeRequest,
         SaslAuthenticateRequest,
@@ -78,6 +81,7 @@ class ScriptedBroker:
         self._sockets: list[socket.socket] = []
         self.on(ApiVersionsRequest, lambda _: self.api_versions())
         self.on(MetadataRequest, self.metadata)
+        self.on(FindCoordinatorRequest, self.find_coordinator)
 
     def on(self, request: type[Message] | int, *answers: Answer) -> None:
         """Sets the answers to one API."""
@@ -112,6 +116,15 @@ class ScriptedBroker:
                 for topic in request.topics or []
             ],
         )
+
+    def find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """The one broker is every group's coordinator."""
+        host, port = self.address
+        if request.coordinator_keys:
+            return FindCoordinatorResponse(
+                coordinators=[Coordinator(key=key, node_id=1, host=host, port=port) for key in request.coordinator_keys]
+            )
+        return FindCoordinatorResponse(node_id=1, host=host, port=port)
 
     def __enter__(self) -> ScriptedBroker:
         self._spawn(self._accept)

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple, TypeVar
 from klamm.client.cluster import Cluster, error_code
 from klamm.client.config import Address, ClientConfig
 from klamm.client.coordinator import find_coordinator
-from klamm.client.errors import ConnectionFailed
+from klamm.client.errors import ConnectionFailed, GaveUp
+from klamm.client.retry import Retries
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
@@ -137,7 +138,10 @@ class ClassicMember:
         return answer if isinstance(answer, ErrorCode) else self._code(answer.error_code)
 
     def leave(self, reason: str, patience_ms: int) -> ErrorCode:
-        """Leaves the group, over a new connection, so that it may be called while another thread is in a call."""
+        """Leaves the group, over a new connection, so that it may be called while another thread is in a call.
+
+        A coordinator that has moved is looked for again, until the patience is over; so it may return NOT_COORDINATOR.
+        """
         if not self.member_id:
             return ErrorCode.none
         config = dataclasses.replace(
@@ -146,17 +150,27 @@ class ClassicMember:
             socket_connection_setup_timeout_ms=patience_ms,
             default_api_timeout_ms=patience_ms,
         )
-        cluster = Cluster(config)
+        # Before version 3 the one member stands outside the list; brokers that old are gone.
+        request = LeaveGroupRequest(
+            group_id=self.group_id, members=[MemberIdentity(member_id=self.member_id, reason=reason)]
+        )
+        cluster, coordinator = Cluster(config), self._coordinator
+        retries = Retries(config, f"leave group {self.group_id!r}")
         try:
-            coordinator = self._coordinator or find_coordinator(cluster, self.group_id)
-            if isinstance(coordinator, ErrorCode):
-                return coordinator
-            # Before version 3 the one member stands outside the list; brokers that old are gone.
-            request = LeaveGroupRequest(
-                group_id=self.group_id, members=[MemberIdentity(member_id=self.member_id, reason=reason)]
-            )
-            answer = cluster.connection_to_address(coordinator).request(request, LeaveGroupResponse)
-            return error_code(answer.error_code or (answer.members[0].error_code if answer.members else 0))
+            while True:
+                found = coordinator or find_coordinator(cluster, self.group_id)
+                if isinstance(found, ErrorCode):
+                    code = found
+                else:
+                    answer = cluster.connection_to_address(found).request(request, LeaveGroupResponse)
+                    code = error_code(answer.error_code or (answer.members[0].error_code if answer.members else 0))
+                if code not in _MOVED:
+                    return code
+                coordinator = None
+                try:
+                    retries.pause(code.name.upper())
+                except GaveUp:
+                    return code
         finally:
             cluster.close()
 

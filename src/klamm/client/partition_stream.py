@@ -197,7 +197,8 @@ class PartitionStream:
             return
         if code is ErrorCode.offset_out_of_range:
             raise OffsetOutOfRange(self.topic_partition, self._position)
-        if not code.retriable:
+        # Kafka's consumer takes the error without a name for one that passes (FetchCollector.java).
+        if not code.retriable and code is not ErrorCode.unknown_server_error:
             raise RequestRefused(code, f"the broker does not let {self.topic_partition} be fetched")
         raise Passing(code.name.upper())
 

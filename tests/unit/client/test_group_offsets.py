@@ -35,22 +35,6 @@ ZERO = TopicPartition("t", PartitionIndex(0))
 ONE = TopicPartition("t", PartitionIndex(1))
 
 
-@pytest.fixture
-def broker(broker: ScriptedBroker) -> ScriptedBroker:
-    """The scripted broker is the coordinator."""
-    host, port = broker.address
-
-    def find(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        if request.coordinator_keys:
-            return FindCoordinatorResponse(
-                coordinators=[Coordinator(key=request.coordinator_keys[0], node_id=1, host=host, port=port)]
-            )
-        return FindCoordinatorResponse(node_id=1, host=host, port=port)
-
-    broker.on(FindCoordinatorRequest, find)
-    return broker
-
-
 def committed(code: int = 0) -> Callable[[OffsetCommitRequest], OffsetCommitResponse]:
     return lambda request: OffsetCommitResponse(
         topics=[

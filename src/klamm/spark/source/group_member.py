@@ -34,7 +34,9 @@ _logger = logging.getLogger("klamm.spark")
 PROTOCOL_TYPE: Final = "consumer"
 # A process that is being ended does not wait for long; what has not left is missed when its session is over.
 _LEAVE_PATIENCE_MS: Final = 5_000
+_REBALANCE_ALLOWANCE_S: Final = 5.0
 _NO_MEMBER: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
+_LEFT: Final = (ErrorCode.none, ErrorCode.unknown_member_id)
 _COME_AGAIN: Final = (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation)
 
 
@@ -105,9 +107,11 @@ class QueryMember:
         """Returns when this query is known to own the group at this moment.
 
         Raises `QueryFenced`, saying who took over, if it doesn't any more, and `GaveUp` if the coordinator can't be
-        asked for `default.api.timeout.ms`.
+        asked for `default.api.timeout.ms`, or for a little more than a session if that is longer.
         """
-        deadline = _clock() + self._config.default_api_timeout_ms / 1000
+        # A rebalance waits for members that died for as long as a session; that is no trouble with the coordinator.
+        patience_s = max(self._config.default_api_timeout_ms / 1000, self._session_s + _REBALANCE_ALLOWANCE_S)
+        deadline = _clock() + patience_s
         with self._changed:
             while not self._may_plan():
                 if self._failure is not None:
@@ -115,7 +119,8 @@ class QueryMember:
                 if _clock() > deadline:
                     raise GaveUp(
                         f"whether this query still owns group {self.group_id!r} could not be learned in "
-                        f"default.api.timeout.ms={self._config.default_api_timeout_ms}: {self._trouble}"
+                        f"{patience_s:g} s (default.api.timeout.ms, or session.timeout.ms and a little more): "
+                        f"{self._trouble}"
                     )
                 self._wake.set()
                 self._changed.wait(self._interval_s)
@@ -149,9 +154,13 @@ class QueryMember:
             self._wake.set()
         if was_member:
             try:
-                self._member.leave(reason, _LEAVE_PATIENCE_MS)
+                code = self._member.leave(reason, _LEAVE_PATIENCE_MS)
             except KlammError as error:
                 _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, error)
+            else:
+                if code not in _LEFT:
+                    trouble = code.name.upper()
+                    _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, trouble)
         self._member.close()
 
     def _may_plan(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from array import array
 from collections.abc import Iterator
 from functools import cache
@@ -106,6 +107,9 @@ def _read_tables(
                 position = fetched.next_offset
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
+            if position == error.offset:
+                # Refused, and there all the same: a leader that has just been elected may not know it yet.
+                time.sleep(config.retry_backoff_max_ms / 1000)
             yield from tables.skip_to(position)
         except KafkaError as error:
             raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error

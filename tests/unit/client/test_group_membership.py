@@ -1,0 +1,39 @@
+"""A member of a classic group, where a real coordinator shows only by chance what it meets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.scripted_broker import ScriptedBroker
+
+from klamm.client.config import ClientConfig
+from klamm.client.group_membership import ClassicMember, GroupProtocol
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
+from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
+
+
+@pytest.fixture
+def member(config: ClientConfig) -> Iterator[ClassicMember]:
+    """A member that has joined, and whose coordinator is the scripted broker."""
+    joined = ClassicMember(config, "g", GroupProtocol("consumer", "any", 10_000, 10_000))
+    joined.member_id = "m"
+    yield joined
+    joined.close()
+
+
+@pytest.mark.parametrize("code", [15, 16])
+def test_who_leaves_follows_the_coordinator(broker: ScriptedBroker, member: ClassicMember, code: int) -> None:
+    """Else the group would miss it for a whole session."""
+    broker.on(LeaveGroupRequest, lambda _: LeaveGroupResponse(error_code=code), lambda _: LeaveGroupResponse())
+
+    assert member.leave("done", 2_000) is ErrorCode.none
+    assert [key for key, _ in broker.seen].count(10) == 2
+
+
+def test_who_leaves_does_not_wait_for_ever(broker: ScriptedBroker, member: ClassicMember) -> None:
+    """The caller is told, and the group misses the member in its own time."""
+    broker.on(LeaveGroupRequest, lambda _: LeaveGroupResponse(error_code=16))
+
+    assert member.leave("done", 50) is ErrorCode.not_coordinator
