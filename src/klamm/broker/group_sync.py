@@ -35,8 +35,18 @@ RETRY_S: Final = 0.5
 class GroupSync:
     """Syncs logs on threads of its own; everything else happens on the event loop that made it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], Millis], *, threads: int = THREADS) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], Millis],
+        *,
+        threads: int = THREADS,
+        on_tails_synced: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_tails_synced` is called on the loop when all logs are synced that `request_tail` was called for."""
         self._loop = loop
+        self._on_tails_synced = on_tails_synced
+        self._tails: set[DurableLog] = set()
         self._clock = clock
         self._limit = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="klamm-sync")
@@ -59,6 +69,11 @@ class GroupSync:
             self._is_scheduled = True
             self._loop.call_soon(self._begin)
 
+    def request_tail(self, log: DurableLog, done: Callable[[], None]) -> None:
+        """The same for a log that was opened with an end of which nobody knows whether it is on the disk."""
+        self._tails.add(log)
+        self.request(log, done)
+
     def stop(self) -> None:
         """Begins nothing new and tells nobody any more; returns when what runs has run out."""
         self._is_stopped = True
@@ -73,6 +88,7 @@ class GroupSync:
         # No more than run can stand in front of those that may begin.
         for log in list(islice((log for log in self._waiting if log not in self._running), free)):
             if log.is_offline:
+                self._tails.discard(log)
                 self._waiting.pop(log)()
                 continue
             flush = log.begin_flush(self._clock())
@@ -102,6 +118,10 @@ class GroupSync:
             done = self._running.pop(log)
             if not self._is_stopped:
                 done()
+        if self._tails and not self._is_stopped:
+            self._tails.difference_update(ended)
+            if not self._tails and self._on_tails_synced is not None:
+                self._on_tails_synced()
         if self._waiting and not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._begin)

@@ -144,7 +144,7 @@ class Partition:
             log.advance_high_watermark(log.log_end_offset)
         else:
             log.advance_high_watermark(log.synced_offset)
-            self._group_sync.request(log, self._synced)
+            self._group_sync.request_tail(log, self._synced)
 
     def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:
         """Tells `observer` once when `last_offset`, which is not committed yet, is, or when it won't be."""

@@ -138,7 +138,8 @@ class BrokerServer:
         )
         loop = asyncio.get_running_loop()
         if config.klamm_fsync != "os":
-            self._group_sync = GroupSync(loop, self._clock)
+            # Broken off again and again, a broker would otherwise read and sync the same at each start.
+            self._group_sync = GroupSync(loop, self._clock, on_tails_synced=self._checkpoint)
         partitions = Partitions(
             config.node_id,
             log_directory,

@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -317,6 +318,25 @@ def test_what_was_found_at_the_start_is_synced_before_it_is_committed(disk: Disk
     with Broker(tmp_path / "as-of-a-crash", config={"klamm.fsync": "ack"}) as after:
         wait_until(after, lambda log: log.high_watermark == log.synced_offset == 1)
         assert disk.syncs.count("orders-0") == 1
+
+
+def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Path) -> None:
+    """Else a broker that is broken off again and again would read and sync the same at each start, ever more of it."""
+    with Broker() as before, Wire(before.bootstrap_servers) as wire:
+        create(wire, "orders")
+        for _ in range(2):
+            assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+        shutil.copytree(before.data_dir, tmp_path / "as-of-a-crash")
+    checkpoint = tmp_path / "as-of-a-crash" / "recovery-point-offset-checkpoint"
+    assert not checkpoint.exists()
+    config = {"klamm.fsync": "ack", "log.flush.offset.checkpoint.interval.ms": "3600000"}
+    with Broker(tmp_path / "as-of-a-crash", config=config):
+        deadline = time.monotonic() + 60
+        while not checkpoint.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # The next start looks at the last record again: see LogSync.recovery_point_to_checkpoint.
+        assert "orders 0 1" in checkpoint.read_text(encoding="utf-8").splitlines()
 
 
 def test_records_are_synced_at_intervals() -> None:
