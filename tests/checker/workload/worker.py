@@ -8,11 +8,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
+from types import TracebackType
 
 from confluent_kafka import KafkaError, KafkaException
 from tests.checker.history import Problem, Recorder
 
-__all__ = ["PATIENCE_S", "Setting", "Worker", "code_of"]
+__all__ = ["PATIENCE_S", "AsExceptions", "Setting", "Worker", "code_of"]
 
 PATIENCE_S = 60.0
 """How long anything may take while nothing is wrong with the broker."""
@@ -96,7 +97,8 @@ class Worker(ABC):
             # A client that hangs in its library ends with SIGALRM, and another one takes its place.
             signal.alarm(_STUCK_S)
             try:
-                return action()
+                with AsExceptions():
+                    return action()
             except KafkaException as error:
                 self.recorder.record(Problem(self.process, str(error)))
                 if self.is_stopping:
@@ -115,6 +117,18 @@ class Worker(ABC):
     @abstractmethod
     def finish(self) -> None:
         """The last thing to do."""
+
+
+class AsExceptions:
+    """confluent-kafka 2.16 at times raises a client's fatal error as the KafkaError itself, which is no exception and
+    which no `except` can name. It becomes the KafkaException that it was meant to be."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: object, traceback: TracebackType | None) -> None:
+        if isinstance(error, KafkaError):
+            raise KafkaException(error) from None
 
 
 def code_of(error: KafkaException) -> KafkaError:
