@@ -79,18 +79,18 @@ def read_all(bootstrap_servers: str, partitions: int) -> dict[int, list[str]]:
     deadline = time.monotonic() + 60
     while len(ended) < partitions:
         assert time.monotonic() < deadline, "the log was not read to its end"
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        partition = message.partition() or 0
-        error = message.error()
-        if error is not None:
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            ended.add(partition)
-            continue
-        value = message.value()
-        assert isinstance(value, bytes)
-        found[partition].append(value.decode().split(":")[0])
+        for message in consumer.consume(10_000, timeout=1):
+            # Hundreds of rounds write many millions of records: only a minute without any is too long.
+            deadline = time.monotonic() + 60
+            partition = message.partition() or 0
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(partition)
+                continue
+            value = message.value()
+            assert isinstance(value, bytes)
+            found[partition].append(value.decode().split(":")[0])
     consumer.close()
     return found
 
