@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.load import ROUNDS, TOPIC, Keeper, check_logs, create, endure, read_all
+from tests.faults.load import ROUNDS, TOPIC, Keeper, Writer, check_logs, create, endure, read_all
 from tests.interop.broker_process import BrokerProcess
 from tests.support import faulty_disk
 from tests.support.faulty_disk import FaultyDisk
@@ -179,6 +179,69 @@ def test_syncs_that_fail(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk
     assert read_all(servers, 1) == {0: ["3"]}
     keeper.check()
     keeper.close()
+
+
+def all_once(process: BrokerProcess, writer: Writer) -> None:
+    """I4, I9, I10: everything that an idempotent producer was asked to write is there once, in order; also after a
+    kill."""
+    assert writer.flush(90) == 0
+    assert not writer.errors
+    for _ in range(2):
+        assert read_all(process.bootstrap_servers, 1) == {0: [str(number) for number in range(writer.sent)]}
+        process.kill()
+        process.start()
+    process.stop()
+    assert check_logs(process.data_directory) > 0
+
+
+@pytest.mark.parametrize("torn_bytes", [0, 100])
+def test_retries_outlast_writes_that_fail(
+    on_disk: Callable[..., BrokerProcess], disk: FaultyDisk, torn_bytes: int
+) -> None:
+    """I10: whatever of a batch had got to the disk when its write failed."""
+    process = on_disk(num_partitions="1")
+    create(process.bootstrap_servers, 1)
+    writer = Writer(process.bootstrap_servers)
+    writer.send(100)
+    assert writer.flush(60) == 0
+    disk.fail_writes(errno.ENOSPC, times=3, torn_bytes=torn_bytes, matching=f"/{TOPIC}-0/")
+    for _ in range(50):
+        writer.send(10)
+    assert writer.flush(60) == 0
+    assert "No space left on device" in process.log()
+    all_once(process, writer)
+
+
+def test_retries_outlast_a_sync_that_fails(on_disk: Callable[..., BrokerProcess], disk: FaultyDisk) -> None:
+    """I10: the partition is offline until a restart, and the producer waits for it."""
+    process = on_disk(num_partitions="1", klamm_fsync="ack")
+    create(process.bootstrap_servers, 1)
+    writer = Writer(process.bootstrap_servers)
+    writer.send(100)
+    assert writer.flush(60) == 0
+    disk.fail_syncs(errno.EIO, times=1, matching=f"/{TOPIC}-0/")
+    writer.send(100)
+    deadline = time.monotonic() + 60
+    while f"{TOPIC}-0 is offline" not in process.log():
+        assert time.monotonic() < deadline, "no sync has failed"
+        writer.flush(0.1)
+    disk.heal()
+    process.restart()
+    all_once(process, writer)
+
+
+def test_retries_outlast_a_full_disk(process: BrokerProcess) -> None:
+    """I10: until there is room again."""
+    create(process.bootstrap_servers, 1)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (700_000, resource.RLIM_INFINITY))
+    writer = Writer(process.bootstrap_servers, value_bytes=5_000)
+    deadline = time.monotonic() + 60
+    while "File too large" not in process.log():
+        assert time.monotonic() < deadline, "the disk did not become full"
+        writer.send(10)
+        writer.flush(0.1)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    all_once(process, writer)
 
 
 @pytest.mark.parametrize("is_old", [True, False], ids=["old segment", "active segment"])
