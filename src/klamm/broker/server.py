@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -76,6 +76,15 @@ def _nothing() -> None:
     """Nobody waits for it."""
 
 
+async def _take(steps: Iterable[None]) -> None:
+    """Takes the steps, for some milliseconds at a time."""
+    step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+    for _ in steps:
+        if time.monotonic() >= step_ends:
+            await asyncio.sleep(0)
+            step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+
+
 def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[T], None], argument: T) -> None:
     """Calls on the loop, from whichever thread; not at all once the loop has ended."""
     with contextlib.suppress(RuntimeError):
@@ -139,7 +148,7 @@ class BrokerServer:
         loop = asyncio.get_running_loop()
         if config.klamm_fsync != "os":
             # Broken off again and again, a broker would otherwise read and sync the same at each start.
-            self._group_sync = GroupSync(loop, self._clock, on_tails_synced=self._checkpoint)
+            self._group_sync = GroupSync(loop, self._clock, on_tails_synced=self._checkpoint_soon)
         partitions = Partitions(
             config.node_id,
             log_directory,
@@ -418,11 +427,7 @@ class BrokerServer:
         """Looks at all logs, for some milliseconds at a time."""
         assert self._log_directory is not None
         assert self.context is not None
-        step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
-        for _ in self._log_directory.housekeep_in_steps(self._clock()):
-            if time.monotonic() >= step_ends:
-                await asyncio.sleep(0)
-                step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+        await _take(self._log_directory.housekeep_in_steps(self._clock()))
         self.context.partitions.retry_failures(self.context.metadata.image)
 
     def _flush_due(self) -> None:
@@ -439,6 +444,9 @@ class BrokerServer:
             if log.log_end_offset > log.synced_offset and not log.is_offline:
                 self._group_sync.request(log, _nothing)
 
-    def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> None:
         assert self._log_directory is not None
-        self._log_directory.checkpoint()
+        await _take(self._log_directory.checkpoint_in_steps())
+
+    def _checkpoint_soon(self) -> None:
+        self._periodic.append(asyncio.get_running_loop().create_task(self._checkpoint()))

@@ -188,7 +188,7 @@ class GroupCoordinator:
                 if shard.groups.is_known(group_id):  # It may have gone between two steps.
                     seen.add(group_id)
                     yield (yield from self._measure(shard, group_id))
-        self._meter.forget_others(seen)
+        yield from self._meter.forget_others(seen)
 
     def figures_of(self, group_id: str) -> Generator[None, None, GroupFigures | None]:
         """Measure one group, in steps; None comes of it if it is not led here, or not loaded yet."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from random import Random
@@ -274,8 +274,8 @@ class LogDirectory:
         now_ms = self._clock()
         folder = self.path / str(topic_partition)
         try:
-            if self._checkpoints.has_recovery_point(topic_partition):
-                # The name was another topic's before. After a crash its recovery point would be this one's.
+            if self._checkpoints.may_name(topic_partition):
+                # The name was another topic's before: after a crash this one would have its recovery point and start.
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
             self._cleaner_checkpoint.forget(topic_partition)
             folder.mkdir()
@@ -374,6 +374,15 @@ class LogDirectory:
         A checkpoint that can't be written stays as it was, which makes the next recovery longer.
         """
         return self._background.submit(self._write_checkpoints_or_log, self._checkpoints.gather(self.logs))
+
+    def checkpoint_in_steps(self) -> Generator[None, None, None]:
+        """The same, some logs in a step, and not waiting for the disk: logs may come and go between two.
+
+        When another checkpoint is begun meanwhile that one alone is written.
+        """
+        contents = yield from self._checkpoints.gather_in_steps(self.logs)
+        if contents is not None:
+            self._background.submit(self._write_checkpoints_or_log, contents)
 
     def wait_for_background(self) -> None:
         """Returns when all that was given to the directory's own thread is done."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.storage.atomic_file import write_atomically
@@ -24,12 +24,18 @@ __all__ = ["CheckpointContents", "NotedOffsets", "OffsetCheckpoints"]
 
 logger = logging.getLogger(__name__)
 
+_Files: TypeAlias = Mapping[str, Mapping[TopicPartition, Offset]]
+
+_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
+_LOGS_AT_ONCE: Final = 500
+"""So many logs are asked in one step: less than a millisecond."""
+
 
 class CheckpointContents(NamedTuple):
-    """What is to be in each of the files; the higher the number, the later it was gathered."""
+    """What is to be in each of the files; the higher the number, the later its gathering began."""
 
     number: int
-    files: Mapping[str, Mapping[TopicPartition, Offset]]
+    files: _Files
 
 
 class NotedOffsets(NamedTuple):
@@ -43,7 +49,7 @@ class NotedOffsets(NamedTuple):
 class OffsetCheckpoints:
     """Gathers the offsets on the loop's thread and writes them on any."""
 
-    __slots__ = ("_directory", "_gathered", "_lock", "_recovery_points", "_written", "_written_number")
+    __slots__ = ("_being_gathered", "_directory", "_gathered", "_last", "_lock", "_written", "_written_number")
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -51,15 +57,14 @@ class OffsetCheckpoints:
         self._gathered = 0
         self._written: dict[str, bytes] = {}
         self._written_number = 0
-        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._last: _Files = {}
+        self._being_gathered: _Files = {}
 
     def read(self) -> NotedOffsets:
         """What an earlier run wrote. Raises OSError."""
-        noted = NotedOffsets(
-            self._read(RECOVERY_POINT_FILE), self._read(LOG_START_OFFSET_FILE), self._read(REPLICATION_OFFSET_FILE)
-        )
-        self._recovery_points = noted.recovery_points
-        return noted
+        files = {name: self._read(name) for name in _FILES}
+        self._last = files
+        return NotedOffsets(*files.values())
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         try:
@@ -69,31 +74,60 @@ class OffsetCheckpoints:
             logger.warning("%s; it is taken for empty", error)
             return {}
 
-    def has_recovery_point(self, topic_partition: TopicPartition) -> bool:
-        """Whether the files may say of a partition of this name that some of its records were synced."""
-        return self._recovery_points.get(topic_partition, 0) > 0
+    def may_name(self, topic_partition: TopicPartition) -> bool:
+        """Whether the files may say something of a partition of this name that a start would go by."""
+        return any(
+            offsets.get(topic_partition, 0) > 0
+            for files in (self._last, self._being_gathered)
+            for name, offsets in files.items()
+            if name != REPLICATION_OFFSET_FILE  # a log's end bounds its high watermark
+        )
 
     def gather(
         self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
     ) -> CheckpointContents:
-        """What the files are to hold now; `lowered` recovery points are those that are about to hold."""
-        recovery_points = {topic_partition: log.recovery_point_to_checkpoint for topic_partition, log in logs.items()}
+        """What the files are to hold now; `lowered` recovery points are those that are about to hold.
+
+        What is being gathered in steps meanwhile comes to nothing.
+        """
+        steps = self.gather_in_steps(logs, lowered)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                contents: CheckpointContents = end.value
+                return contents
+
+    def gather_in_steps(
+        self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
+    ) -> Generator[None, None, CheckpointContents | None]:
+        """The same, some logs at a time; logs may come, go, grow and be cut between two steps.
+
+        None if another gathering has begun meanwhile: that one knows which recovery point was lowered, and which name
+        has become another topic's.
+        """
+        self._gathered += 1
+        number = self._gathered
+        files: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _FILES}
+        recovery_points, starts, high_watermarks = files.values()
+        self._being_gathered = files
+        all_logs = list(logs.items())
+        for first in range(0, len(all_logs), _LOGS_AT_ONCE):
+            for topic_partition, log in all_logs[first : first + _LOGS_AT_ONCE]:
+                if logs.get(topic_partition) is not log:
+                    continue
+                recovery_points[topic_partition] = log.recovery_point_to_checkpoint
+                high_watermarks[topic_partition] = log.high_watermark
+                start = log.log_start_offset_to_checkpoint
+                if start is not None:
+                    starts[topic_partition] = start
+            yield
+            if number != self._gathered:
+                return None
         if lowered:
             recovery_points.update(lowered)
-        self._recovery_points = recovery_points
-        starts = {
-            topic_partition: offset
-            for topic_partition, log in logs.items()
-            if (offset := log.log_start_offset_to_checkpoint) is not None
-        }
-        high_watermarks = {topic_partition: log.high_watermark for topic_partition, log in logs.items()}
-        self._gathered += 1
-        files = {
-            RECOVERY_POINT_FILE: recovery_points,
-            LOG_START_OFFSET_FILE: starts,
-            REPLICATION_OFFSET_FILE: high_watermarks,
-        }
-        return CheckpointContents(self._gathered, files)
+        self._last = files
+        return CheckpointContents(number, files)
 
     def write(self, contents: CheckpointContents) -> None:
         """Writes and syncs the files that change; what was gathered before what is there changes nothing.

@@ -125,6 +125,30 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(folder: LogFold
     assert len(read_all(folder.log())) == 1
 
 
+@pytest.mark.parametrize("logs", [1, 600])
+def test_the_start_of_a_deleted_log_says_nothing_of_the_next_of_that_name(folder: LogFolder, logs: int) -> None:
+    """Whether its checkpoint was written, or is being gathered while the topic is made anew."""
+    old = folder.create()
+    append(old, batch(9))
+    old.delete_records_before(Offset(5))
+    if logs == 1:
+        folder.directory.checkpoint().result()
+        folder.directory.delete(ORDERS)
+        append(folder.create(), batch(3))
+    else:
+        for index in range(1, logs):
+            folder.create(TopicPartition("others", PartitionIndex(index)))
+        steps = folder.directory.checkpoint_in_steps()
+        next(steps)
+        folder.directory.delete(ORDERS)
+        append(folder.create(), batch(3))
+        assert list(steps) == []
+    folder.directory.wait_for_background()
+    folder.crash()
+    assert folder.log().log_start_offset == 0
+    assert len(read_all(folder.log())) == 3
+
+
 def test_a_restart_finishes_a_deletion(folder: LogFolder) -> None:
     """The folder has its suffix already."""
     append(folder.create())

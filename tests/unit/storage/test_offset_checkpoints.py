@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.log_folder import ORDERS, LogFolder, append
+from collections.abc import Generator
 
-from klamm.protocol.types import Offset
+from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch
+
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE, read_offsets
-from klamm.storage.offset_checkpoints import OffsetCheckpoints
+from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
 
 
 def test_what_was_gathered_earlier_does_not_undo_what_was_written_later(folder: LogFolder) -> None:
@@ -19,7 +21,46 @@ def test_what_was_gathered_earlier_does_not_undo_what_was_written_later(folder: 
     checkpoints.write(checkpoints.gather(folder.directory.logs, {ORDERS: Offset(0)}))
     checkpoints.write(earlier)
     assert read_offsets(folder.path / RECOVERY_POINT_FILE) == {ORDERS: 0}
-    assert not checkpoints.has_recovery_point(ORDERS)
+    assert not checkpoints.may_name(ORDERS)
+
+
+def test_what_is_gathered_in_steps_is_what_is_gathered_at_once(folder: LogFolder) -> None:
+    """Of more logs than one step asks."""
+    for index in range(600):
+        append(folder.create(TopicPartition("many", PartitionIndex(index))), batch(1 + index % 3))
+    checkpoints = OffsetCheckpoints(folder.path)
+    steps = checkpoints.gather_in_steps(folder.directory.logs)
+    number_of_steps, contents = _run(steps)
+    assert number_of_steps == 2
+    assert contents is not None
+    assert contents.files == checkpoints.gather(folder.directory.logs).files
+    assert len(contents.files[RECOVERY_POINT_FILE]) == 600
+
+
+def test_a_recovery_point_that_is_lowered_between_two_steps_stays_so(folder: LogFolder) -> None:
+    """A log is cut while the checkpoint of all logs is being gathered, after it was asked."""
+    log = folder.create()
+    append(log, batch(5))
+    log.roll(NOW_MS)
+    folder.directory.wait_for_background()
+    for index in range(600):
+        folder.create(TopicPartition("many", PartitionIndex(index)))
+    steps = folder.directory.checkpoint_in_steps()
+    next(steps)
+    log.truncate_to(Offset(2), NOW_MS)
+    assert list(steps) == []
+    folder.directory.wait_for_background()
+    assert read_offsets(folder.path / RECOVERY_POINT_FILE)[ORDERS] <= 2
+
+
+def _run(steps: Generator[None, None, CheckpointContents | None]) -> tuple[int, CheckpointContents | None]:
+    number = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return number, end.value
+        number += 1
 
 
 def test_files_that_do_not_change_are_not_written(folder: LogFolder) -> None:

@@ -24,6 +24,7 @@ __all__ = ["GroupFigures", "GroupMeter"]
 _SHORTEST_LOOK_MS: Final = 1000
 _POSITIONS_AT_ONCE: Final = 2000
 """So many partitions are looked at in one step: about two milliseconds."""
+_FORGOTTEN_AT_ONCE: Final = 1000
 _NEW_SHARE: Final = 0.3
 """What the latest busy time counts in the pace."""
 
@@ -99,10 +100,12 @@ class GroupMeter:
         needed = yield from members_needed(rates, lags, pace or 0.0, settings.target_lag, settings.lag_drain_ms)
         return GroupFigures(group_id, members, lag, rate, pace, needed)
 
-    def forget_others(self, group_ids: set[str]) -> None:
-        """Forget all groups but these."""
-        for group_id in self._looks.keys() - group_ids:
-            del self._looks[group_id]
+    def forget_others(self, group_ids: set[str]) -> Generator[None, None, None]:
+        """Forget all groups but these, some in a step."""
+        for count, group_id in enumerate(self._looks.keys() - group_ids, 1):
+            self._looks.pop(group_id, None)  # another round may have done it between two steps
+            if count % _FORGOTTEN_AT_ONCE == 0:
+                yield
 
     def _pace(self, group_id: str, members: int, position: int, lag: int, now: Millis) -> float | None:
         before = self._looks.get(group_id)
