@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -246,14 +247,16 @@ def test_retries_outlast_a_full_disk(process: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("is_old", [True, False], ids=["old segment", "active segment"])
 def test_bits_that_fall_over(tmp_path: Path, is_old: bool) -> None:
-    """I8, I17: below the recovery point they take that partition offline, with file and position; others serve on, and
-    so do groups that read it."""
+    """I1, I8, I10, I17: below the recovery point they take that partition offline, with file and position; others serve
+    on, groups and an idempotent producer that read and write both partitions go on with them."""
     serving = _serve(tmp_path, CONFIG)
     process = next(serving)
     servers = process.bootstrap_servers
     create(servers, 2)
-    for number in range(6):
-        assert write_one(servers, f"{number}:" + "x" * 400_000) is None
+    writer = Writer(servers, value_bytes=400_000)
+    while len(writer.acknowledged.get(0, [])) < 6:
+        writer.send(2)
+        assert writer.flush(60) == 0
     keeper = Keeper(servers)
     keeper.commit_for_sure()
     process.stop()
@@ -273,6 +276,23 @@ def test_bits_that_fall_over(tmp_path: Path, is_old: bool) -> None:
     assert f"{damaged} is damaged at offset" in process.log()
     keeper.check()
     keeper.close()
+    for strike in (process.kill, process.stop):
+        before = len(writer.acknowledged[1])
+        deadline = time.monotonic() + 60
+        while len(writer.acknowledged[1]) < before + 3:
+            assert time.monotonic() < deadline, "nothing was acknowledged"
+            writer.send(1)
+            writer.flush(0.1)
+        writer.send(4)
+        strike()
+        process.start()
+    expected = [str(number) for number in range(writer.sent) if crc32(b"%d" % number) % 2 == 1]
+    deadline = time.monotonic() + 60
+    while len(writer.acknowledged[1]) < len(expected):
+        assert time.monotonic() < deadline, "not all was acknowledged"
+        writer.flush(0.1)
+    assert not writer.errors
+    assert read_all(servers, 2, first=1) == {1: expected}
     assert next(serving, None) is None
 
 
