@@ -6,7 +6,9 @@ Spark session. The suites that take longest begin first, so that none of them is
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +44,40 @@ def pytest_configure() -> None:
     """Commands that are tested end with Ctrl-C; a shell that runs the tests in its background has it ignored by all."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _LastWords:
+    """Tells what was running when the whole run is ended from outside, as a gate does whose time is up."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+        self._began: dict[str, float] = {}
+        self._began_all = time.monotonic()
+        signal.signal(signal.SIGTERM, self._say)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._began[nodeid] = time.monotonic()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._began.pop(nodeid, None)
+
+    def _say(self, number: int, _frame: object) -> None:
+        now = time.monotonic()
+        self._reporter.write_line(f"\nended from outside after {now - self._began_all:.0f} s; running were:")
+        for nodeid, began in self._began.items():
+            self._reporter.write_line(f"  {nodeid}, for {now - began:.0f} s")
+        self._reporter.flush()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Of pytest: with processes side by side, the one that deals out the tests can always speak."""
+    plugins = session.config.pluginmanager
+    reporter = plugins.get_plugin("terminalreporter")
+    if reporter is not None and plugins.hasplugin("dsession"):
+        plugins.register(_LastWords(reporter))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
