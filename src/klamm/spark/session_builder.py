@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from klamm.spark.application import register
 from klamm.spark.checkpoints import FILE_SYSTEM_CLASS, jar_path
 from klamm.spark.java import find_java
+from klamm.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,10 @@ def session(
     os.environ["JAVA_HOME"] = str(java.path)
     # The workers must be this very Python: Spark's own default, `python3` on PATH, may lack klamm or be another
     # version.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    quick = worker_python()
+    if os.environ.get("PYSPARK_PYTHON") in {None, quick}:
+        # Also `local-cluster[…]` runs here; other machines do not have what was made here.
+        os.environ["PYSPARK_PYTHON"] = quick if master.startswith("local") else sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
     builder = SparkSession.builder.appName(app_name).master(master)

@@ -1,0 +1,41 @@
+"""Small shell scripts that stand before a program that Spark starts, where Spark can't be told otherwise."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+__all__ = ["quoted", "write_wrapper"]
+
+
+def quoted(path: str | Path) -> str:
+    """A path as one word of a shell script."""
+    return "'" + str(path).replace("'", "'\\''") + "'"
+
+
+def write_wrapper(name: str, script: str) -> Path:
+    """The script as a program `bin/<name>` in a folder of its own: in the user's cache, or in a temporary folder if
+    that is read-only.
+
+    The same script is written once. Raises OSError.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "klamm" / f"{name}-{sha256(script.encode()).hexdigest()[:12]}"
+    try:
+        return _write(folder / "bin" / name, script)
+    except OSError:
+        return _write(Path(tempfile.mkdtemp(prefix=f"klamm-{name}-")) / "bin" / name, script)
+
+
+def _write(target: Path, script: str) -> Path:
+    if not (target.is_file() and os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Written beside its place and moved there: another process may be starting a session from it right now.
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(script)
+        Path(name).chmod(0o755)
+        Path(name).replace(target)
+    return target
