@@ -9,12 +9,19 @@ import socket
 import stat
 import sys
 import threading
-from types import FrameType
-from typing import Final
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-__all__ = ["Caller", "end_in_order"]
+if TYPE_CHECKING:
+    from types import FunctionType
+
+__all__ = ["Caller", "end_in_order", "is_the_end"]
+
+F = TypeVar("F", bound=Callable[..., object])
 
 _HIGHEST_DESCRIPTOR: Final = 256
+_ends: Final[set[CodeType]] = set()
 
 
 class Caller:
@@ -58,13 +65,24 @@ def _is_socket(number: int) -> bool:
 def end_in_order() -> None:
     """Has SIGTERM, with which Spark ends the process, run `stop()` of the reader instead of killing it at once.
 
-    Spark sends it twice, and the second must not interrupt what the first began. Counts from the first call on, and
-    only in the main thread, where Python lets signals be handled.
+    Spark sends it twice and hangs up: what the first of the three began must not be interrupted by another. Counts from
+    the first call on, and only in the main thread, where Python lets signals be handled.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
 
 
+def is_the_end(function: F) -> F:
+    """Marks a function that is called because the process ends: SIGTERM does not break it off, whenever it comes."""
+    _ends.add(cast("FunctionType", function).__code__)
+    return function
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Also before the first line of such a function has run, so it could not say so by itself.
+    while frame is not None:
+        if frame.f_code in _ends:
+            return
+        frame = frame.f_back
     sys.exit(128 + number)

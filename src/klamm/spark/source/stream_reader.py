@@ -27,6 +27,7 @@ from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.offsets import offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range
+from klamm.spark.source.planning_process import is_the_end
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.query_group import QueryGroup, named_client
 from klamm.spark.source.range_division import share_tasks
@@ -112,6 +113,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self.options.reading_client, offsets, loss, include_headers=self.options.include_headers
             )
 
+    @is_the_end
     def stop(self) -> None:
         """Tells the group what there is to tell, leaves it, and hangs up."""
         if self._group is not None:
