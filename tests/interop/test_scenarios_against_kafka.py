@@ -13,6 +13,7 @@ import pytest
 from tests.scenarios.brokers import broker_config, scenario_paths
 from tests.scenarios.suite import Suite, selected_scenarios
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.share_of_gate import share_of_gate
 from tests.support.toolchains import toolchain_is_missing
 
 pytestmark = pytest.mark.java
@@ -34,7 +35,7 @@ def suite(request: pytest.FixtureRequest) -> Iterator[Suite]:
         suite.close()
 
 
-@pytest.mark.parametrize("path", scenario_paths(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", share_of_gate(scenario_paths(), 6), ids=lambda path: path.stem)
 def test_apache_kafka_does_as_recorded(suite: Suite, path: Path) -> None:
     """Every answer, and the group's state after every step, are what the file says."""
     suite.check(path)
