@@ -26,10 +26,11 @@ from klamm.protocol.schema.leave_group_response import LeaveGroupResponse
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse
 
-__all__ = ["ClassicMember", "GroupProtocol", "Joined", "MemberEpoch"]
+__all__ = ["REBALANCE_ALLOWANCE_MS", "ClassicMember", "GroupProtocol", "Joined", "MemberEpoch"]
 
-# As Kafka's consumer: a coordinator answers a JoinGroup when its rebalance is over, and that may take a moment more.
-_JOIN_ALLOWANCE_MS: Final = 5_000
+REBALANCE_ALLOWANCE_MS: Final = 5_000
+"""As Kafka's consumer: a coordinator answers a JoinGroup when its rebalance is over, and that may take so much longer
+than its timeout."""
 _MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
 
 M = TypeVar("M", bound=Message)
@@ -73,7 +74,7 @@ class ClassicMember:
         self.protocol = protocol
         self.member_id = ""
         self.generation_id = -1
-        patience_ms = max(config.request_timeout_ms, protocol.rebalance_timeout_ms + _JOIN_ALLOWANCE_MS)
+        patience_ms = max(config.request_timeout_ms, protocol.rebalance_timeout_ms + REBALANCE_ALLOWANCE_MS)
         # A heartbeat that isn't answered within the session is of no use any more.
         brief_ms = min(config.request_timeout_ms, protocol.session_timeout_ms)
         self._patient = Cluster(dataclasses.replace(config, request_timeout_ms=patience_ms))

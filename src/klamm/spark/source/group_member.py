@@ -19,7 +19,7 @@ from typing import Final
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import ConnectionFailed, GaveUp, RequestRefused
-from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined, MemberEpoch
+from klamm.client.group_membership import REBALANCE_ALLOWANCE_MS, ClassicMember, GroupProtocol, Joined, MemberEpoch
 from klamm.errors import KlammError
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import TopicPartition
@@ -34,7 +34,6 @@ _logger = logging.getLogger("klamm.spark")
 PROTOCOL_TYPE: Final = "consumer"
 # A process that is being ended does not wait for long; what has not left is missed when its session is over.
 _LEAVE_PATIENCE_MS: Final = 5_000
-_REBALANCE_ALLOWANCE_S: Final = 5.0
 _NO_MEMBER: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
 _LEFT: Final = (ErrorCode.none, ErrorCode.unknown_member_id)
 _COME_AGAIN: Final = (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation)
@@ -110,7 +109,7 @@ class QueryMember:
         asked for `default.api.timeout.ms`, or for a little more than a session if that is longer.
         """
         # A rebalance waits for members that died for as long as a session; that is no trouble with the coordinator.
-        patience_s = max(self._config.default_api_timeout_ms / 1000, self._session_s + _REBALANCE_ALLOWANCE_S)
+        patience_s = max(self._config.default_api_timeout_ms / 1000, self._session_s + REBALANCE_ALLOWANCE_MS / 1000)
         deadline = _clock() + patience_s
         with self._changed:
             while not self._may_plan():
