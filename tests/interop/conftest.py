@@ -160,9 +160,9 @@ def kafka_classpath() -> str:
 
 
 @pytest.fixture(scope="session")
-def java_client_classpath(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+def java_client_classpath(kafka_classpath: str) -> str:
     """The class path with which the Java clients of these tests run."""
-    return compile_client(kafka_classpath, tmp_path_factory.mktemp("java"))
+    return compile_client(kafka_classpath)
 
 
 @pytest.fixture

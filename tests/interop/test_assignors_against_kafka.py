@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.interop.client_process import ClientProcess
+from tests.interop.java_client import driver_command
 
 from klamm.core.group.assignors.assignment_copy import partitions_in_java_order, topics_in_java_order
 from klamm.core.group.assignors.contract import Assignment, GroupSpec, MemberSpec, TopicSpec
@@ -138,9 +139,7 @@ def _topic_id(text: str) -> TopicId:
 @pytest.fixture(scope="module")
 def kafka(java_client_classpath: str) -> Iterator[ClientProcess]:
     """Apache Kafka's group and assignors in a JVM."""
-    client = ClientProcess(
-        ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", java_client_classpath, "GroupAssignments"]
-    )
+    client = ClientProcess(driver_command(java_client_classpath, "GroupAssignments"))
     yield client
     client.close()
 

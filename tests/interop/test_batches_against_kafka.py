@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 from tests.interop.client_process import ClientProcess
+from tests.interop.java_client import driver_command
 from tests.support.scanner_loops import each_loops
 from tests.unit.protocol.test_record_scanner import seen
 from tests.unit.spark.source.test_columns import MakeFiller, each_form, rows_of
@@ -35,7 +36,7 @@ _HORIZON = Millis(1_800_000_000_000)
 @pytest.fixture(scope="module")
 def kafka(java_client_classpath: str) -> Iterator[ClientProcess]:
     """A JVM that makes and filters batches."""
-    client = ClientProcess(["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", java_client_classpath, "BatchFilter"])
+    client = ClientProcess(driver_command(java_client_classpath, "BatchFilter"))
     yield client
     client.close()
 

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.interop.java_client import driver_command
 
 PARTITIONS = 3
 RECORDS = 1334
@@ -35,7 +36,7 @@ def start_librdkafka(bootstrap: str) -> Start:
 @pytest.fixture
 def start_java(java_client_classpath: str, bootstrap: str) -> Start:
     """Starts the processor that is written in Java."""
-    command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", java_client_classpath, "ExactlyOnce", bootstrap]
+    command = driver_command(java_client_classpath, "ExactlyOnce", bootstrap)
     return lambda *words: _start([*command, *words])
 
 

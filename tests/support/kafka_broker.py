@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from tests.support.alone import alone
+from tests.support.short_lived_java import remembered_classpath, start_command
 
 from klamm.errors import KlammError
 
@@ -46,13 +46,15 @@ def kafka_classpath() -> str:
         return given
     if shutil.which("mvn") is None:
         raise KafkaUnavailable("no mvn on PATH: install Maven, or set KLAMM_KAFKA_CLASSPATH to Apache Kafka's jars")
-    with alone("maven"), tempfile.TemporaryDirectory(prefix="klamm-kafka-classpath-") as folder:
-        output = Path(folder) / "classpath.txt"
-        command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
-        for attempt in ([*command, "-o"], command):
-            completed = subprocess.run(attempt, capture_output=True, text=True, check=False)
-            if completed.returncode == 0:
-                return output.read_text(encoding="utf-8").strip()
+    return remembered_classpath(_POM, _ask_maven)
+
+
+def _ask_maven(output: Path) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+    for attempt in ([*command, "-o"], command):
+        completed = subprocess.run(attempt, capture_output=True, text=True, check=False)
+        if completed.returncode == 0:
+            return
     raise KafkaUnavailable(f"Maven could not find Apache Kafka {KAFKA_VERSION}: {completed.stdout[-500:]}")
 
 
@@ -73,6 +75,14 @@ def _format(java: list[str], config: Path, users: Mapping[str, str]) -> None:
     )
     if formatted.returncode != 0:
         raise KafkaUnavailable(f"Apache Kafka's storage could not be formatted: {formatted.stderr[-1000:]}")
+
+
+def _train(java: list[str]) -> None:
+    """Has a JVM load what a broker loads until it can answer, and while it stops."""
+    broker = ApacheKafka()
+    broker.java = java
+    with broker:
+        pass
 
 
 def _end_with_parent() -> None:
@@ -104,6 +114,8 @@ class ApacheKafka:
         listeners: Mapping[str, str] | None = None,
         scram_users: Mapping[str, str] | None = None,
     ) -> None:
+        self.java: list[str] = []
+        """What starts it instead of the usual command."""
         self.addresses: dict[str, str] = {}
         self._listeners = dict(listeners or {})
         self._scram_users = dict(scram_users or {})
@@ -161,10 +173,11 @@ class ApacheKafka:
         }
         config = folder / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
-        java = ["java", f"-Xmx{self._heap}", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+        plain = start_command(classpath)
+        java = self.java or start_command(classpath, name="kafka", train=_train)
         if self._given_data_directory is None:
-            _format(java, config, self._scram_users)
-        self._command = [*java, "kafka.Kafka", str(config)]
+            _format(plain if self.java else java, config, self._scram_users)
+        self._command = [java[0], f"-Xmx{self._heap}", *java[1:], "kafka.Kafka", str(config)]
         self.bootstrap_servers = f"127.0.0.1:{port}"
         self._run(folder)
 

@@ -5,15 +5,13 @@ The jars come from the environment variable KLAMM_SPARK_CONNECTOR_CLASSPATH, or 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.support.alone import alone
+from tests.support.short_lived_java import remembered_classpath
 
 from klamm.errors import KlammError
 
@@ -45,17 +43,7 @@ def connector_jars() -> str:
         raise ConnectorUnavailable(
             "no mvn on PATH: install Maven, or set KLAMM_SPARK_CONNECTOR_CLASSPATH to the jars of Spark's connector"
         )
-    # Maven takes seconds to say what it said before.
-    digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:16]
-    remembered = Path(tempfile.gettempdir()) / f"klamm-spark-connector-{digest}.txt"
-    with alone("maven"):
-        if not (remembered.exists() and all(map(os.path.exists, _read(remembered).split(os.pathsep)))):
-            _ask_maven(remembered)
-        return _read(remembered)
-
-
-def _read(file: Path) -> str:
-    return file.read_text(encoding="utf-8").strip()
+    return remembered_classpath(_POM, _ask_maven)
 
 
 def _ask_maven(output: Path) -> None:

@@ -62,13 +62,14 @@ async def _produce(command: Command) -> list[list[int]]:
 async def _read(command: Command) -> list[dict[str, Any]]:
     """Reads all partitions of "topic" from "earliest", "latest", "offset" or "timestamp" on, to the end."""
     topic = command["topic"]
-    # While it starts, aiokafka looks up where to begin on its own; what it finds may come after our seek and undo it.
-    reset = {"auto.offset.reset": "latest" if command.get("from") == "latest" else "earliest"}
-    settings = {"enable.auto.commit": "false"} | reset | command.get("config", {})
+    settings = {"enable.auto.commit": "false", "auto.offset.reset": "earliest"} | command.get("config", {})
     consumer = AIOKafkaConsumer(topic, **_settings(settings))
     await consumer.start()
     try:
         partitions = sorted(consumer.assignment(), key=lambda place: place.partition)
+        for partition in partitions:
+            # aiokafka looks up where to begin on its own; found after our seek, that would undo it.
+            await consumer.position(partition)
         if "offset" in command:
             for partition in partitions:
                 consumer.seek(partition, command["offset"])
