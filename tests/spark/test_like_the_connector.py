@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # The first test starts Spark and may have to find jars.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(300)
 
 TIME = 1_700_000_000_000
 # The connector's attempts would take seconds for each refusal.

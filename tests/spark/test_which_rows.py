@@ -14,7 +14,7 @@ from tests.support.spark_topics import Topic, create_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(300)
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 TIME = 1_700_000_000_000

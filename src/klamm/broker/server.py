@@ -94,8 +94,12 @@ def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[T], None], argumen
 class BrokerServer:
     """A broker that serves from `start` to `stop`, on the loop that started it."""
 
-    def __init__(self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms) -> None:
+    def __init__(
+        self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms, *, open_files: int | None = None
+    ) -> None:
+        """`open_files` bounds the descriptors of log files; if None, half of what the process may have does."""
         self.config = config
+        self._open_files = open_files
         self._static_config = config
         self._clock = clock
         self._listeners: list[Listener] = []
@@ -122,7 +126,9 @@ class BrokerServer:
         """
         config = self.config
         directory = Path(config.data_directory)
-        self._log_directory = log_directory = LogDirectory(directory, clock=self._clock, config=config)
+        self._log_directory = log_directory = LogDirectory(
+            directory, clock=self._clock, config=config, open_files=self._open_files
+        )
         log_directory.lock()
         refuse_kafkas(directory)
         store = await SqliteStore.open(directory / METADATA_FILE)

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from klamm.broker.server import BrokerServer
 from klamm.config.broker import BrokerConfig
@@ -24,6 +24,10 @@ from klamm.errors import KlammError
 __all__ = ["Broker"]
 
 T = TypeVar("T")
+
+_OPEN_FILES: Final = 256
+"""Of logs. The process is somebody else's: whoever calls `select()` in it can't use descriptors above 1,023, and py4j,
+with which PySpark is called back, does."""
 
 
 class Broker:
@@ -94,7 +98,7 @@ class Broker:
         def serve() -> None:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 self._loop = runner.get_loop()
-                self._server = server = BrokerServer(config)
+                self._server = server = BrokerServer(config, open_files=_OPEN_FILES)
                 try:
                     self._port = runner.run(server.start())[0][1]
                 except BaseException as error:

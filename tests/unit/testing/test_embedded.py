@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import threading
 from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from klamm import Broker as BrokerOfThePackage
 from klamm import KlammError
@@ -53,6 +54,19 @@ def test_it_serves_within_its_block() -> None:
     assert not _is_open(address)
     assert not folder.exists()
     assert not any(thread.name.startswith("klamm") for thread in set(threading.enumerate()) - others)
+
+
+def test_it_leaves_descriptors_to_whose_process_it_is() -> None:
+    """However many partitions are written to: code that calls `select()` can't use those above 1,023."""
+    with Broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("many", 400, 1)])["many"].result(30)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for partition in range(400):
+            producer.produce("many", "a record", partition=partition)
+        assert producer.flush(60) == 0
+        descriptors = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+        assert sum(str(broker.data_dir) in each for each in descriptors) < 300
 
 
 def test_it_is_part_of_the_package() -> None:
