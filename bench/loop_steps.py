@@ -3,16 +3,19 @@
 A step is one callback: a socket that is readable, a timer, the next part of a task. Counted is the processor time of
 the loop's thread, so the broker's own work, and not the time in which the machine was busy with something else. It
 runs on asyncio's own loop, whose callbacks can be watched; uvloop calls the same ones. Writes TARGET.json at the end:
-the longest step in milliseconds, how many took more than ten, and what the longest were, with samples of the stack.
+the longest step in milliseconds, how many took more than ten, and what the longest were, with the part of the garbage
+collector and samples of the stack.
 SIGUSR1 writes it at once and begins anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import sys
+import threading
 import time
 from asyncio import events
 from collections.abc import Callable
@@ -33,8 +36,10 @@ class LoopSteps:
     def __init__(self, target: Path) -> None:
         self._target = target
         self._stacks: list[str] = []
-        self._longest: list[tuple[float, str, list[str]]] = []
+        self._longest: list[tuple[float, float, str, list[str]]] = []
         self._over_limit = 0
+        self._collecting_since = 0.0
+        self._collected_seconds = 0.0
 
     def watch(self) -> None:
         """Measures every callback of every loop from now on."""
@@ -42,6 +47,7 @@ class LoopSteps:
 
         def timed(handle: Any) -> None:
             self._stacks.clear()
+            self._collected_seconds = 0.0
             start = time.thread_time()
             run(handle)
             seconds = time.thread_time() - start
@@ -50,6 +56,15 @@ class LoopSteps:
                 self._keep(seconds, repr(handle))
 
         events.Handle._run = timed  # type: ignore[assignment, method-assign]
+        gc.callbacks.append(self._on_collection)
+
+    def _on_collection(self, phase: str, _info: dict[str, int]) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if phase == "start":
+            self._collecting_since = time.thread_time()
+        else:
+            self._collected_seconds += time.thread_time() - self._collecting_since
 
     def sample(self, _number: int, frame: FrameType | None) -> None:
         """Where the thread is right now."""
@@ -66,7 +81,8 @@ class LoopSteps:
             "longest_ms": self._longest[0][0] * 1000 if self._longest else 0.0,
             "over_limit": self._over_limit,
             "longest": [
-                {"ms": seconds * 1000, "step": step, "stacks": stacks} for seconds, step, stacks in self._longest
+                {"ms": seconds * 1000, "collector_ms": collected_seconds * 1000, "step": step, "stacks": stacks}
+                for seconds, collected_seconds, step, stacks in self._longest
             ],
         }
         part = self._target.with_suffix(".part")
@@ -75,7 +91,7 @@ class LoopSteps:
         self._longest, self._over_limit = [], 0
 
     def _keep(self, seconds: float, step: str) -> None:
-        self._longest.append((seconds, step, self._stacks[:10]))
+        self._longest.append((seconds, self._collected_seconds, step, self._stacks[:10]))
         self._longest.sort(key=lambda kept: -kept[0])
         del self._longest[_KEPT:]
 

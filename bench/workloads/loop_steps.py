@@ -256,7 +256,7 @@ WORKLOAD = LifeWorkload(
         _figure("producers_initialized", "10,000 transactional producers begin"),
         _figure("transactions_listed", "10,000 transactional ids are listed"),
     ),
-    rounds=1,
+    rounds=3,
     without={"kafka": _NOT_A_LOOP, "tansu": _NOT_A_LOOP, "mock": _NOT_A_LOOP},
     measure=_measure,
 )

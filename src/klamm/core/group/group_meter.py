@@ -102,8 +102,9 @@ class GroupMeter:
 
     def forget_others(self, group_ids: set[str]) -> Generator[None, None, None]:
         """Forget all groups but these, some in a step."""
-        for count, group_id in enumerate(self._looks.keys() - group_ids, 1):
-            self._looks.pop(group_id, None)  # another round may have done it between two steps
+        for count, group_id in enumerate(list(self._looks), 1):
+            if group_id not in group_ids:
+                self._looks.pop(group_id, None)  # another round may have done it between two steps
             if count % _FORGOTTEN_AT_ONCE == 0:
                 yield
 

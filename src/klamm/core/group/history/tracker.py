@@ -43,6 +43,7 @@ class _Open:
     """A change in progress."""
 
     __slots__ = (
+        "assigned",
         "assignor",
         "awaited",
         "before",
@@ -67,6 +68,8 @@ class _Open:
         self.substitute: RebalanceNeeded | None = None
         """What to name as the cause if none is told: who came or went."""
         self.has_new_epoch = False
+        self.assigned: dict[str, MemberThen] = {}
+        """Members that were assigned something since it began, as they are now."""
         self.awaited: set[str] = set()
         """Members of a classic group that have not asked for their assignment yet."""
         self.stable_at: Millis | None = None
@@ -145,9 +148,10 @@ class GroupTracker:
         before = dict(self._members)
         settled = Settled(before)
         if self._open is not None:
+            assigned = self._open.assigned
             ended = self._end(Outcome.SUPERSEDED, event.at)
             done.append(ended)
-            settled = _settled_after(ended)
+            settled = _settled_after(ended, assigned)
         elif self._loaded_at is not None:
             done.append(self._take_over(self._loaded_at, before))
             self._loaded_at = None
@@ -212,7 +216,10 @@ class GroupTracker:
         self._paused.setdefault(event.member_id, (event.at, event.kept))
 
     def _on_joined(self, event: MemberJoined, done: list[Change]) -> None:
-        self._members[event.member_id] = MemberThen(event, self._inherited(event))
+        member = MemberThen(event, self._inherited(event))
+        self._members[event.member_id] = member
+        if self._open is not None and member.partitions:
+            self._open.assigned[event.member_id] = member
         detail = f"member {event.member_id} joined"
         self._note_substitute(self._cause(Cause.MEMBER_JOINED, event.member_id, detail, event.at))
 
@@ -261,12 +268,14 @@ class GroupTracker:
         member = self._members.get(event.member_id)
         if member is None:
             return
-        self._members[event.member_id] = MemberThen(member.identity, event.assigned)
+        member_now = MemberThen(member.identity, event.assigned)
+        self._members[event.member_id] = member_now
         paused = None if self._paused is None else self._paused.pop(event.member_id, None)
         change = self._open
         if change is None:
             return
         change.last_at = event.at
+        change.assigned[event.member_id] = member_now
         change.awaited.discard(event.member_id)
         if paused is not None:
             since, kept = paused
@@ -317,6 +326,7 @@ class GroupTracker:
             self._paused.pop(member_id, None)
         if self._open is not None:
             self._open.awaited.discard(member_id)
+            self._open.assigned.pop(member_id, None)
 
     def _inherited(self, joined: MemberJoined) -> PartitionsByTopic:
         """What a static member had under its former member id."""
@@ -346,11 +356,15 @@ _HANDLERS: Final[Mapping[type, Callable[[GroupTracker, Any, list[Change]], None]
 }
 
 
-def _settled_after(ended: Change) -> Settled:
-    """What the moves of the change after that one are told from."""
+def _settled_after(ended: Change, assigned: Mapping[str, MemberThen]) -> Settled:
+    """What the moves of the change after that one are told from; these members were assigned something in it."""
     if ended.outcome is not Outcome.SUPERSEDED:
         return Settled(ended.after)
     if ended.group_type is GroupType.CLASSIC:
         return ended.settled  # Nobody was assigned anything meanwhile.
-    # Members go on one by one: what has found its new owner is told already.
-    return Settled({}, {**ended.settled.owners(), **owners_of(ended.after)})
+    # Members go on one by one: what has found its new owner is told already. Of a large group that many join one after
+    # the other, a change sees few of them; the others are known from the change before.
+    known = ended.settled.known
+    if known is None:
+        return Settled({}, {**ended.settled.owners(), **owners_of(ended.after)})
+    return Settled({}, {**known, **owners_of(assigned)} if assigned else known)

@@ -76,3 +76,25 @@ def test_group_that_changes_its_protocol_keeps_its_story() -> None:
     story.tell(story.target({}, "uniform"), story.assigned("b", parts()), story.stable())
     assert story.outcomes() == [("stable", 0, 1), ("stable", 1, 2)]
     assert [record["type"] for record in story.records] == ["classic", "consumer"]
+
+
+def test_epochs_that_follow_each_other_fast_tell_each_move_once() -> None:
+    """Whatever was told in an epoch before is not told again; what never arrived goes on from where it was."""
+    story = stable_group()
+    story.tell(story.joined("c"), story.needed(Cause.MEMBER_JOINED, "c"), story.new_epoch("a", "b", "c"))
+    story.tell(story.assigned("a", parts(0, 2)))
+    story.tell(story.assigned("c", parts(1)))
+    story.tell(story.joined("d"), story.needed(Cause.MEMBER_JOINED, "d"), story.new_epoch("a", "b", "c", "d"))
+    assert story.moved() == {1: ("a", "c")}
+    story.tell(story.assigned("a", parts(0)))
+    story.tell(story.joined("e"), story.needed(Cause.MEMBER_JOINED, "e"), story.new_epoch("a", "b", "c", "d", "e"))
+    assert story.moved() == {}
+    story.tell(story.assigned("e", parts(2)), story.assigned("d", parts()))
+    story.tell(story.removed("e"), story.needed(Cause.MEMBER_LEFT, "e"), story.new_epoch("a", "b", "c", "d"))
+    assert story.moved() == {2: ("a", "e")}
+    story.tell(story.assigned("b", parts()), story.assigned("d", parts(3)))
+    story.tell(story.removed("d"), story.needed(Cause.MEMBER_LEFT, "d"), story.new_epoch("a", "b", "c"))
+    assert story.moved() == {3: ("b", "d")}
+    story.tell(story.assigned("b", parts(3)), story.assigned("c", parts(1, 2)), story.stable())
+    assert story.outcomes()[2:] == [("superseded", epoch, epoch + 1) for epoch in (2, 3, 4, 5)] + [("stable", 6, 7)]
+    assert story.moved() == {2: ("e", "c"), 3: ("d", "b")}
