@@ -89,6 +89,7 @@ class Runner:
                     self._record(name, figures, result)
         finally:
             for broker in running.values():
+                workload.finish(broker)
                 broker.stop()
 
     def _run_life(self, workload: LifeWorkload, names: Sequence[str], folder: Path, result: RowResult) -> None:

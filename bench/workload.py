@@ -61,11 +61,12 @@ class SteadyWorkload(_Row):
     """A row measured on brokers that run through all its rounds.
 
     `prepare` makes what every round needs and warms the broker up, unmeasured. `measure` runs one round, given its
-    number, and returns the figures by key.
+    number, and returns the figures by key. `finish` ends what `prepare` has begun, even if that failed.
     """
 
     prepare: Callable[[RunningPeer, Load], None] = lambda running, load: None
     measure: Callable[[RunningPeer, Load, int], Mapping[str, float]] = lambda running, load, number: {}
+    finish: Callable[[RunningPeer], None] = lambda running: None
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class SparkProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends the program, whatever it does."""
         self._process.kill()
         self._process.wait()
 

@@ -2,11 +2,14 @@
 
     python -m bench.spark.stream BOOTSTRAP TOPIC SOURCE STATE SECONDS CONNECTOR_JARS
 
-SOURCE is klamm or connector, STATE on or off. "reading" is printed when the query has seen a first record; told to go
-on, it listens for SECONDS. Without state the sink sees each record; with state it sees, of each of 1,000 groups, the
-newest record. A row's age is taken where a task hands it to the sink, and Spark makes a histogram of the ages of each
-micro-batch (`observe`); nothing else is done with the rows, so what is measured is the source and Spark. Times are
-those of the records' timestamps, whole milliseconds.
+SOURCE is klamm or connector, STATE on or off. At each line on its standard input the query begins, or goes on where its
+checkpoint says; "reading" is printed when it has seen records. At the next line it listens for SECONDS, prints what it
+saw, and the query ends: the session, and all that its JVM has compiled, is there for the next time.
+
+Without state the sink sees each record; with state it sees, of each of 1,000 groups, the newest record. A row's age is
+taken where a task hands it to the sink, and Spark makes a histogram of the ages of each micro-batch (`observe`);
+nothing else is done with the rows, so what is measured is the source and Spark. Times are those of the records'
+timestamps, whole milliseconds.
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions
 
 from bench.spark.sources import SOURCES, bench_session, print_figures
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 _BINS: Final = 200
 """So many ages stand for those of a micro-batch, each with how many they are."""
@@ -33,6 +39,15 @@ def _percentile(ages: Sequence[tuple[float, float]], share: float) -> float:
         if wanted <= 0:
             return age
     raise SystemExit("nothing arrived")
+
+
+def _batches(query: StreamingQuery) -> list[list[tuple[float, float]]]:
+    """The ages in each micro-batch that had records. Raises SystemExit with the reason if the query has failed."""
+    failure = query.exception()
+    if failure is not None:
+        raise SystemExit(str(failure))
+    observed = [progress.observedMetrics.get("ages") for progress in query.recentProgress]
+    return [[(bin_["x"], bin_["y"]) for bin_ in row.histogram] for row in observed if row and row.histogram]
 
 
 def main() -> None:
@@ -52,36 +67,30 @@ def main() -> None:
     )
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        query = (
-            observed.writeStream.format("noop")
-            .outputMode("update" if state == "on" else "append")
-            .option("checkpointLocation", folder)
-            .start()
-        )
-
-        def batches() -> list[list[tuple[float, float]]]:
-            if query.exception() is not None:
-                raise SystemExit(str(query.exception()))
-            observed = [progress.observedMetrics.get("ages") for progress in query.recentProgress]
-            return [[(bin_["x"], bin_["y"]) for bin_ in row.histogram] for row in observed if row and row.histogram]
-
-        while not batches():
-            time.sleep(0.5)
-        print("reading", flush=True)
-        sys.stdin.readline()
-        before = len(batches())
-        time.sleep(float(seconds))
-        measured = batches()[before:]
-        ages = [age for batch in measured for age in batch]
-        print_figures(
-            {
-                "p50": _percentile(ages, 0.50),
-                "p95": _percentile(ages, 0.95),
-                "batches": len(measured),
-                "records": sum(count for _, count in ages),
-            }
-        )
-        query.stop()
+        while sys.stdin.readline():
+            query = (
+                observed.writeStream.format("noop")
+                .outputMode("update" if state == "on" else "append")
+                .option("checkpointLocation", folder)
+                .start()
+            )
+            while not _batches(query):
+                time.sleep(0.1)
+            print("reading", flush=True)
+            sys.stdin.readline()
+            before = len(_batches(query))
+            time.sleep(float(seconds))
+            measured = _batches(query)[before:]
+            ages = [age for batch in measured for age in batch]
+            print_figures(
+                {
+                    "p50": _percentile(ages, 0.50),
+                    "p95": _percentile(ages, 0.95),
+                    "batches": len(measured),
+                    "records": sum(count for _, count in ages),
+                }
+            )
+            query.stop()
     spark.stop()
 
 

@@ -1,13 +1,13 @@
 """From a record's production to its arrival in a streaming query's sink: klamm's source beside Spark's connector.
 
-The session is klamm's, with fast checkpoints, for both. A record is 100 bytes; the query has a process of its own.
+The session is klamm's, with fast checkpoints, for both. A record is 100 bytes. Each source has a process of its own
+with its query; both are warmed up, and then they take turns: while one is measured the other one's query is stopped.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from functools import partial
 
 from bench.peers import RunningPeer
 from bench.spark.run import SparkProgram
@@ -20,81 +20,114 @@ _SECONDS = 20
 # A query runs for days. In its first minutes the compilers of the JVM share two cores with it: p50 at 1,000 records a
 # second fell from 96 to 42 ms with klamm's source between a quarter of a minute and two minutes.
 _WARM_UP_SECONDS = 90
+# A query that goes on starts its Python workers anew.
+_SETTLE_SECONDS = 5
+# Records go on coming for a little longer than anybody listens.
+_SLACK_SECONDS = 1
 # What the target says: p50 at 1,000 records a second without state.
 _LIMIT_MS = 60.0
 
 
-def _fill(running: RunningPeer, load: Load, topic: str, rate: int, seconds: float) -> None:
-    load.programs.run(
-        "fill",
-        bootstrap=running.bootstrap_servers,
-        topic=topic,
-        partitions=PARTITIONS,
-        size=100,
-        rate=rate,
-        count=int(rate * seconds),
-        settings={"linger.ms": "1"},
-    )
+class _Stream:
+    """Queries over records that come at this rate, with state or without."""
 
+    def __init__(self, rate: int, state: str) -> None:
+        self._rate = rate
+        self._state = state
+        self._programs: dict[tuple[str, str], SparkProgram] = {}
+        """By the broker's address and the source."""
 
-def _measure(running: RunningPeer, load: Load, number: int, *, rate: int, state: str) -> Mapping[str, float]:
-    figures: dict[str, float] = {}
-    seconds, warm_up_seconds = load.scaled(_SECONDS), load.scaled(_WARM_UP_SECONDS)
-    for source in SOURCES:
-        topic = f"stream-{rate}-{state}-{source}-{number}"
-        running.create_topic(topic, PARTITIONS)
-        with SparkProgram("stream", running.bootstrap_servers, topic, source, state, seconds) as program:
-            _fill(running, load, topic, rate, 0.1)
-            program.wait_for("reading")
-            flow = threading.Thread(
-                target=_fill, args=(running, load, topic, rate, warm_up_seconds + seconds + 3), daemon=True
+    def workload(self) -> SteadyWorkload:
+        """The row."""
+        return SteadyWorkload(
+            name=f"spark_stream_{self._rate}_{self._state}",
+            title=self._title,
+            figures=(*self._figures("p50"), *self._figures("p95")),
+            rounds=3,
+            without={"tansu": "the Spark rows compare sources, on two brokers", "mock": "it keeps no records"},
+            prepare=self._prepare,
+            measure=self._measure,
+            finish=self._finish,
+        )
+
+    @property
+    def _title(self) -> str:
+        return f"Streaming query, {self._rate:,} records/s, state {self._state}"
+
+    def _figures(self, percentile: str) -> tuple[Figure, ...]:
+        title = f"{self._title}: {percentile}"
+        is_limited = (self._rate, self._state, percentile) == (1_000, "off", "p50")
+        limit = _LIMIT_MS if is_limited else None
+        return (
+            Figure(f"klamm_{percentile}", f"{title}, klamm's source", "ms", True, limit=limit, digits=0),
+            Figure(f"connector_{percentile}", f"{title}, connector", "ms", True, digits=0),
+            Figure(f"ratio_{percentile}", f"{title}, klamm's source / connector", "x", True, limit=1.0, digits=2),
+        )
+
+    def _prepare(self, running: RunningPeer, load: Load) -> None:
+        for source in SOURCES:
+            running.create_topic(self._topic(source), PARTITIONS)
+            self._programs[running.bootstrap_servers, source] = SparkProgram(
+                "stream",
+                running.bootstrap_servers,
+                self._topic(source),
+                source,
+                self._state,
+                load.scaled(_SECONDS),
             )
-            flow.start()
-            flow.join(warm_up_seconds)
-            program.go_on()
-            for key, value in program.figures().items():
+            self._listen(running, load, source, load.scaled(_WARM_UP_SECONDS))
+
+    def _measure(self, running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
+        figures: dict[str, float] = {}
+        for source in sorted(SOURCES, reverse=number % 2 == 1):
+            for key, value in self._listen(running, load, source, _SETTLE_SECONDS).items():
                 figures[f"{source}_{key}"] = value
-            flow.join()
-        running.delete_topic(topic)
-    for percentile in ("p50", "p95"):
-        figures[f"ratio_{percentile}"] = figures[f"klamm_{percentile}"] / figures[f"connector_{percentile}"]
-    return figures
+        for percentile in ("p50", "p95"):
+            figures[f"ratio_{percentile}"] = figures[f"klamm_{percentile}"] / figures[f"connector_{percentile}"]
+        return figures
 
+    def _finish(self, running: RunningPeer) -> None:
+        for source in SOURCES:
+            program = self._programs.pop((running.bootstrap_servers, source), None)
+            if program is not None:
+                program.kill()
 
-def _workload(rate: int, state: str) -> SteadyWorkload:
-    title = f"Streaming query, {rate:,} records/s, state {state}"
-    return SteadyWorkload(
-        name=f"spark_stream_{rate}_{state}",
-        title=title,
-        figures=tuple(
-            figure
-            for percentile in ("p50", "p95")
-            for figure in (
-                Figure(
-                    f"klamm_{percentile}",
-                    f"{title}: {percentile}, klamm's source",
-                    "ms",
-                    less_is_better=True,
-                    limit=_LIMIT_MS if (rate, state, percentile) == (1_000, "off", "p50") else None,
-                    digits=0,
-                ),
-                Figure(
-                    f"connector_{percentile}", f"{title}: {percentile}, connector", "ms", less_is_better=True, digits=0
-                ),
-                Figure(
-                    f"ratio_{percentile}",
-                    f"{title}: {percentile}, klamm's source / connector",
-                    "x",
-                    less_is_better=True,
-                    limit=1.0,
-                    digits=2,
-                ),
+    def _listen(self, running: RunningPeer, load: Load, source: str, before_seconds: float) -> Mapping[str, float]:
+        """What a query sees of a flow of records that began so long before."""
+        program = self._programs[running.bootstrap_servers, source]
+        topic = self._topic(source)
+        program.go_on()
+        # A few, so that a query without any is not taken for one that reads.
+        self._flow(running, load, topic, 0.1).join()
+        program.wait_for("reading")
+        flow = self._flow(running, load, topic, before_seconds + load.scaled(_SECONDS) + _SLACK_SECONDS)
+        flow.join(before_seconds)
+        program.go_on()
+        figures = program.figures()
+        flow.join()
+        return figures
+
+    def _topic(self, source: str) -> str:
+        return f"stream-{self._rate}-{self._state}-{source}"
+
+    def _flow(self, running: RunningPeer, load: Load, topic: str, seconds: float) -> threading.Thread:
+        """Records at the rate for so long, from now on."""
+
+        def fill() -> None:
+            load.programs.run(
+                "fill",
+                bootstrap=running.bootstrap_servers,
+                topic=topic,
+                partitions=PARTITIONS,
+                size=100,
+                rate=self._rate,
+                count=int(self._rate * seconds),
+                settings={"linger.ms": "1"},
             )
-        ),
-        rounds=1,
-        without={"tansu": "the Spark rows compare sources, on two brokers", "mock": "it keeps no records"},
-        measure=partial(_measure, rate=rate, state=state),
-    )
+
+        flow = threading.Thread(target=fill, daemon=True)
+        flow.start()
+        return flow
 
 
-WORKLOADS = tuple(_workload(rate, state) for rate in (1_000, 100_000) for state in ("off", "on"))
+WORKLOADS = tuple(_Stream(rate, state).workload() for rate in (1_000, 100_000) for state in ("off", "on"))
