@@ -264,6 +264,38 @@ def test_the_same_micro_batches(
     assert len(ours.by_id) > 1
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"minOffsetsPerTrigger": 10},
+        {"minOffsetsPerTrigger": 10, "maxOffsetsPerTrigger": 12},
+        {"minOffsetsPerTrigger": 1_000, "maxTriggerDelay": "0s"},
+    ],
+    ids=["a minimum", "a minimum and a maximum", "no patience"],
+)
+def test_the_same_waits(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path, limits: dict[str, Any]
+) -> None:
+    """Too few records wait for more, as long as they may; the first micro-batch does not wait."""
+    by_source = []
+    for source in (connector, "klamm"):
+        topic = new_topic(partitions=1)
+        topic.produce(range(5), 0)
+        with Runs(spark, topic, tmp_path / source, source).running(startingOffsets="earliest", **limits) as running:
+            query, sink = running
+            seen = []
+            for new in (range(5, 9), range(9, 20), range(20, 21), range(21, 40)):
+                query.processAllAvailable()
+                seen.append(dict(sink.by_id))
+                topic.produce(new, 0)
+            query.processAllAvailable()
+            seen.append(dict(sink.by_id))
+        by_source.append(seen)
+
+    assert by_source[0] == by_source[1]
+    assert len(by_source[0][-1]) > 1
+
+
 def test_a_query_can_change_over_and_go_on(
     spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
 ) -> None:
