@@ -88,19 +88,28 @@ def _verdict(figure: Figure, result: RowResult) -> str:
         return ""
     if all(checks):
         return "reached"
-    return "level" if figure.limit is None and figure.target == 1 and _is_level(figure, result) else "missed"
+    return "level" if _is_level(figure, result) else "missed"
 
 
 def _is_level(figure: Figure, result: RowResult) -> bool:
-    """Whether the rounds don't tell klamm and Apache Kafka apart: the median of each is one that the other had, too."""
-    ours, theirs = (
-        sorted(figures[figure.key] for figures in result.rounds.get(peer, ()) if figure.key in figures)
-        for peer in ("klamm", "kafka")
-    )
-    if min(len(ours), len(theirs)) < _ROUNDS_THAT_TELL:
+    """Whether the rounds don't tell two apart: the median of each is one that the other had, too.
+
+    The two are klamm and Apache Kafka, or what a ratio is of.
+    """
+    if figure.of is not None and figure.limit == 1:
+        sides = [_sorted_rounds(result, "klamm", key) for key in figure.of]
+    elif figure.limit is None and figure.target == 1:
+        sides = [_sorted_rounds(result, peer, figure.key) for peer in ("klamm", "kafka")]
+    else:
         return False
-    is_ours_among_theirs = theirs[0] <= statistics.median(ours) <= theirs[-1]
-    return is_ours_among_theirs and ours[0] <= statistics.median(theirs) <= ours[-1]
+    one, other = sides
+    if min(len(one), len(other)) < _ROUNDS_THAT_TELL:
+        return False
+    return one[0] <= statistics.median(other) <= one[-1] and other[0] <= statistics.median(one) <= other[-1]
+
+
+def _sorted_rounds(result: RowResult, peer: str, key: str) -> list[float]:
+    return sorted(figures[key] for figures in result.rounds.get(peer, ()) if key in figures)
 
 
 def _row(figure: Figure, result: RowResult, peers: Iterable[str]) -> str:
@@ -173,7 +182,7 @@ def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
         *(_row(figure, result, outcome.peers) for figure, result in outcome.figures()),
         "",
         "Medians over the rounds of one run, the brokers taking turns. A target is klamm's figure divided by Kafka's. "
-        "Level is what three rounds or more don't tell apart: each broker's median lies within the other's rounds.",
+        "Level is what three rounds or more don't tell apart: the median of each of the two lies within the other's rounds.",
         "",
     ]
     if missing := list(_missing(outcome)):

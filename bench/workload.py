@@ -19,7 +19,8 @@ class Figure:
     """One number that a row yields.
 
     `target` is what klamm's value divided by Apache Kafka's has to reach: at least it where more is better, at most
-    it where less is; `limit` is a bound on klamm's own value, in `unit`.
+    it where less is; `limit` is a bound on klamm's own value, in `unit`. A ratio of two other figures of the same round
+    names them in `of`.
     """
 
     key: str
@@ -29,6 +30,7 @@ class Figure:
     target: float | None = None
     limit: float | None = None
     digits: int = 1
+    of: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

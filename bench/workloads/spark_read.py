@@ -42,7 +42,14 @@ def _figures(title: str) -> tuple[Figure, ...]:
         for figure in (
             Figure(f"klamm_{key}", f"{title}, {name}: klamm's source", "records/s", digits=0),
             Figure(f"connector_{key}", f"{title}, {name}: Spark's connector", "records/s", digits=0),
-            Figure(f"ratio_{key}", f"{title}, {name}: klamm's source / connector", "x", limit=1.0, digits=2),
+            Figure(
+                f"ratio_{key}",
+                f"{title}, {name}: klamm's source / connector",
+                "x",
+                limit=1.0,
+                digits=2,
+                of=(f"klamm_{key}", f"connector_{key}"),
+            ),
         )
     )
 

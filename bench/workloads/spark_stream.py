@@ -61,7 +61,15 @@ class _Stream:
         return (
             Figure(f"klamm_{percentile}", f"{title}, klamm's source", "ms", True, limit=limit, digits=0),
             Figure(f"connector_{percentile}", f"{title}, connector", "ms", True, digits=0),
-            Figure(f"ratio_{percentile}", f"{title}, klamm's source / connector", "x", True, limit=1.0, digits=2),
+            Figure(
+                f"ratio_{percentile}",
+                f"{title}, klamm's source / connector",
+                "x",
+                less_is_better=True,
+                limit=1.0,
+                digits=2,
+                of=(f"klamm_{percentile}", f"connector_{percentile}"),
+            ),
         )
 
     def _prepare(self, running: RunningPeer, load: Load) -> None:

@@ -10,15 +10,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from klamm.broker.context import BrokerContext
 from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.fetch_sessions import FetchSessionCache
 from klamm.broker.group_sync import GroupSync
+from klamm.broker.housekeeping import Housekeeping
 from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic
 from klamm.broker.late_history import LateHistory
 from klamm.broker.listener import Listener
@@ -54,13 +55,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FLUSH_CHECK_INTERVAL_MS: Final = 1000
-NEVER_MS: Final = 2**62
-"""Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
-LOWEST_HOUSEKEEPING_INTERVAL_S: Final = 0.1
-HOUSEKEEPING_STEP_S: Final = 0.003
-"""Others have their turn after so long."""
-
 
 def now_ms() -> Millis:
     """The wall clock in milliseconds since the epoch."""
@@ -70,19 +64,6 @@ def now_ms() -> Millis:
 def _load_history() -> None:
     import klamm.broker.history_topic
     import klamm.runtime.group_history  # noqa: F401 - many modules, for who begins a history next
-
-
-def _nothing() -> None:
-    """Nobody waits for it."""
-
-
-async def _take(steps: Iterable[None]) -> None:
-    """Takes the steps, for some milliseconds at a time."""
-    step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
-    for _ in steps:
-        if time.monotonic() >= step_ends:
-            await asyncio.sleep(0)
-            step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[T], None], argument: T) -> None:
@@ -103,7 +84,7 @@ class BrokerServer:
         self._static_config = config
         self._clock = clock
         self._listeners: list[Listener] = []
-        self._periodic: list[asyncio.Task[None]] = []
+        self._housekeeping: Housekeeping | None = None
         self._log_directory: LogDirectory | None = None
         self._metadata: MetadataService | None = None
         self._groups: GroupCoordinator | None = None
@@ -152,9 +133,10 @@ class BrokerServer:
             cluster_id=metadata.image.cluster_id, node_id=config.node_id, broker_epoch=broker.epoch
         )
         loop = asyncio.get_running_loop()
+        self._housekeeping = housekeeping = Housekeeping(log_directory, self._clock)
         if config.klamm_fsync != "os":
             # Broken off again and again, a broker would otherwise read and sync the same at each start.
-            self._group_sync = GroupSync(loop, self._clock, on_tails_synced=self._checkpoint_soon)
+            self._group_sync = GroupSync(loop, self._clock, on_tails_synced=housekeeping.checkpoint_soon)
         partitions = Partitions(
             config.node_id,
             log_directory,
@@ -212,7 +194,9 @@ class BrokerServer:
         self._traffic_meter.start()
         if config.klamm_metrics_listener:
             self._metrics = self._serve_metrics(config.klamm_metrics_listener, log_directory)
-        self._begin_housekeeping(config, log_directory)
+        self._log_cleaning = LogCleaning(log_directory.cleaner, config, self._clock)
+        self._log_cleaning.start()
+        housekeeping.start(config, partitions, metadata, self._group_sync)
         return addresses
 
     async def _listen(self, config: BrokerConfig, context: BrokerContext) -> list[tuple[str, int]]:
@@ -241,22 +225,14 @@ class BrokerServer:
             addresses.append(await listener.start())
         return addresses
 
-    def _begin_housekeeping(self, config: BrokerConfig, log_directory: LogDirectory) -> None:
-        self._log_cleaning = LogCleaning(log_directory.cleaner, config, self._clock)
-        self._log_cleaning.start()
-        self._every(config.log_retention_check_interval_ms, self._housekeep, first_ms=config.log_initial_task_delay_ms)
-        self._every(FLUSH_CHECK_INTERVAL_MS, self._flush_due)
-        self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
-        if config.klamm_fsync == "interval":
-            self._every(config.klamm_fsync_interval_ms, self._sync_all)
-
     async def stop(self) -> None:
         """Stops listening, lets the groups go, closes logs and metadata.
 
         Safe after a start that failed half-way.
         """
-        for task in self._periodic:
-            task.cancel()
+        if self._housekeeping is not None:
+            self._housekeeping.stop()
+            self._housekeeping = None
         if self._log_cleaning is not None:
             await self._log_cleaning.stop()
             self._log_cleaning = None
@@ -409,50 +385,3 @@ class BrokerServer:
             self._history.publish(partition, events)
         if self._handover is not None:
             self._handover.on_events(partition, events)
-
-    # -- what happens again and again
-    # --------------------------------------------------------------------------------------------------
-
-    def _every(
-        self, interval_ms: int, action: Callable[[], Awaitable[None] | None], *, first_ms: int | None = None
-    ) -> None:
-        async def repeat() -> None:
-            await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000)
-            while True:
-                try:
-                    going_on = action()
-                    if going_on is not None:
-                        await going_on
-                except Exception:
-                    logger.exception("housekeeping failed; it is tried again in %d ms", interval_ms)
-                await asyncio.sleep(max(LOWEST_HOUSEKEEPING_INTERVAL_S, interval_ms / 1000))
-
-        self._periodic.append(asyncio.get_running_loop().create_task(repeat()))
-
-    async def _housekeep(self) -> None:
-        """Looks at all logs, for some milliseconds at a time."""
-        assert self._log_directory is not None
-        assert self.context is not None
-        await _take(self._log_directory.housekeep_in_steps(self._clock()))
-        self.context.partitions.retry_failures(self.context.metadata.image)
-
-    def _flush_due(self) -> None:
-        assert self._log_directory is not None
-        now_ms = self._clock()
-        for log in self._log_directory.logs.values():
-            if log.config.flush_ms < NEVER_MS and not log.is_offline:
-                log.flush_if_due(now_ms)
-
-    def _sync_all(self) -> None:
-        assert self._log_directory is not None
-        assert self._group_sync is not None
-        for log in self._log_directory.logs.values():
-            if log.log_end_offset > log.synced_offset and not log.is_offline:
-                self._group_sync.request(log, _nothing)
-
-    async def _checkpoint(self) -> None:
-        assert self._log_directory is not None
-        await _take(self._log_directory.checkpoint_in_steps())
-
-    def _checkpoint_soon(self) -> None:
-        self._periodic.append(asyncio.get_running_loop().create_task(self._checkpoint()))

@@ -50,14 +50,17 @@ class ListedOffset(NamedTuple):
 _Round = tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ErrorCode]]
 
 
-def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
+def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, Millis], *, isolation_level: str | None = None
+) -> dict[TopicPartition, ListedOffset]:
     """The offset of each partition at its timestamp (`EARLIEST`, `LATEST`, or milliseconds of the epoch).
 
-    Partitions that do not exist are left out of the answer. One round trip, to all leaders at once, when nothing has
+    `LATEST` is the last stable offset where the isolation level, if none is given that of the client, is
+    `read_committed`, else the high watermark. Partitions that do not exist are left out of the answer. One round trip, to all leaders at once, when nothing has
     changed; else metadata is refreshed and what failed is asked again.
     Raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others.
     """
-    return cluster.run(listing_offsets(cluster, wanted))
+    return cluster.run(listing_offsets(cluster, wanted, isolation_level=isolation_level))
 
 
 def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartition, Offset]:
@@ -70,7 +73,7 @@ def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartiti
 
 
 def listing_offsets(
-    cluster: ClusterView, wanted: Mapping[TopicPartition, Millis]
+    cluster: ClusterView, wanted: Mapping[TopicPartition, Millis], *, isolation_level: str | None = None
 ) -> Steps[dict[TopicPartition, ListedOffset]]:
     """The steps of `list_offsets`, for either face."""
     if missing := cluster.missing({topic_partition.topic for topic_partition in wanted}):
@@ -81,7 +84,7 @@ def listing_offsets(
         topic_partition: timestamp for topic_partition, timestamp in wanted.items() if cluster.has(topic_partition)
     }
     while open_requests:
-        answers, failures = yield from _round(cluster, open_requests)
+        answers, failures = yield from _round(cluster, open_requests, isolation_level)
         found.update(answers)
         if not failures:
             break
@@ -140,7 +143,9 @@ def _next_partition(cluster: ClusterView, topic: str) -> TopicPartition | None:
     return None if metadata is None else TopicPartition(topic, PartitionIndex(len(metadata.partitions)))
 
 
-def _round(cluster: ClusterView, wanted: Mapping[TopicPartition, Millis]) -> Steps[_Round]:
+def _round(
+    cluster: ClusterView, wanted: Mapping[TopicPartition, Millis], isolation_level: str | None = None
+) -> Steps[_Round]:
     """One request to each leader, all sent before the first answer is awaited."""
     found: dict[TopicPartition, ListedOffset] = {}
     failures: dict[TopicPartition, ErrorCode] = {}
@@ -155,7 +160,8 @@ def _round(cluster: ClusterView, wanted: Mapping[TopicPartition, Millis]) -> Ste
         else:
             by_leader[leader.broker].append(topic_partition)
     questions = [
-        (broker, _request(cluster, wanted, topic_partitions)) for broker, topic_partitions in by_leader.items()
+        (broker, _request(cluster, wanted, topic_partitions, isolation_level or cluster.config.isolation_level))
+        for broker, topic_partitions in by_leader.items()
     ]
     answers = yield Ask(questions, ListOffsetsResponse)
     for answer, topic_partitions in zip(answers, by_leader.values(), strict=True):
@@ -167,7 +173,10 @@ def _round(cluster: ClusterView, wanted: Mapping[TopicPartition, Millis]) -> Ste
 
 
 def _request(
-    cluster: ClusterView, wanted: Mapping[TopicPartition, Millis], topic_partitions: list[TopicPartition]
+    cluster: ClusterView,
+    wanted: Mapping[TopicPartition, Millis],
+    topic_partitions: list[TopicPartition],
+    isolation_level: str,
 ) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for topic_partition in topic_partitions:
@@ -182,7 +191,7 @@ def _request(
         )
     return ListOffsetsRequest(
         replica_id=_CONSUMER,
-        isolation_level=_ISOLATION[cluster.config.isolation_level],
+        isolation_level=_ISOLATION[isolation_level],
         topics=list(topics.values()),
         timeout_ms=cluster.config.request_timeout_ms,
     )

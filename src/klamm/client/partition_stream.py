@@ -36,7 +36,7 @@ _HIGHEST: Final = 18
 _HIGHEST_WITH_NAMES: Final = 12
 _FLEXIBLE_FROM: Final = 12
 _SESSIONS_FROM: Final = 7
-_ATTEMPTS_BEFORE_MISSING: Final = 4
+_ANSWERS_BEFORE_MISSING: Final = 4
 _ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 AbortedTransaction = tuple[int, int]
@@ -96,6 +96,7 @@ class PartitionStream:
         self._position = start_offset
         self._end_offset = end_offset
         self._retries = Retries(cluster.config, f"fetch {topic_partition} from offset {start_offset}")
+        self._answers_without_it = 0
         self._session = FetchSession()
         self._session_connection: FetchConnection | None = None
 
@@ -216,7 +217,8 @@ class PartitionStream:
     def check_exists(self) -> None:
         """After a refresh: raises `PartitionMissing` if the partition is not there, time after time."""
         # Right after a topic was made, not every broker knows of it; so one such answer is not believed.
-        if not self._cluster.has(self.topic_partition) and self._retries.attempts >= _ATTEMPTS_BEFORE_MISSING:
+        self._answers_without_it = 0 if self._cluster.has(self.topic_partition) else self._answers_without_it + 1
+        if self._answers_without_it >= _ANSWERS_BEFORE_MISSING:
             raise PartitionMissing(f"{self.topic_partition} does not exist: was the topic deleted?")
 
     def pause_at_end(self) -> float:

@@ -148,18 +148,17 @@ class QueryMember:
         """Gives the group to whoever stands by, at once; never raises."""
         with self._changed:
             self._leaving = True
-            was_member = self._state is not _State.OVER
             self._state = _State.OVER
             self._wake.set()
-        if was_member:
-            try:
-                code = self._member.leave(reason, _LEAVE_PATIENCE_MS)
-            except KlammError as error:
-                _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, error)
-            else:
-                if code not in _LEFT:
-                    trouble = code.name.upper()
-                    _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, trouble)
+        # Also after it was fenced: who has lost the group to another may be a member of it all the same.
+        try:
+            code = self._member.leave(reason, _LEAVE_PATIENCE_MS)
+        except KlammError as error:
+            _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, error)
+        else:
+            if code not in _LEFT:
+                trouble = code.name.upper()
+                _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, trouble)
         self._member.close()
 
     def _may_plan(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from array import array
 from collections.abc import Iterator
 from functools import cache
@@ -20,7 +19,8 @@ from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, PartitionMissing
 from klamm.client.fetch import stream_batches
-from klamm.client.list_offsets import EARLIEST, LATEST, list_offsets
+from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
+from klamm.client.retry import Retries
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.source.arrow_schema import arrow_schema
@@ -99,17 +99,19 @@ def _read_tables(
 ) -> Iterator[RecordColumns]:
     cluster = shared_cluster(config)
     tables = TableBuilder(offsets.start, offsets.end, include_headers=include_headers, check_crcs=config.check_crcs)
+    retries = Retries(config, f"read {offsets.topic_partition}")
     position = offsets.start
     while position < offsets.end:
         try:
             for fetched in stream_batches(cluster, offsets.topic_partition, position, offsets.end):
                 yield from tables.add(fetched)
                 position = fetched.next_offset
+                retries.progressed()
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
             if position == error.offset:
                 # Refused, and there all the same: a leader that has just been elected may not know it yet.
-                time.sleep(config.retry_backoff_max_ms / 1000)
+                retries.pause(f"OFFSET_OUT_OF_RANGE at offset {position}, though the log has it")
             yield from tables.skip_to(position)
         except KafkaError as error:
             raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
@@ -123,28 +125,37 @@ def _read_tables(
 
 def _require_end(cluster: Cluster, topic_partition: TopicPartition, position: Offset, error: LogEndsEarly) -> None:
     """Raises `GaveUp` if the log does not end where it brought nothing more: that is trouble, but no loss."""
-    end = list_offsets(cluster, {topic_partition: LATEST}).get(topic_partition)
+    end = _end_of_log(cluster, topic_partition)
     if end is not None and end.offset > position:
         raise GaveUp(
             f"{topic_partition} brought nothing from offset {position} on, as long as kafkaConsumer.pollTimeoutMs or "
-            f"kafka.default.api.timeout.ms says, though the log has offsets up to {end.offset}"
+            f"kafka.default.api.timeout.ms says, though the log has offsets up to {end.offset} (a transaction may be "
+            "open there)"
         ) from error
 
 
+def _end_of_log(cluster: Cluster, topic_partition: TopicPartition) -> ListedOffset | None:
+    """Of all records, also those of transactions that are not finished yet: they are there, whoever may read them."""
+    return list_offsets(cluster, {topic_partition: LATEST}, isolation_level="read_uncommitted").get(topic_partition)
+
+
 def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, loss: LossPolicy) -> Offset:
-    """Where to go on after an offset that is not there: the log's start, or the end of the range if nothing is left."""
+    """Where to go on after an offset that was refused: there, if the log has it all the same; else at the log's start, or
+    the end of the range if nothing is left.
+    """
     topic_partition = offsets.topic_partition
     start = list_offsets(cluster, {topic_partition: EARLIEST}).get(topic_partition)
-    end = list_offsets(cluster, {topic_partition: LATEST}).get(topic_partition)
+    end = _end_of_log(cluster, topic_partition)
     if start is None or end is None:
         available = "the partition does not exist"
+    elif start.offset <= position < end.offset:
+        return position
     else:
         available = f"the log has [{start.offset}, {end.offset})"
     _report(offsets, position, available, loss)
     if start is None or end is None or position >= end.offset:
         return offsets.end
-    # Between the fetch and now the log may have changed again; never go back.
-    return max(position, min(start.offset, offsets.end))
+    return min(start.offset, offsets.end)
 
 
 def _report(offsets: OffsetRange, position: Offset, reason: str, loss: LossPolicy) -> None:

@@ -154,6 +154,16 @@ class Planner:
         # that has just been started which topics there are.
         return self._asked(lambda latest: all(latest.get(key, _NONE) >= offset for key, offset in start.items()))
 
+    def not_before(
+        self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
+    ) -> PartitionOffsets:
+        """`latest`; what of it is before where the query stands, or is not there, is asked again for a while."""
+        behind = [key for key, offset in start.items() if latest.get(key, _NONE) < offset]
+        if not behind:
+            return dict(latest)
+        seen = self.latest_since(start)
+        return {**latest, **{key: seen[key] for key in behind if key in seen}}
+
     def _asked(self, is_plausible: Callable[[PartitionOffsets], bool]) -> PartitionOffsets:
         latest = self._log.latest()
         for _ in range(self._attempts - 1):

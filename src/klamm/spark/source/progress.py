@@ -74,6 +74,9 @@ class StreamProgress:
             self._fresh_start = None
             self._commits.resumes(start)
             self._commits.finished_up_to(start)
+        if self._target is not None:
+            # It was looked up before anybody knew where the query stands.
+            self._target = self._planner.not_before(start, self._target)
         self.latest = self._planner.latest_since(start) if self._target is None else self._target
         end = dict(self.latest)
         if may_wait and self._target is None and self._has_too_little(start):

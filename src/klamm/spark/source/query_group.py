@@ -39,7 +39,7 @@ class QueryGroup:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._caller = Caller()
+        self._caller = Caller() if options.klamm.group_mode == "member" else None
         self._client = named_client(options.client)
         self._member: QueryMember | None = None
         self._offsets: GroupOffsets | None = None
@@ -72,6 +72,7 @@ class QueryGroup:
         self.commits = GroupCommits(self._offsets, _policy(options), self._member)
 
     def _await_ownership(self, member: QueryMember) -> None:
+        assert self._caller is not None
         try:
             while not member.await_ownership(_LOOK_AROUND_S):
                 if self._caller.has_hung_up():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -36,11 +37,13 @@ class FakeLog:
         self.start = start
         self.end: Offset | None = None
         self.failure: Exception | None = None
+        self.refusals = 0
         monkeypatch.setattr(partition_reader, "stream_batches", self.stream)
         monkeypatch.setattr(partition_reader, "list_offsets", self.list)
 
     def stream(self, cluster: object, asked: TopicPartition, start: Offset, end: Offset) -> Iterator[FetchedBatches]:
-        if start < self.start:
+        self.refusals -= 1
+        if start < self.start or self.refusals >= 0:
             raise OffsetOutOfRange(asked, start)
         for header, data in self.batches:
             if header.next_offset > start and header.base_offset < end:
@@ -48,7 +51,9 @@ class FakeLog:
         if self.failure is not None:
             raise self.failure
 
-    def list(self, cluster: object, wanted: dict[TopicPartition, Millis]) -> dict[TopicPartition, ListedOffset]:
+    def list(
+        self, cluster: object, wanted: dict[TopicPartition, Millis], *, isolation_level: str | None = None
+    ) -> dict[TopicPartition, ListedOffset]:
         end = self.end or self.batches[-1][0].next_offset
         return {
             asked: ListedOffset(Offset(self.start) if when == EARLIEST else end, Millis(-1), LeaderEpoch(0))
@@ -60,9 +65,9 @@ def batch(offset: int, count: int, size: int = 1) -> bytes:
     return encode_batch([(index, None, b"v" * size, ()) for index in range(count)], base_offset=offset)
 
 
-def read(start: int, end: int, *, fail: bool = True) -> list[pa.RecordBatch]:
+def read(start: int, end: int, *, fail: bool = True, config: ClientConfig = CONFIG) -> list[pa.RecordBatch]:
     offsets = OffsetRange(ZERO, Offset(start), Offset(end))
-    return list(read_range(CONFIG, offsets, LossPolicy(fail=fail), include_headers=False))
+    return list(read_range(config, offsets, LossPolicy(fail=fail), include_headers=False))
 
 
 def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
@@ -118,6 +123,20 @@ def test_a_start_that_is_gone_fails_or_is_skipped(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DataLoss, match=r"range \[2, 10\) for partition t-0: the log has \[4, 10\)"):
         read(2, 10)
     assert offsets_in(read(2, 10, fail=False)) == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_an_offset_that_is_refused_and_there_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, fail: bool) -> None:
+    """A leader that was elected just now may refuse what it has. Nothing is lost, and nobody waits for ever."""
+    log = FakeLog(monkeypatch, batch(0, 10))
+    haste = replace(CONFIG, retry_backoff_ms=1, retry_backoff_max_ms=1)
+    log.refusals = 3
+    assert offsets_in(read(2, 10, fail=fail, config=haste)) == list(range(2, 10))
+
+    log.refusals = 1_000_000
+    impatient = replace(haste, default_api_timeout_ms=20)
+    with pytest.raises(GaveUp, match="gave up to read t-0 .*OFFSET_OUT_OF_RANGE at offset 2, though the log has it"):
+        read(2, 10, fail=fail, config=impatient)
 
 
 @pytest.mark.parametrize("failure", [LogEndsEarly("it ends early"), PartitionMissing("it is gone")])
