@@ -77,32 +77,31 @@ def _target(figure: Figure) -> str:
 
 
 def _verdict(figure: Figure, result: RowResult) -> str:
-    ratio, ours = ratio_to_kafka(result, figure.key), median_of(result, "klamm", figure.key)
+    """Reached, level or missed; the worst of them, if there is more than one thing to reach."""
     sign = -1 if figure.less_is_better else 1
-    checks = []
+    verdicts = []
+    ratio = ratio_to_kafka(result, figure.key)
     if figure.target is not None and ratio is not None:
-        checks.append(sign * ratio >= sign * figure.target)
-    if figure.limit is not None and ours is not None:
-        checks.append(sign * ours >= sign * figure.limit)
-    if not checks:
-        return ""
-    if all(checks):
+        kept = [_sorted_rounds(result, peer, figure.key) for peer in ("klamm", "kafka")]
+        verdicts.append(_judge(sign * ratio >= sign * figure.target, figure.target == 1, kept))
+    if figure.limit is not None:
+        # What two sources make of a broker is to be seen on either broker.
+        for peer in ("klamm",) if figure.of is None else ("klamm", "kafka"):
+            value = median_of(result, peer, figure.key)
+            if value is not None:
+                sides = [_sorted_rounds(result, peer, key) for key in figure.of or ()]
+                verdicts.append(_judge(sign * value >= sign * figure.limit, figure.limit == 1, sides))
+    return max(verdicts, key=("reached", "level", "missed").index, default="")
+
+
+def _judge(is_reached: bool, is_of_one: bool, sides: Sequence[Sequence[float]]) -> str:
+    if is_reached:
         return "reached"
-    return "level" if _is_level(figure, result) else "missed"
+    return "level" if is_of_one and len(sides) == 2 and _is_level(*sides) else "missed"
 
 
-def _is_level(figure: Figure, result: RowResult) -> bool:
-    """Whether the rounds don't tell two apart: the median of each is one that the other had, too.
-
-    The two are klamm and Apache Kafka, or what a ratio is of.
-    """
-    if figure.of is not None and figure.limit == 1:
-        sides = [_sorted_rounds(result, "klamm", key) for key in figure.of]
-    elif figure.limit is None and figure.target == 1:
-        sides = [_sorted_rounds(result, peer, figure.key) for peer in ("klamm", "kafka")]
-    else:
-        return False
-    one, other = sides
+def _is_level(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the rounds don't tell two apart: the median of each is one that the other had, too."""
     if min(len(one), len(other)) < _ROUNDS_THAT_TELL:
         return False
     return one[0] <= statistics.median(other) <= one[-1] and other[0] <= statistics.median(one) <= other[-1]
