@@ -1,20 +1,24 @@
 """klamm's client meets Apache Kafka's listeners with TLS and SASL: it gets in with what fits, and says what doesn't.
 
-Both faces of the client, the blocking one and asyncio's (on either event loop), go through the same doors.
+Both faces of the client, the blocking one and asyncio's (on either event loop), go through the same doors, and so do
+the commands that look into groups, which are told of them in librdkafka's words.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from tests.support.secure_kafka import KEY_PASSWORD, MECHANISMS, SecureKafka, secure_kafka
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+from tests.support.secure_kafka import KEY_PASSWORD, MECHANISMS, PASSWORD, SecureKafka, secure_kafka
+from tests.unit.cli.conftest import Command
 
 from klamm.client import aio_fetch
 from klamm.client.aio import AsyncConnection
@@ -298,3 +302,72 @@ def test_a_session_is_renewed_between_requests_under_way(kafka: SecureKafka, mon
         return answers
 
     assert all(asyncio.run(run()))
+
+
+# The commands, by librdkafka's properties
+
+
+@pytest.fixture(scope="module")
+def group(kafka: SecureKafka) -> str:
+    """A consumer group that is empty again. Its epoch is what klamm's own client tells, and librdkafka's does not."""
+    partition, name = _fill(kafka), f"group-{uuid.uuid4().hex[:12]}"
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.broker.bootstrap_servers,
+            "group.id": name,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([partition.topic])
+    message = consumer.poll(60)
+    assert message is not None
+    assert message.error() is None
+    consumer.close()
+    return name
+
+
+def _command(kafka: SecureKafka, listener: str) -> Command:
+    return Command(kafka.options(listener)["bootstrap.servers"])
+
+
+def _given(properties: dict[str, str]) -> list[str]:
+    return [word for key, text in properties.items() for word in ("-X", f"{key}={text}")]
+
+
+def _properties(kafka: SecureKafka, listener: str) -> dict[str, str]:
+    """What gets librdkafka in."""
+    with_authority = {"ssl.ca.location": str(kafka.authority.certificate)}
+    name_and_password = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice", "sasl.password": PASSWORD}
+    of_the_client = {
+        "ssl.certificate.location": str(kafka.client_store),
+        "ssl.key.location": str(kafka.client_store),
+        "ssl.key.password": KEY_PASSWORD,
+    }
+    return {
+        "TLS": {"security.protocol": "SSL", **with_authority},
+        "MUTUAL": {"security.protocol": "ssl", **with_authority, **of_the_client},
+        "SASL_TLS": {"security.protocol": "SASL_SSL", **with_authority, **name_and_password},
+        "SASL": {"security.protocol": "SASL_PLAINTEXT", **name_and_password},
+    }[listener]
+
+
+@pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASL_TLS", "SASL"])
+def test_a_group_is_described(kafka: SecureKafka, group: str, listener: str) -> None:
+    """By klamm's own client, with its epoch: it goes through the same door as librdkafka."""
+    described = _command(kafka, listener).done("group", "describe", group, *_given(_properties(kafka, listener)))
+
+    assert re.match(rf"group {group}: empty, epoch \d+\b", described)
+
+
+def test_a_group_is_described_by_librdkafka_alone(kafka: SecureKafka) -> None:
+    """Where the properties ask for what klamm's own client doesn't do."""
+    partition, name = _fill(kafka), f"group-{uuid.uuid4().hex[:12]}"
+    consumer = Consumer({"bootstrap.servers": kafka.broker.bootstrap_servers, "group.id": name})
+    consumer.commit(offsets=[Place(partition.topic, 0, 5)], asynchronous=False)
+    consumer.close()
+    anybody = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
+
+    described = _command(kafka, "TLS").done("group", "describe", name, *_given(anybody))
+
+    assert described.startswith(f"group {name}: empty, 0 members\n")

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupState
@@ -20,6 +20,7 @@ from klamm.cli.group_snapshot import GroupObserver, Snapshot, raw_cluster
 from klamm.cli.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.cli.words import PartitionKey, count
+from klamm.client.errors import AuthenticationFailed, UnsupportedByBroker
 from klamm.client.group_states import group_states
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _states(arguments: argparse.Namespace, groups: Sequence[ConsumerGroupListing
     unknown = [group_id for group_id, state in states.items() if state == "unknown"]
     cluster = raw_cluster(arguments) if unknown else None
     if cluster is not None:
-        with closing(cluster):
+        with closing(cluster), suppress(AuthenticationFailed, UnsupportedByBroker):
             told = group_states(cluster)
-        states |= {group_id: state_words(told[group_id]) for group_id in unknown if group_id in told}
+            states |= {group_id: state_words(told[group_id]) for group_id in unknown if group_id in told}
     return states

@@ -11,10 +11,11 @@ from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
 from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import commits, end_offsets, lag
 from klamm.cli.group_picture import GroupPicture, picture_of
+from klamm.cli.security_settings import security_settings
 from klamm.cli.words import PartitionKey
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
-from klamm.client.errors import ClientConfigError, UnsupportedByBroker
+from klamm.client.errors import AuthenticationFailed, ClientConfigError, UnsupportedByBroker
 from klamm.client.group_description import GroupDescriptions
 
 __all__ = ["GroupObserver", "Snapshot", "raw_cluster"]
@@ -73,7 +74,8 @@ class GroupObserver:
             try:
                 described = self._descriptions.describe()
                 return picture_of(described) if described is not None else None
-            except UnsupportedByBroker:
+            except (AuthenticationFailed, UnsupportedByBroker):
+                # librdkafka has got in by the same properties: then it is to say what it can.
                 self._descriptions.close()
                 self._descriptions = None
         try:
@@ -103,7 +105,6 @@ class GroupObserver:
 
 def raw_cluster(arguments: argparse.Namespace, patience_s: float = TIMEOUT_S) -> Cluster | None:
     """The raw client, which tells more than librdkafka; None where the cluster wants what it doesn't speak."""
-    properties = {key: value for key, value in dict(arguments.properties).items() if key in ("security.protocol",)}
     timeout = str(int(patience_s * 1000))
     try:
         config = ClientConfig.from_mapping(
@@ -111,7 +112,7 @@ def raw_cluster(arguments: argparse.Namespace, patience_s: float = TIMEOUT_S) ->
                 "bootstrap.servers": arguments.bootstrap_server,
                 "request.timeout.ms": timeout,
                 "default.api.timeout.ms": timeout,
-                **properties,
+                **security_settings(dict(arguments.properties)),
             }
         )
     except ClientConfigError:
