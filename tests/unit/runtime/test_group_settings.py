@@ -12,7 +12,14 @@ from klamm.core.group.assignors.load_settings import DEFAULT_LOAD_SETTINGS, Load
 from klamm.core.group.assignors.registry import BUILT_IN
 from klamm.core.group.settings import GroupSettings
 from klamm.metadata.image import MetadataImage, ResourceType
-from klamm.runtime.group_settings import LOAD_PREFIX, PREVIOUS_OWNER, CurrentGroupSettings, group_settings
+from klamm.runtime.group_settings import (
+    LOAD_PREFIX,
+    PREVIOUS_OWNER,
+    CurrentGroupSettings,
+    group_config,
+    group_settings,
+)
+from klamm.runtime.linger import ADAPTIVE
 
 CONFIG = BrokerConfig()
 GROUP = "orders"
@@ -100,3 +107,30 @@ def test_settings_are_worked_out_once() -> None:
     settings_of = CurrentGroupSettings(CONFIG, image({"consumer.session.timeout.ms": "46000"}))
     assert settings_of(GROUP) is settings_of(GROUP)
     assert settings_of("one") is settings_of("another")
+
+
+@pytest.mark.parametrize(
+    ("changes", "linger_ms"),
+    [
+        ({}, ADAPTIVE),
+        ({"group_coordinator_append_linger_ms": 7}, 7),
+        ({"klamm_offsets_commit_linger_ms": 0}, 0),
+        ({"group_coordinator_append_linger_ms": 7, "klamm_offsets_commit_linger_ms": 3}, 3),
+    ],
+)
+def test_commits_linger_as_kafkas_key_says_unless_klamms_own_does(changes: dict[str, int], linger_ms: int) -> None:
+    """Zero says something, too."""
+    assert group_config(replace(CONFIG, **changes)).offset_commit_linger_ms == linger_ms  # type: ignore[arg-type]
+
+
+def test_ephemeral_groups_are_those_that_the_broker_names() -> None:
+    """With their time; the others have that of `offsets.retention.minutes`."""
+    config = group_config(
+        replace(
+            CONFIG,
+            klamm_group_ephemeral_patterns=("tmp-*",),
+            klamm_group_ephemeral_retention_ms=5,
+            offsets_retention_minutes=2,
+        )
+    )
+    assert [config.offsets_retention_of(group_id) for group_id in ("tmp-1", "orders")] == [5, 120_000]
