@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, Producer
 from tests.support.wire import Wire
 
 from klamm.cli.main import main
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
 from klamm.testing import Broker
@@ -37,10 +39,19 @@ def figure(address: str, name: str) -> float | None:
     return None if found is None else float(found[1])
 
 
+def members_needed_for_others(wire: Wire, protocol: str) -> int:
+    """What the answer has that describes the group to who is no tool of klamm's."""
+    if protocol == "consumer":
+        asked = ConsumerGroupDescribeRequest(group_ids=["orders"])
+        return wire.call(ConsumerGroupDescribeResponse, 1, asked).groups[0].members_needed
+    return wire.call(DescribeGroupsResponse, 6, DescribeGroupsRequest(groups=["orders"])).groups[0].members_needed
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_lag_and_members_of_a_group_are_on_the_page(
-    page: tuple[Broker, str], capsys: pytest.CaptureFixture[str]
+    page: tuple[Broker, str], capsys: pytest.CaptureFixture[str], protocol: str
 ) -> None:
-    """The lag falls as the group commits; a group without figures yet has none of that kind."""
+    """The lag falls as the group commits; a group without figures yet has none of that kind. In either protocol."""
     broker, address = page
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(100):
@@ -50,6 +61,7 @@ def test_lag_and_members_of_a_group_are_on_the_page(
         {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": "orders",
+            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }
@@ -77,7 +89,6 @@ def test_lag_and_members_of_a_group_are_on_the_page(
     assert main(["group", "describe", "orders", "--bootstrap-server", broker.bootstrap_servers]) == 0
     assert "1 member, 1 needed" in "".join(capsys.readouterr())
     with Wire(broker.bootstrap_servers) as another:
-        # Who is no tool of klamm's gets Kafka's answer and nothing beside it.
-        answer = another.call(DescribeGroupsResponse, 6, DescribeGroupsRequest(groups=["orders"]))
-        assert answer.groups[0].members_needed == -1
+        # Others get Kafka's answer and nothing beside it.
+        assert members_needed_for_others(another, protocol) == -1
     consumer.close()
