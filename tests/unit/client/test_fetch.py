@@ -22,6 +22,8 @@ from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopicResponse
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
+from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponseTopic
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 ZERO = TopicPartition("t", PartitionIndex(0))
@@ -139,6 +141,29 @@ def test_a_partition_that_is_not_there(broker: ScriptedBroker, config: ClientCon
 
     with pytest.raises(PartitionMissing, match="missing-0 does not exist"):
         offsets(config, partition=missing)
+
+
+@pytest.mark.parametrize(
+    ("failures", "knows"),
+    [(5, "yyyyyn"), (2, "ynnnnnnynnnnn")],
+    ids=["once, after other failures", "three times, and again three times"],
+)
+def test_a_partition_that_is_there_again(
+    broker: ScriptedBroker, config: ClientConfig, offsets: ReadOffsets, failures: int, knows: str
+) -> None:
+    """Only the fourth answer without it in a row is believed, whatever else has failed meanwhile. (Between two failures
+    metadata is asked for twice where the topic is not known: the second time by the next attempt.)"""
+
+    def without(request: MetadataRequest) -> MetadataResponse:
+        answer = broker.metadata(request)
+        answer.topics = [MetadataResponseTopic(name=topic.name, error_code=3) for topic in request.topics or ()]
+        return answer
+
+    broker.on(MetadataRequest, *(broker.metadata if known == "y" else without for known in knows), broker.metadata)
+    broker.on(FETCH, *[response(error_code=6)] * failures, response(batch(0, 20)))
+
+    assert offsets(config) == [0]
+    assert [key for key, _ in broker.seen].count(3) == len(knows) + 1
 
 
 def test_a_partition_that_stays_without_a_leader(

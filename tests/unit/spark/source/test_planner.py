@@ -253,3 +253,27 @@ def test_the_end_is_asked_for_as_often_as_the_options_say() -> None:
 
     assert patient.latest_since(offsets(8)) == offsets(4)
     assert pauses == [0.02] * 4
+
+
+def test_what_is_not_before_the_query_is_not_asked_for_again() -> None:
+    """Trigger.AvailableNow ends at what was there when it began: that is looked up before anybody knows where the query
+    stands, and what has come since is for the next run."""
+    log = FakeLog([20, 20])
+    log.answers = [offsets(20, 20)]
+
+    assert planner(log).not_before(offsets(8), offsets(9, 4)) == offsets(9, 4)
+    assert len(log.answers) == 1
+
+
+def test_of_a_target_only_what_is_before_the_query_is_asked_for_again() -> None:
+    """An end from a leader that was just elected, and a partition that a broker which was just started had not heard
+    of."""
+    log = FakeLog([20, 20, 20])
+    log.answers = [offsets(9, 4)]
+
+    assert planner(log).not_before(offsets(8, 8, 8), offsets(9, 4)) == offsets(9, 20, 20)
+
+
+def test_a_target_that_stays_before_the_query_is_believed() -> None:
+    """Then planning reports the loss, as it does of a partition that stays away."""
+    assert planner(FakeLog([5])).not_before(offsets(8, 8), offsets(4)) == offsets(5)

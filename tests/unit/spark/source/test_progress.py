@@ -144,6 +144,21 @@ def test_a_query_that_ends_here_reads_nothing_that_comes_later() -> None:
     assert world.told == [offsets(10)]
 
 
+def test_a_target_before_the_checkpoint_is_looked_up_again() -> None:
+    """Trigger.AvailableNow looks for the end before it knows where the query stands: a leader that was just elected, or
+    a broker that was just started, may not have told all of it. Where it told enough the target stays."""
+    world = World(9, 4)
+    progress = world.run("earliest")
+    progress.end_here()
+    world.ends = offsets(20, 20, 20)
+
+    end = progress.next_end(offsets(8, 8, 8), None)
+    assert end == progress.latest == offsets(9, 20, 20)
+    assert len(progress.ranges(offsets(8, 8, 8), end)) == 3
+    world.ends = offsets(30, 30, 30)
+    assert progress.next_end(end, None) == end
+
+
 def test_the_first_batch_writes_down_where_latest_was() -> None:
     """It is empty, so that its end in the checkpoint is the start that a restart must not forget."""
     world = World(10)

@@ -1,0 +1,49 @@
+"""A task whose range ends in a transaction that is still open. Needs no session."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.spark_topics import Topic
+
+from klamm.client.errors import GaveUp
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.source.errors import LossPolicy
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.partition_reader import read_range
+from klamm.spark.source.planner import OffsetRange
+
+_PATIENCE_S = 30
+
+
+@pytest.fixture
+def transaction(topic: Topic) -> Producer:
+    """Two records in an open transaction, behind three of nobody's."""
+    topic.produce(range(3), 0)
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(_PATIENCE_S)
+    producer.begin_transaction()
+    for value in ("3", "4"):
+        producer.produce(topic.name, value, partition=0)
+    assert producer.flush(_PATIENCE_S) == 0
+    return producer
+
+
+@pytest.mark.parametrize("fail", [True, False], ids=["failOnDataLoss", "not failOnDataLoss"])
+def test_records_of_an_open_transaction_are_not_lost(topic: Topic, transaction: Producer, fail: bool) -> None:
+    """They may not be read yet, so the task gives up after `kafkaConsumer.pollTimeoutMs`, whatever counts as loss; a
+    range may end there when its query read uncommitted records before. Once they are committed they are read."""
+    options = SourceOptions.for_batch(
+        topic.options(kafka_isolation_level="read_committed") | {"kafkaConsumer.pollTimeoutMs": "500"}
+    )
+    whole = OffsetRange(TopicPartition(topic.name, PartitionIndex(0)), Offset(0), Offset(5))
+
+    def read() -> list[int]:
+        tables = read_range(options.reading_client, whole, LossPolicy(fail=fail), include_headers=False)
+        return [int(value) for table in tables for value in table.column("value").to_pylist()]
+
+    with pytest.raises(GaveUp, match=r"brought nothing from offset 3 on.*up to 5 \(a transaction may be open there\)"):
+        read()
+
+    transaction.commit_transaction(_PATIENCE_S)
+    assert read() == list(range(5))

@@ -1,0 +1,26 @@
+"""A query's dealings with its group, before it has any."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.query_group import QueryGroup
+
+_READS = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+
+
+@pytest.mark.parametrize("more", [{}, {"kafka.group.id": "g"}], ids=["without a group", "commits to one"])
+def test_only_who_waits_for_its_group_keeps_sockets_of_others(more: dict[str, str]) -> None:
+    """Somebody who hangs up on this process, or whom it hangs up on, is not kept on the line by a copy of the socket:
+    nobody would ever close that."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        group = QueryGroup(SourceOptions.for_stream(_READS | more))
+        ours.close()
+        theirs.settimeout(10)
+
+        assert theirs.recv(1) == b""
+        group.stop()
