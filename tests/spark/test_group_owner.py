@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _PATIENCE_S = 90.0
+# Far longer than the patience: who takes over in time has been told that the other left.
+_SESSION_MS = 600_000
 
 
 class Queries:
@@ -33,10 +35,9 @@ class Queries:
         self.folder = folder
         self.group = f"group-of-{topic.name}"
         self.read: dict[str, list[int]] = {}
-        # A session of 45 s, Kafka's default: who takes over sooner has been told that the other left.
         self.config = ClientConfig.from_mapping({"bootstrap.servers": topic.bootstrap_servers})
 
-    def start(self, name: str) -> StreamingQuery:
+    def start(self, name: str, *, available_now: bool = False) -> StreamingQuery:
         values = self.read.setdefault(name, [])
 
         def sink(frame: DataFrame, batch_id: int) -> None:
@@ -47,11 +48,12 @@ class Queries:
             kafka_group_id=self.group,
             klamm_group_mode="member",
             kafka_client_id=name,
+            kafka_session_timeout_ms=_SESSION_MS,
             kafka_heartbeat_interval_ms=300,
         )
         frame = self.spark.readStream.format("klamm").options(**options).load()
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.folder / name))
-        return writer.start()
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     def members(self) -> dict[str, tuple[str, bool]]:
         """The members by client id: their member ids, and whether each owns the group."""
@@ -63,6 +65,10 @@ class Queries:
             member.client_id: (member.member_id, owner_in(bytes(member.member_assignment)) == member.member_id)
             for member in described.members
         }
+
+    def owns(self, name: str) -> bool:
+        """Whether it owns the group."""
+        return self.members().get(name, ("", False))[1]
 
     def put_out(self, name: str) -> None:
         """As an administrator would."""
@@ -96,6 +102,7 @@ def test_the_next_query_takes_over_when_one_stops(queries: Queries) -> None:
         queries.eventually(lambda: len(queries.members()) == 2)
 
         first.stop()
+        queries.eventually(lambda: queries.owns("third"))
         queries.topic.produce(range(10, 20))
         third.processAllAvailable()
     finally:
@@ -108,6 +115,21 @@ def test_the_next_query_takes_over_when_one_stops(queries: Queries) -> None:
     }
     queries.eventually(lambda: queries.members() == {})
     assert queries.topic.committed(queries.group) == queries.topic.ends()
+
+
+def test_a_query_that_runs_to_its_end_leaves_the_group(queries: Queries) -> None:
+    """Trigger.AvailableNow: it reads what is there and ends, and the next one need not wait for anybody."""
+    for name, values in (("first", range(10)), ("second", range(10, 20))):
+        queries.topic.produce(values)
+        query = queries.start(name, available_now=True)
+        try:
+            assert query.awaitTermination(int(_PATIENCE_S)), queries.members()
+        finally:
+            query.stop()
+        assert sorted(queries.read[name]) == list(values)
+        assert queries.topic.committed(queries.group) == queries.topic.ends()
+
+    queries.eventually(lambda: queries.members() == {})
 
 
 def test_a_fenced_query_stops_and_says_who_took_over(queries: Queries) -> None:

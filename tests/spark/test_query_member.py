@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -17,14 +16,16 @@ from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import RequestRefused
 from klamm.client.group_description import ClassicDescription, GroupDescriptions
-from klamm.client.group_membership import ClassicMember, GroupProtocol
+from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined
 from klamm.client.group_offsets import GroupOffsets
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import QueryFenced
-from klamm.spark.source.exclusive_assignor import Standing
+from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing
 from klamm.spark.source.group_member import QueryMember
 
 _PATIENCE_S = 60.0
+# Far longer than the patience: who takes over in time has been told that the other left.
+_SESSION_MS = 600_000
 
 
 class Members:
@@ -41,21 +42,21 @@ class Members:
             {"bootstrap.servers": self.topic.bootstrap_servers, "client.id": f"spark-{name}"}
         )
 
-    def start(self, name: str, *, session_timeout_ms: int = 10_000) -> QueryMember:
+    def start(self, name: str) -> QueryMember:
         member = QueryMember(
             self.config(name),
             self.group,
             Standing(name, self.partitions),
-            session_timeout_ms=session_timeout_ms,
+            session_timeout_ms=_SESSION_MS,
             heartbeat_interval_ms=200,
         )
         self.running.append(member)
         member.start()
         return member
 
-    def owner(self, name: str, **options: Any) -> QueryMember:
-        member = self.start(name, **options)
-        member.await_ownership()
+    def owner(self, name: str) -> QueryMember:
+        member = self.start(name)
+        assert member.await_ownership(_PATIENCE_S)
         return member
 
     def described(self) -> ClassicDescription:
@@ -84,6 +85,12 @@ def eventually(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
+
+
+def is_over(owner: QueryMember) -> bool:
+    """Raises what the query would end with."""
+    owner.ensure_owner()
+    return False
 
 
 @pytest.fixture
@@ -118,10 +125,10 @@ def test_who_stands_by_takes_over_when_the_owner_leaves(members: Members) -> Non
     members.settle(3)
 
     first.leave("it is done")
-    second.await_ownership()
+    assert second.await_ownership(_PATIENCE_S)
     members.settle(2)
     second.leave("it is done")
-    third.await_ownership()
+    assert third.await_ownership(_PATIENCE_S)
 
 
 def test_an_owner_that_is_put_out_is_fenced_and_told_by_whom(members: Members) -> None:
@@ -133,7 +140,7 @@ def test_an_owner_that_is_put_out_is_fenced_and_told_by_whom(members: Members) -
     with closing(members.offsets(owner)) as commits:
         commits.commit({zero: Offset(1)})
         members.put_out("spark-first")
-        successor.await_ownership()
+        assert successor.await_ownership(_PATIENCE_S)
         with pytest.raises(QueryFenced, match=r"spark-second at .* has taken over \(member spark-second-"):
             commits.commit({zero: Offset(2)})
     with pytest.raises(QueryFenced, match="no longer owns"):
@@ -150,12 +157,25 @@ def test_an_owner_that_nobody_follows_is_told_so(members: Members) -> None:
     owner = members.owner("only")
     members.put_out("spark-only")
 
-    def is_over() -> bool:
-        owner.ensure_owner()
-        return False
-
     with pytest.raises(QueryFenced, match="nobody has taken over"):
-        eventually(is_over)
+        eventually(lambda: is_over(owner))
+
+
+def test_who_was_fenced_and_is_a_member_all_the_same_leaves(members: Members) -> None:
+    """Another one has come that is older, and owns the group: the query that stops must not be waited for."""
+    owner = members.owner("first")
+    protocol = GroupProtocol("consumer", ASSIGNOR, _SESSION_MS, _SESSION_MS)
+    with closing(ClassicMember(members.config("elder"), members.group, protocol)) as elder:
+        joined = elder.join(encode_standing(Standing("elder", members.partitions, since_generation=0)))
+        assert isinstance(joined, Joined)
+        assert isinstance(elder.sync(assign(joined.members) if joined.is_leader else {}), bytes)
+        with pytest.raises(QueryFenced, match=r"spark-elder at .* has taken over"):
+            eventually(lambda: is_over(owner))
+        assert len(members.described().members) == 2
+
+        owner.leave("it is done")
+        eventually(lambda: [each.client_id for each in members.described().members] == ["spark-elder"])
+        elder.leave("it is done", 10_000)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
