@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -50,7 +50,7 @@ def spark() -> Iterator[SparkSession]:
     from klamm.spark import session
 
     # Only the tests that compare with Spark's own connector need its jars; the others do without.
-    settings: dict[str, Any] = {"spark.sql.python.filterPushdown.enabled": "true", **SHORT_LIVED_JVM}
+    settings = dict(SHORT_LIVED_JVM)
     with suppress(ConnectorUnavailable):
         settings["spark.driver.extraClassPath"] = connector_jars()
     running = session("klamm tests", "local[2,4]", **settings)
