@@ -181,7 +181,8 @@ def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
         *(_row(figure, result, outcome.peers) for figure, result in outcome.figures()),
         "",
         "Medians over the rounds of one run, the brokers taking turns. A target is klamm's figure divided by Kafka's. "
-        "Level is what three rounds or more don't tell apart: the median of each of the two lies within the other's rounds.",
+        "Level is what three rounds or more don't tell apart: the median of each of the two lies within the other's "
+        "rounds.",
         "",
     ]
     if missing := list(_missing(outcome)):

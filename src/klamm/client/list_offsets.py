@@ -56,8 +56,9 @@ def list_offsets(
     """The offset of each partition at its timestamp (`EARLIEST`, `LATEST`, or milliseconds of the epoch).
 
     `LATEST` is the last stable offset where the isolation level, if none is given that of the client, is
-    `read_committed`, else the high watermark. Partitions that do not exist are left out of the answer. One round trip, to all leaders at once, when nothing has
-    changed; else metadata is refreshed and what failed is asked again.
+    `read_committed`, else the high watermark. Partitions that do not exist are left out of the answer.
+    One round trip, to all leaders at once, when nothing has changed; else metadata is refreshed and what failed is
+    asked again.
     Raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others.
     """
     return cluster.run(listing_offsets(cluster, wanted, isolation_level=isolation_level))

@@ -140,8 +140,9 @@ def _end_of_log(cluster: Cluster, topic_partition: TopicPartition) -> ListedOffs
 
 
 def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, loss: LossPolicy) -> Offset:
-    """Where to go on after an offset that was refused: there, if the log has it all the same; else at the log's start, or
-    the end of the range if nothing is left.
+    """Where to go on after an offset that was refused.
+
+    There, if the log has it all the same; else at the log's start, or at the end of the range if nothing is left.
     """
     topic_partition = offsets.topic_partition
     start = list_offsets(cluster, {topic_partition: EARLIEST}).get(topic_partition)

@@ -135,7 +135,7 @@ def test_an_offset_that_is_refused_and_there_is_asked_for_again(monkeypatch: pyt
 
     log.refusals = 1_000_000
     impatient = replace(haste, default_api_timeout_ms=20)
-    with pytest.raises(GaveUp, match="gave up to read t-0 .*OFFSET_OUT_OF_RANGE at offset 2, though the log has it"):
+    with pytest.raises(GaveUp, match=r"gave up to read t-0 .*OFFSET_OUT_OF_RANGE at offset 2, though the log has it"):
         read(2, 10, fail=fail, config=impatient)
 
 
