@@ -6,6 +6,7 @@ After Apache Kafka's `GroupCoordinatorShard`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
@@ -22,6 +23,7 @@ from klamm.core.group.chores import CHORES_TIMER, Chores
 from klamm.core.group.classic_events import loaded, needed
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.consumer.descriptions import describe_consumer_groups
+from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
 from klamm.core.group.consumer.life import (
@@ -328,9 +330,12 @@ class GroupShard:
     ) -> Result:
         """See `transactional_commits.py`."""
         topics = self.consumer_groups.topics
-        return commit_transactional_offsets(
+        result = commit_transactional_offsets(
             self.groups, topics, self.config, request, verification_guard, ticket=ticket, now=now
         )
+        if result.records:
+            after_append(result, partial(self.consumer_groups.note_commit, request.group_id, request.member_id))
+        return result
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
         """Keep the records of a commit that lingers; see `lingering_commits.py`."""

@@ -10,6 +10,8 @@ and `ConsumerGroup.validateOffsetCommit`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.core.coordinator.contract import (
     CoordinatorRecord,
@@ -20,8 +22,10 @@ from klamm.core.coordinator.contract import (
 )
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
+from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.offset_checks import check_transactional_commit
+from klamm.core.group.member import Member
 from klamm.core.group.offset_commits import is_longer
 from klamm.core.group.records import offset_commit_record
 from klamm.core.group.registry import GroupRegistry
@@ -56,12 +60,13 @@ def commit_transactional_offsets(
     Raises ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
     group_id = request.group_id
+    member: Member | None = None
     consumer_group = groups.store.consumer_groups.get(group_id)
     group = None if consumer_group is not None else groups.find(group_id)
     if consumer_group is not None:
         _check_consumer_group(consumer_group, request, topics, config)
     elif group is not None:
-        _check_classic_group(group, request)
+        member = _check_classic_group(group, request)
     elif request.generation_id >= 0:
         # Whoever commits without being a member makes a simple group, which begins with its first offset.
         raise KafkaError(ErrorCode.illegal_generation)
@@ -71,6 +76,9 @@ def commit_transactional_offsets(
         result.transaction = TransactionalWrite(
             ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch), verification_guard
         )
+        if member is not None:
+            # A producer that the log refuses has got nothing done.
+            after_append(result, partial(_note_commit, member))
     result.reply(ticket, TxnOffsetCommitResponse(topics=answers))
     return result
 
@@ -122,15 +130,24 @@ def _commit_topic(
     return answer
 
 
-def _check_classic_group(group: ClassicGroup, request: TxnOffsetCommitRequest) -> None:
-    """Older versions don't say who commits, so nobody is asked; the state of the group does not matter either."""
+def _check_classic_group(group: ClassicGroup, request: TxnOffsetCommitRequest) -> Member | None:
+    """The member that commits, if it says so.
+
+    Older versions don't say who commits, so nobody is asked; the state of the group does not matter either.
+    """
     generation = request.generation_id
     if generation < 0 and group.state is GroupState.EMPTY:
-        return
-    if generation >= 0 or request.member_id or request.group_instance_id is not None:
-        group.check_member(request.member_id, request.group_instance_id)
-        if generation != group.generation:
-            raise KafkaError(ErrorCode.illegal_generation)
+        return None
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return None
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.illegal_generation)
+    return member
+
+
+def _note_commit(member: Member) -> None:
+    member.has_committed = True
 
 
 def _check_consumer_group(

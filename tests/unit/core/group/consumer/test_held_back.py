@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
 from tests.unit.core.group.consumer.consumer_driver import GROUP, ConsumerDriver, slow
 from tests.unit.core.group.consumer.test_loads import LoadDriver
 from tests.unit.core.group.painted_topics import topic_id
+from tests.unit.core.group.transactions import commit_in_transaction
 
 from klamm.core.group.consumer.timers import back_off_timer
 from klamm.core.group.events import Cause, MemberRemoved, RebalanceNeeded
 from klamm.protocol.errors import ErrorCode
+
+Commit: TypeAlias = Callable[[ConsumerDriver, str], ErrorCode | None]
 
 SESSION_MS = 45_000
 SETTINGS = slow(assignment_interval_ms=0)
@@ -29,16 +36,24 @@ def wait(driver: ConsumerDriver, milliseconds: int) -> None:
         driver.settle("steady", rounds=2)
 
 
-def crash(driver: ConsumerDriver, number: int, *, commits: bool = False) -> None:
+def commit_plainly(driver: ConsumerDriver, name: str) -> ErrorCode | None:
+    """An offset, by itself."""
+    epoch = driver.member(name).member_epoch
+    return driver.commit(1, member_id=name, generation=epoch, topic_id=topic_id("events"))
+
+
+def commit_exactly_once(driver: ConsumerDriver, name: str) -> ErrorCode | None:
+    """An offset, in a transaction."""
+    return commit_in_transaction(driver, name, driver.member(name).member_epoch)
+
+
+def crash(driver: ConsumerDriver, number: int, commit: Commit | None = None) -> None:
     """A member comes, gets what it gets, perhaps commits, and is never heard of again."""
     name = f"looping-{number}"
     driver.enter(name, client_id="looping")
     driver.settle("steady", name)
-    if commits:
-        code = driver.commit(
-            1, member_id=name, generation=driver.member(name).member_epoch, topic_id=topic_id("events")
-        )
-        assert code is ErrorCode.none
+    if commit is not None:
+        assert commit(driver, name) is ErrorCode.none
     wait(driver, SESSION_MS + 5_000)
     assert name not in driver.consumer_group().members
 
@@ -73,14 +88,30 @@ def test_when_it_has_waited_it_gets_its_share() -> None:
     assert driver.happened(RebalanceNeeded)[-1].cause is Cause.MEMBER_HELD_BACK
 
 
-def test_one_that_commits_before_it_dies_is_no_loop() -> None:
+@pytest.mark.parametrize("commit", [commit_plainly, commit_exactly_once])
+def test_one_that_commits_before_it_dies_is_no_loop(commit: Commit) -> None:
     """It does its work; that it dies is another matter."""
     driver = driver_with_steady()
     for number in range(4):
-        crash(driver, number, commits=True)
+        crash(driver, number, commit)
     driver.enter("looping-4", client_id="looping")
     driver.settle("steady", "looping-4")
     assert len(driver.assigned("looping-4")["events"]) == 3
+
+
+def test_commit_in_a_transaction_that_names_no_member_is_nobodys() -> None:
+    """Nor is one that the log refuses: three deaths are a loop all the same."""
+    driver = driver_with_steady()
+
+    def commit(driver: ConsumerDriver, name: str) -> ErrorCode | None:
+        driver.append_error = ErrorCode.invalid_producer_epoch
+        assert commit_exactly_once(driver, name) is ErrorCode.invalid_producer_epoch
+        driver.append_error = None
+        return commit_in_transaction(driver, "", -1)
+
+    for number in range(3):
+        crash(driver, number, commit)
+    assert driver.happened(RebalanceNeeded)[-1].crash_loop
 
 
 def test_another_coordinator_lets_it_go_on_too() -> None:

@@ -2,49 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
-from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, ConsumerDriver
 from tests.unit.core.group.painted_topics import PaintedTopics
+from tests.unit.core.group.transactions import commit_in_transaction as commit
 
-from klamm.core.coordinator.contract import ClientContext, Result, Ticket
-from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.schema.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResponse
-from klamm.protocol.types import Millis
-
-
-def commit(
-    driver: ConsumerDriver, member_id: str, epoch: int, *, partition: int = 0, topic: str = EVENTS, metadata: str = ""
-) -> ErrorCode:
-    request = TxnOffsetCommitRequest(
-        group_id=GROUP,
-        producer_id=1,
-        member_id=member_id,
-        generation_id=epoch,
-        topics=[
-            TxnOffsetCommitRequestTopic(
-                name=topic,
-                partitions=[TxnOffsetCommitRequestPartition(partition_index=partition, committed_metadata=metadata)],
-            )
-        ],
-    )
-
-    def handle(
-        shard: GroupShard, request: TxnOffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
-    ) -> Result:
-        return shard.handle_txn_offset_commit(request, context, ticket, now, 1)
-
-    answer = driver.answers[driver.ask(handle, request, 3)]
-    if isinstance(answer, ErrorCode):
-        return answer
-    return ErrorCode(cast(TxnOffsetCommitResponse, answer).topics[0].partitions[0].error_code)
 
 
 def test_member_commits_at_its_epoch() -> None:
