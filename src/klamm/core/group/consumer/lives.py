@@ -1,7 +1,7 @@
 """What became of the members of consumer groups: when they joined, whether they got anything done, how they ended.
 
 Volatile: a coordinator that takes a group over knows none of it, and holds back only whom it finds held back
-(`held_back.py`). A member that has died
+(`held_back.py`); of members that it did not see join, it knows those that have committed since. A member that has died
 again and again without a commit (`crash_loops.py`) is let in without partitions for a while, so that the others keep
 theirs; while all members of a group are in that state, none is held back, for there is nobody to keep anything.
 """
@@ -9,12 +9,15 @@ theirs; while all members of a group are in that state, none is held back, for t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Final
 
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.crash_loops import CrashLoops, lasting_name
 from klamm.protocol.types import Millis
 
 __all__ = ["Lives"]
+
+_LONG_AGO: Final = Millis(0)
 
 
 class _Life:
@@ -39,9 +42,15 @@ class Lives:
         self._lives.setdefault(group_id, {})[member_id] = _Life(now)
 
     def committed(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """The member has got something done; what happened to others of its name before is forgiven."""
+        """The member has got something done; what happened to others of its name before is forgiven.
+
+        If it joined under another coordinator, or in the classic protocol, its life is known from now on: others of its
+        name that die again and again are not to hold it back.
+        """
         life = self._lives.get(group_id, {}).get(member.member_id)
-        if life is not None and not life.has_committed:
+        if life is None:
+            life = self._lives.setdefault(group_id, {})[member.member_id] = _Life(_LONG_AGO)
+        if not life.has_committed:
             life.has_committed = True
             loops = self._loops.get(group_id)
             if loops is not None:

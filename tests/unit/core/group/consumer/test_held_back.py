@@ -268,6 +268,24 @@ def test_another_one_of_the_same_name_is_let_go_on_too() -> None:
     assert len(driver.assigned("twin")["events"]) == 3
 
 
+@pytest.mark.parametrize("commit", [commit_plainly, commit_exactly_once])
+def test_one_that_commits_keeps_its_share_though_another_coordinator_let_it_in(commit: Commit) -> None:
+    """What it does now is enough to tell it from others of its name, which die under this coordinator."""
+    driver = driver_with_steady()
+    driver.enter("twin", client_id="looping")
+    driver.settle("steady", "twin")
+    again = driver.reload()
+    again.settle("steady", "twin")
+    assert commit(again, "twin") is ErrorCode.none
+    for number in range(3):
+        again.enter(f"looping-{number}", client_id="looping")
+        for _ in range(SESSION_MS // 5_000 + 1):
+            again.advance(5_000)
+            again.settle("steady", "twin", rounds=2)
+    assert again.happened(RebalanceNeeded)[-1].crash_loop
+    assert len(again.assigned("twin")["events"]) == 3
+
+
 def test_static_member_that_goes_for_a_while_has_not_died() -> None:
     """Whoever says good-bye is in no loop, even if it stays away for longer than its session; nothing is left of it."""
     driver = driver_with_steady()

@@ -95,3 +95,13 @@ def test_who_died_under_another_coordinator_is_not_counted() -> None:
     """What a member did before this coordinator took over is not known."""
     lives = Lives()
     assert [die(lives, member(number), number) for number in range(4)] == [0, 0, 0, 0]
+
+
+def test_who_commits_is_known_from_then_on_whoever_let_it_in() -> None:
+    """Others of its name that die again and again don't hold it back, and its own death is none of a loop."""
+    lives = Lives()
+    lives.committed(GROUP, member(9))
+    assert live_and_die(lives, 3) == 3
+    now = Millis(30 * SECOND)
+    assert lives.held_back(GROUP, [member(9), member(3)], now).keys() == {"member-3"}
+    assert die(lives, member(9), now) == 0

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, name_of, owned
+from tests.unit.core.group.painted_topics import topic_id
 from tests.unit.core.group.shard_driver import small_sessions
 
 from klamm.core.coordinator.contract import TimerKey
 from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
-from klamm.core.group.consumer.timers import join_timer, sync_timer
+from klamm.core.group.consumer.timers import join_timer, session_timer, sync_timer
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.states import GroupState
 from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
@@ -570,6 +571,22 @@ def test_member_that_is_late_goes_when_the_log_writes_again(timer: Callable[[str
     driver.heartbeat(one, epoch)
     driver.advance(1_000)
     assert one not in driver.consumer_group().members
+
+
+def test_member_that_came_over_and_commits_is_not_held_back_for_others_of_its_name() -> None:
+    """It joined in the classic protocol, so its life began unseen; the one that has not committed is held back."""
+    driver, one, other = mixed()
+    driver.enter("steady", client_id="steady")
+    epoch = driver.member(one).member_epoch
+    assert driver.commit(1, member_id=one, generation=epoch, topic_id=topic_id(EVENTS)) is ErrorCode.none
+    for number in range(3):
+        twin = f"looping-{number}"
+        driver.enter(twin)
+        driver.apply(driver.shard.handle_timer(session_timer(GROUP, twin), driver.now))
+    members = driver.consumer_group().members
+    assert members.keys() == {one, other, "new", "steady"}
+    held_back = driver.shard.consumer_groups.lives.held_back(GROUP, members.values(), driver.now)
+    assert held_back.keys() == {other, "new"}
 
 
 def test_nothing_is_left_of_a_group_that_has_turned_classic() -> None:
