@@ -2,7 +2,9 @@
 
 A member's pace is known only while its group has something to catch up with; a group that waits for records reads as
 fast as they come, which says no more than that its members are at least as fast. So the pace is that of the busy times,
-and grows with any time that was faster. It is measured by commits: two looks at them, some seconds apart.
+and grows with any time that was faster. It is measured by commits: two looks at them, some seconds apart. A partition
+that comes in between, with whatever offset, is no progress: when there are more or fewer than before, the look is a new
+beginning.
 
 A group may have committed for tens of thousands of partitions, so a look is taken in steps. It is no picture of one
 moment then, which nobody can tell: the figures are of some seconds anyway.
@@ -47,7 +49,10 @@ class GroupFigures(NamedTuple):
 
 class _Look(NamedTuple):
     at: Millis
+    partitions: int
+    """How many were looked at."""
     position: int
+    """The sum of what is committed for them."""
     is_busy: bool
     pace: float | None
 
@@ -96,7 +101,7 @@ class GroupMeter:
                 yield
         lag = sum(lags)
         rate = sum(rates)
-        pace = self._pace(group_id, members, position, lag, now)
+        pace = self._pace(group_id, members, _Look(now, len(lags), position, lag > 0, None))
         needed = yield from members_needed(rates, lags, pace or 0.0, settings.target_lag, settings.lag_drain_ms)
         return GroupFigures(group_id, members, lag, rate, pace, needed)
 
@@ -108,23 +113,23 @@ class GroupMeter:
             if count % _FORGOTTEN_AT_ONCE == 0:
                 yield
 
-    def _pace(self, group_id: str, members: int, position: int, lag: int, now: Millis) -> float | None:
+    def _pace(self, group_id: str, members: int, look: _Look) -> float | None:
         before = self._looks.get(group_id)
         if before is None:
-            self._looks[group_id] = _Look(now, position, lag > 0, None)
+            self._looks[group_id] = look
             return None
-        passed_ms = now - before.at
+        passed_ms = look.at - before.at
         if 0 <= passed_ms < _SHORTEST_LOOK_MS:
             return before.pace
         pace = before.pace
         # A clock or an offset that was set back says nothing.
-        if members and passed_ms > 0 and position > before.position:
-            seen = (position - before.position) / passed_ms * 1000 / members
+        if members and passed_ms > 0 and look.partitions == before.partitions and look.position > before.position:
+            seen = (look.position - before.position) / passed_ms * 1000 / members
             if pace is None:
                 pace = seen if before.is_busy else None
-            elif before.is_busy and lag:
+            elif before.is_busy and look.is_busy:
                 pace += _NEW_SHARE * (seen - pace)
             else:
                 pace = max(pace, seen)
-        self._looks[group_id] = _Look(now, position, lag > 0, pace)
+        self._looks[group_id] = _Look(look.at, look.partitions, look.position, look.is_busy, pace)
         return pace

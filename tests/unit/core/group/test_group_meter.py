@@ -15,18 +15,23 @@ SECOND = 1000
 
 
 class Group:
-    """A group of two members that reads two partitions; the meter looks when it is told to."""
+    """A group of two members that reads two partitions, and `others`; the meter looks when it is told to."""
 
     def __init__(self) -> None:
         self.meter = GroupMeter()
         self.members = 2
+        self.others = PartitionOffsets()
+        """What is committed for partitions that are read to their end."""
+        self.are_others_known = True
 
     def look(
         self, at: int, committed: int, end: int, *, rate: float = 100.0, settings: LoadSettings = DEFAULT_LOAD_SETTINGS
     ) -> GroupFigures:
         """At that time each partition is committed so far and ends there."""
         traffic = {"events": [PartitionTraffic(Offset(0), Offset(end), rate)] * 2}
-        offsets = {"events": committed_everywhere(2, committed)}
+        if self.are_others_known:
+            traffic["others"] = [PartitionTraffic(Offset(0), each.offset, 0.0) for each in self.others.values()]
+        offsets = {"events": committed_everywhere(2, committed), "others": self.others}
         return finish(self.meter.measure("orders", self.members, offsets, traffic, settings=settings, now=Millis(at)))
 
 
@@ -77,6 +82,32 @@ def test_offsets_and_clocks_that_go_back_are_passed_over() -> None:
     pace = group.look(10 * SECOND, 1000, 100_000).pace
     assert group.look(20 * SECOND, 0, 100_000).pace == pace
     assert group.look(5 * SECOND, 500, 100_000).pace == pace
+
+
+@pytest.mark.parametrize("has_pace", [True, False])
+def test_first_commit_for_a_partition_is_no_progress(has_pace: bool) -> None:
+    """It may be at a million, which nobody read; the pace is what it was, and measured on from there."""
+    group = Group()
+    if has_pace:
+        group.look(0, 0, 100_000)
+    before = group.look(10 * SECOND, 1000, 100_000).pace
+    assert before == (pytest.approx(100) if has_pace else None)
+    group.others = committed_everywhere(1, 1_000_000)
+    assert group.look(15 * SECOND, 1500, 100_000).pace == before
+    after = group.look(25 * SECOND, 3500, 100_000).pace
+    assert after == pytest.approx(130 if has_pace else 200)
+
+
+def test_partitions_that_nothing_is_known_of_for_a_while_are_no_progress() -> None:
+    """Another broker leads them for a while: when they are back, all that was ever read of them is nothing new."""
+    group = Group()
+    group.others = committed_everywhere(1, 1_000_000)
+    group.look(0, 0, 100_000)
+    pace = group.look(10 * SECOND, 1000, 100_000).pace
+    group.are_others_known = False
+    assert group.look(20 * SECOND, 2000, 100_000).pace == pace
+    group.are_others_known = True
+    assert group.look(30 * SECOND, 3000, 100_000).pace == pace
 
 
 def test_looks_that_follow_at_once_say_the_same() -> None:
