@@ -34,8 +34,12 @@ _STEP_MS: Final = 3.0
 _LATER_MS: Final = 250.0
 """The topic is made so long after it was first needed: whoever made the need has better things to do just then."""
 _MAXIMUM_WEIGHT: Final = 50_000
-"""So many members, before and after, may be in changes that wait to be written: some ten megabytes."""
-_LARGE_WEIGHT: Final = 200
+"""So many members, before and after, may be in changes that wait to be written: some ten megabytes. What the groups
+have committed is kept with them, and weighs as well."""
+_OFFSETS_PER_WEIGHT: Final = 5
+"""A copy of offsets takes 30 to 60 bytes for each, and holds on to another hundred once the group commits anew; a topic
+of its own takes as much as a member."""
+_LARGE_SIZE: Final = 200
 """A change of a group of a hundred members takes a millisecond or two to write; a larger one is put into words beside
 the event loop."""
 _RECORD_OVERHEAD_BYTES: Final = 100
@@ -67,7 +71,10 @@ class _Waiting(NamedTuple):
     coordinator_epoch: LeaderEpoch
     change: Change
     committed: CommittedOffsets
+    size: int
+    """What it takes to put it into words: one for each member, before and after."""
     weight: int
+    """What it takes to keep it."""
 
 
 class GroupHistory:
@@ -122,15 +129,16 @@ class GroupHistory:
                 self._write_some(float("inf"))
 
     def _enqueue(self, partition: PartitionIndex, change: Change) -> None:
-        weight = 1 + len(change.before) + len(change.after)
+        # The new owners will commit before this is written: where they began is what it says now.
+        committed = self._committed_offsets(change.group_id)
+        size = 1 + len(change.before) + len(change.after)
+        weight = size + len(committed) + sum(map(len, committed.values())) // _OFFSETS_PER_WEIGHT
         if self._weight + weight > _MAXIMUM_WEIGHT and self._waiting:
             if not self._dropped:
                 _log.warning("changes of groups come faster than their history can be written: some are left out")
             self._dropped += 1
             return
-        # The new owners will commit before this is written: where they began is what it says now.
-        committed = self._committed_offsets(change.group_id)
-        self._waiting.append(_Waiting(partition, self._coordinator_epoch(partition), change, committed, weight))
+        self._waiting.append(_Waiting(partition, self._coordinator_epoch(partition), change, committed, size, weight))
         self._weight += weight
         if self._alarm is None and self._making is None and not self._is_encoding:
             self._call_after(_LINGER_MS if self._history_log.is_ready else _LATER_MS)
@@ -179,7 +187,7 @@ class GroupHistory:
         self._tell_of_dropped()
 
     def _is_large_next(self) -> bool:
-        return bool(self._waiting) and self._waiting[0].weight > _LARGE_WEIGHT and not self._is_stopped
+        return bool(self._waiting) and self._waiting[0].size > _LARGE_SIZE and not self._is_stopped
 
     def _write_large(self) -> None:
         """Have the next change put into words elsewhere. It stays the next one: all are written in their order."""

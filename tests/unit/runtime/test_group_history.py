@@ -174,6 +174,36 @@ def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
     assert story.written()[-1]["sequence"] == 41
 
 
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 50_000), (10_000, 1)])
+def test_committed_offsets_that_are_kept_count_in_what_may_wait(topics: int, partitions: int) -> None:
+    """Of a group of few members too: each change that waits holds a copy of all that the group has committed."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    of_topic = {PartitionIndex(index): committed(index) for index in range(partitions)}
+    story.committed = {f"events-{number}": of_topic for number in range(topics)}
+    story.start({"a": parts(0)})
+    for _ in range(20):
+        story.change()
+    story.timers.advance(SECOND_MS)
+    story.log.finish()
+    sequences = [change["sequence"] for change in story.written()]
+    assert sequences == list(range(len(sequences)))
+    assert 2 <= len(sequences) <= 5
+    story.committed.clear()
+    for _ in range(20):
+        story.change()
+    story.timers.advance(SECOND_MS)
+    assert len(story.written()) == len(sequences) + 20
+
+
+def test_change_of_a_small_group_with_very_many_offsets_is_put_into_words_at_once() -> None:
+    """Keeping the offsets costs something, but only those of partitions that moved are looked at."""
+    story = ToldStory(HistoryInMemory())
+    story.committed["events"] = {PartitionIndex(index): committed(index) for index in range(10_000)}
+    story.start({"a": parts(0)})
+    story.timers.advance(10 + ENCODING_MS - 1)
+    assert [change["sequence"] for change in story.written()] == [0]
+
+
 def large_story() -> ToldStory:
     """A group whose changes take long to put into words, then one change of it, and a small one after that."""
     story = ToldStory(HistoryInMemory())
