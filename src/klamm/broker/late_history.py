@@ -4,6 +4,7 @@ waits until its code is loaded.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from klamm.runtime.ports import Cancellable, Executor, Timers
 
 __all__ = ["LateHistory"]
+
+_log = logging.getLogger(__name__)
 
 _MOMENT_MS: Final = 200.0
 _STEP_MS: Final = 3.0
@@ -85,9 +88,16 @@ class LateHistory:
 
     def _tell(self) -> None:
         """Catch up. After a start there may be very many groups: the event loop gets its turn in between."""
+        self._alarm = None
         started_ms = self._timers.now_ms()
         if self._history is None:
-            self._history = self._begin()
+            try:
+                self._history = self._begin()
+            except Exception:
+                # What happens next tries again.
+                _log.exception("the history of groups can't begin; what happened in the last moment is not in it")
+                self._untold.clear()
+                return
         while self._untold and self._timers.now_ms() - started_ms < _STEP_MS:
             partition, events = self._untold.popleft()
             if events is None:
@@ -96,5 +106,3 @@ class LateHistory:
                 self._history.publish(partition, events)
         if self._untold:
             self._alarm = self._timers.call_at(self._timers.now_ms(), self._tell)
-        else:
-            self._alarm = None

@@ -108,3 +108,25 @@ def test_stop_within_the_first_moment_is_the_end(
     history.publish(P0, ["b"])
     timers.advance(1000)
     assert listener.begun == 0
+
+
+def test_history_that_can_not_begin_costs_what_waits_for_it(
+    listener: Listener, timers: ManualTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line says why, nothing is kept, and what happens next tries again."""
+
+    def begin() -> GroupHistory:
+        if listener.loaded == 1:
+            raise OSError("too many open files")
+        return cast(GroupHistory, listener)
+
+    history = LateHistory(timers, LaterExecutor(timers), load=listener.load, begin=begin)
+    history.publish(P0, ["a"])
+    timers.advance(1000)
+    assert "the history of groups can't begin" in caplog.text
+    assert "too many open files" in caplog.text
+    assert not history._untold
+    history.publish(P0, ["b"])
+    timers.advance(1000)
+    history.publish(P0, ["c"])
+    assert listener.heard == [(0, ["b"]), (0, ["c"])]
