@@ -356,7 +356,7 @@ def test_member_that_dies_again_and_again_is_in_a_crash_loop(driver: ShardHistor
 
 
 def test_commit_ends_a_crash_loop(driver: ShardHistory) -> None:
-    """If it is of something new: a member that has read nothing may commit the same again."""
+    """Of something new or not: whoever commits has got as far as that."""
     (a,) = begin(driver, 1)
     member = driver.group().members[a]
     assert not member.has_committed
