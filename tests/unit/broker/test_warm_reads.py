@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -68,12 +68,12 @@ def warmed(broker: Broker, topic: str, *events: TargetChosen, index: int = 1) ->
     return broker.run_in_broker(hand_over)
 
 
-def partition_of(broker: Broker, topic: str) -> Partition:
+def partition_of(broker: Broker, topic: str, index: int = 1) -> Partition:
     """The partition as the broker has it."""
 
     async def get(server: BrokerServer) -> Partition:
         assert server.context is not None
-        return server.context.partitions.get(topic, 1)
+        return server.context.partitions.get(topic, index)
 
     return broker.run_in_broker(get)
 
@@ -92,6 +92,53 @@ def read_from(broker: Broker, topic: str, offset: int, count: int) -> list[bytes
         values.append(value)
     consumer.close()
     return values
+
+
+def fill_first_partition(broker: Broker, topic: str) -> None:
+    """As many records as the second one has."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number).encode(), partition=0)
+    producer.flush()
+
+
+def watch_what_is_taken(broker: Broker) -> list[Offset]:
+    """Where the reads begin that were ready and are handed out, as they are."""
+    taken: list[Offset] = []
+
+    async def watch(server: BrokerServer) -> None:
+        assert server.context is not None
+        warm_reads = server.context.warm_reads
+        take = warm_reads.take
+
+        def note(partition: Partition, read: WarmRead) -> bytes | memoryview:
+            taken.append(read.offset)
+            return take(partition, read)
+
+        warm_reads.take = note  # type: ignore[method-assign]
+
+    broker.run_in_broker(watch)
+    return taken
+
+
+def mover(
+    broker: Broker, topic: str, on_assign: Callable[[Consumer, list[TopicPartition]], None] | None = None
+) -> Consumer:
+    """A member of a group between whose members partitions move."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "movers",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    if on_assign is None:
+        consumer.subscribe([topic])
+    else:
+        consumer.subscribe([topic], on_assign=on_assign)
+    return consumer
 
 
 def test_a_partition_that_moves_is_read_from_the_committed_offset_on(broker: Broker, topic: str) -> None:
@@ -139,49 +186,49 @@ def test_a_read_serves_only_what_a_read_now_would_give(broker: Broker, topic: st
 
 def test_a_member_that_joins_finds_its_partition_ready(broker: Broker, topic: str) -> None:
     """The target of a consumer group moves one, and its tail has been read before the new owner fetches it."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in range(RECORDS):
-        producer.produce(topic, str(number).encode(), partition=0)
-    producer.flush()
-    taken: list[Offset] = []
-
-    async def watch(server: BrokerServer) -> None:
-        assert server.context is not None
-        warm_reads = server.context.warm_reads
-        take = warm_reads.take
-
-        def note(partition: Partition, read: WarmRead) -> bytes | memoryview:
-            taken.append(read.offset)
-            return take(partition, read)
-
-        warm_reads.take = note  # type: ignore[method-assign]
-
-    broker.run_in_broker(watch)
-
-    def member() -> Consumer:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": "movers",
-                "group.protocol": "consumer",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
-        )
-        consumer.subscribe([topic])
-        return consumer
-
-    first = member()
+    fill_first_partition(broker, topic)
+    taken = watch_what_is_taken(broker)
+    first = mover(broker, topic)
     deadline = time.monotonic() + 30
     behind = {0, 1}
     while behind:
         assert time.monotonic() < deadline
         behind -= {message.partition() for message in first.consume(100, 0.2) if message.offset() == RECORDS - 1}
     first.commit(offsets=[TopicPartition(topic, 0, 100), TopicPartition(topic, 1, 100)], asynchronous=False)
-    second = member()
+    second = mover(broker, topic)
     while not taken and time.monotonic() < deadline:
         first.consume(10, 0.1)
         second.consume(10, 0.1)
     assert taken == [100]
     first.close()
     second.close()
+
+
+def test_the_partition_of_a_member_that_leaves_is_ready_for_who_gets_it(broker: Broker, topic: str) -> None:
+    """Nobody has it when the new target is made; its tail is read all the same."""
+    fill_first_partition(broker, topic)
+    taken = watch_what_is_taken(broker)
+    deadline = time.monotonic() + 60
+    orphans: set[int] = set()
+
+    def begin(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # With the first Fetch it waits for what is read beside it, which is nearly always there by then.
+        for index in orphans.intersection(each.partition for each in partitions):
+            while partition_of(broker, topic, index).warm_read is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        consumer.incremental_assign(partitions)
+
+    stays, leaves = mover(broker, topic, begin), mover(broker, topic)
+    while not len(stays.assignment()) == len(leaves.assignment()) == 1:
+        assert time.monotonic() < deadline
+        stays.consume(10, 0.1)
+        leaves.consume(10, 0.1)
+    (orphan,) = leaves.assignment()
+    leaves.commit(offsets=[TopicPartition(topic, orphan.partition, 100)], asynchronous=False)
+    orphans.add(orphan.partition)
+    leaves.close()
+    while not taken and time.monotonic() < deadline:
+        stays.consume(10, 0.1)
+    assert taken == [100]
+    stays.close()

@@ -127,7 +127,7 @@ class PartitionMove(NamedTuple):
     topic: str
     partition: PartitionIndex
     from_member: str | None
-    """Who has it until now; None if nobody has."""
+    """Who has it until now, or had it last and is gone; None if nobody has."""
     to_member: str | None
     """Who is to have it; None if nobody is left."""
     committed_offset: Offset | None
@@ -148,7 +148,8 @@ class TargetChosen(NamedTuple):
     assignments: Mapping[str, PartitionsByTopic]
     at: Millis
     moved: tuple[PartitionMove, ...] = ()
-    """What changes hands by it, in a consumer group; there the coordinator knows it, and can get ready."""
+    """What changes hands by it, in a consumer group; there the coordinator knows it, and can get ready. Of very
+    much, a part."""
 
 
 class MemberPaused(NamedTuple):

@@ -61,6 +61,8 @@ class PreviousOwner(NamedTuple):
     """The group instance id of a static member, else its member id."""
     until: Millis
     """When the partition left it."""
+    member_id: str = ""
+    """Its member id then."""
 
 
 class MemberSpec(NamedTuple):

@@ -6,7 +6,7 @@ After Apache Kafka's `TargetAssignmentBuilder`, which tells as much, but nobody 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.core.coordinator.cluster_topics import TopicFacts
 from klamm.core.group.assignors.contract import GroupSpec, MemberSpec, PartitionLoad, PreviousOwner, TopicSpec
@@ -21,6 +21,10 @@ from klamm.core.group.consumer.subscriptions import Subscriptions, at_present
 from klamm.protocol.types import Millis, PartitionIndex, TopicId
 
 __all__ = ["Change", "Description", "describe", "remember_owners"]
+
+_REMEMBERED_MS: Final = 300_000
+"""So long at least it is known who had a partition last, also where nobody is preferred for that: what is got ready for
+the next one is told from it."""
 
 
 class Change(NamedTuple):
@@ -179,7 +183,7 @@ def remember_owners(groups: ConsumerGroups, group: ConsumerGroup, target: Mappin
         left = groups.previous_owners.setdefault(group.group_id, {})
         for topic_id, partitions in before.items():
             for partition in partitions - after.get(topic_id, frozenset()):
-                left[topic_id, partition] = PreviousOwner(lost, now)
+                left[topic_id, partition] = PreviousOwner(lost, now, member_id)
 
 
 def _previous_owners(
@@ -188,9 +192,15 @@ def _previous_owners(
     left = groups.previous_owners.get(group_id)
     if not left:
         return {}
-    recent = {partition: owner for partition, owner in left.items() if now - owner.until < for_ms}
-    if recent:
-        groups.previous_owners[group_id] = recent
+    kept = _later_than(left, now - max(for_ms, _REMEMBERED_MS))
+    if kept:
+        groups.previous_owners[group_id] = kept
     else:
         del groups.previous_owners[group_id]
-    return dict(recent)
+    return dict(kept) if for_ms >= _REMEMBERED_MS else _later_than(kept, now - for_ms)
+
+
+def _later_than(
+    left: Mapping[tuple[TopicId, PartitionIndex], PreviousOwner], moment: float
+) -> dict[tuple[TopicId, PartitionIndex], PreviousOwner]:
+    return {partition: owner for partition, owner in left.items() if owner.until > moment}

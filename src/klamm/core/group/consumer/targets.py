@@ -8,7 +8,7 @@ elsewhere and believed only if the group is still at the same epoch with the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.held_back import watch_back_offs
 from klamm.core.group.consumer.member import NO_TARGET, Target
+from klamm.core.group.consumer.moves import moves_to
 from klamm.core.group.consumer.records import (
     encode_record,
     target_epoch_record,
@@ -29,7 +30,7 @@ from klamm.core.group.consumer.records import (
 from klamm.core.group.consumer.specifications import Change, Description, describe, remember_owners
 from klamm.core.group.consumer.subscriptions import Subscriptions, preferred_assignor
 from klamm.core.group.consumer.timers import target_timer
-from klamm.core.group.events import GroupType, PartitionMove, PartitionsByTopic, Remark, TargetChosen
+from klamm.core.group.events import GroupType, PartitionsByTopic, Remark, TargetChosen
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import FramedRecords, frame_records
 from klamm.protocol.types import Millis
@@ -111,7 +112,7 @@ def make_target(
             ErrorCode.unknown_server_error,
             f"Failed to compute a new target assignment for epoch {epoch}: {failure}",
         ) from failure
-    _write(decision, group, prepared)
+    _write(decision, group, prepared, change)
     return prepared.target
 
 
@@ -159,7 +160,7 @@ def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
     if group.epoch != epoch or not outcome.target.keys() <= group.members.keys():
         result.arm(target_timer(group_id), 0)
         return
-    _write(decision, group, outcome)
+    _write(decision, group, outcome, None)
     retry_on_failure(result, target_timer(group_id))
 
 
@@ -191,7 +192,7 @@ def _prepare_and_frame(prepare: Callable[[], Prepared]) -> Prepared:
     return prepared._replace(framed=frame_records(map(encode_record, prepared.records)))
 
 
-def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared) -> None:
+def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared, change: Change | None) -> None:
     groups, result, now = decision
     group_id, epoch, target = group.group_id, prepared.epoch, prepared.target
     if not result.records:
@@ -199,29 +200,8 @@ def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared) -> None
     result.records += prepared.records
     result.records.append(target_epoch_record(group_id, epoch, now))
     result.cancel(target_timer(group_id))
-    moves = tuple(_moves(groups, group, target))
+    moves = moves_to(target, groups, group, change)
     result.events.append(
         TargetChosen(group_id, GroupType.CONSUMER, epoch, prepared.assignor, prepared.assignments, now, moves)
     )
     remember_owners(groups, group, target, now)
-
-
-def _moves(groups: ConsumerGroups, group: ConsumerGroup, target: Mapping[str, Target]) -> Iterator[PartitionMove]:
-    """What goes from a member that has it to another one, by this target."""
-    if not group.owners:
-        return  # So it is with the first target, the largest.
-    for member_id, wanted in target.items():
-        before = group.target.get(member_id, NO_TARGET)
-        if wanted == before:
-            continue
-        for topic_id, partitions in wanted.items():
-            facts = groups.topics.by_id(topic_id)
-            if facts is None:
-                continue
-            for partition in sorted(partitions - before.get(topic_id, frozenset())):
-                owner = group.owner(topic_id, partition)
-                if owner is not None and owner != member_id and owner in target:
-                    committed = groups.store.offset(group.group_id, facts.name, partition)
-                    yield PartitionMove(
-                        facts.name, partition, owner, member_id, None if committed is None else committed.offset
-                    )

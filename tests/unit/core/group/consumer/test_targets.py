@@ -160,7 +160,7 @@ def test_former_owner_is_remembered_for_a_while() -> None:
     driver.beat("b", 3)
     left = driver.now
     spec = spec_of().specs[-1]
-    assert set(spec.previous_owners.values()) >= {("pod", left)}
+    assert set(spec.previous_owners.values()) >= {("pod", left, "a")}
     driver.now = type(driver.now)(driver.now + 300_000)
     driver.enter("c")
     assert spec_of().specs[-1].previous_owners == {}
