@@ -25,6 +25,8 @@ __all__ = ["WarmRead", "WarmReads"]
 
 PAGES_BYTES: Final = 8 * 1024 * 1024
 """So much of a partition's tail is brought into the page cache."""
+ADVICE_BYTES: Final = 128 * 1024
+"""So much in one go: Linux follows one advice only as far as the disk reads ahead anyway, which is mostly so far."""
 ANSWER_BYTES: Final = 1024 * 1024
 """So much is kept for the first Fetch: what clients ask for of one partition by default."""
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -119,7 +121,9 @@ def _bring_in(ranges: Sequence[FileRange]) -> None:
             return  # The segment went with retention.
         try:
             if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(descriptor, start, length, os.POSIX_FADV_WILLNEED)
+                for position in range(start, start + length, ADVICE_BYTES):
+                    size_bytes = min(ADVICE_BYTES, start + length - position)
+                    os.posix_fadvise(descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
             if not index:
                 os.pread(descriptor, min(length, ANSWER_BYTES), start)
         except OSError:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import mmap
+import os
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -14,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from klamm.broker.partition import Partition
 from klamm.broker.server import BrokerServer
 from klamm.broker.warm_handover import WarmHandover
-from klamm.broker.warm_reads import WarmRead
+from klamm.broker.warm_reads import PAGES_BYTES, WarmRead
 from klamm.core.group.events import GroupType, PartitionMove, TargetChosen
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
@@ -141,6 +146,42 @@ def mover(
     return consumer
 
 
+def make_large_segments(broker: Broker, topic: str) -> list[Path]:
+    """Makes a topic whose second partition has four segments of up to four batches of 900 kB each; their files."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 2, config={"segment.bytes": "4000000"})])[topic].result()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for _ in range(14):
+        producer.produce(topic, bytes(900_000), partition=1)
+        producer.flush()
+    files = sorted((broker.data_dir / f"{topic}-1").glob("*.log"))
+    assert len(files) == 4
+    return files
+
+
+def evict(file: Path) -> None:
+    """Has the kernel forget what it can of the file, all of which is written first."""
+    descriptor = os.open(file, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def pages_in_memory(file: Path) -> list[bool]:
+    """Of each page of the file whether the kernel has it in memory. It reads none of them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+        states = (ctypes.c_ubyte * -(-len(mapped) // mmap.PAGESIZE))()
+        first = ctypes.c_ubyte.from_buffer(mapped)
+        address = ctypes.c_void_p(ctypes.addressof(first))
+        failed = libc.mincore(address, ctypes.c_size_t(len(mapped)), states)
+        del first  # The file stays mapped as long as something points there.
+        assert not failed, os.strerror(ctypes.get_errno())
+        return [bool(state & 1) for state in states]
+
+
 def test_a_partition_that_moves_is_read_from_the_committed_offset_on(broker: Broker, topic: str) -> None:
     """Whole batches are ready, and the first Fetch gets just these; they are handed out once."""
     ready = warmed(broker, topic, move(topic, 100))
@@ -232,3 +273,32 @@ def test_the_partition_of_a_member_that_leaves_is_ready_for_who_gets_it(broker: 
         stays.consume(10, 0.1)
     assert taken == [100]
     stays.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which pages of a file are in memory")
+def test_the_pages_that_will_be_read_are_brought_in(broker: Broker) -> None:
+    """Those from the committed offset on, of each segment that they lie in, and no others."""
+    files = make_large_segments(broker, "large")
+    batches = iterate_batches(files[0].read_bytes())
+    start = next(position for position, header in batches if header.base_offset == 2)
+    sizes = [file.stat().st_size for file in files]
+    last_end = PAGES_BYTES - (sizes[0] - start) - sizes[1]
+    assert 0 < last_end < sizes[2] - mmap.PAGESIZE
+    for file in files:
+        evict(file)
+        if any(pages_in_memory(file)):
+            pytest.skip(f"the file system of {file} lets go of no pages")
+    assert warmed(broker, "large", move("large", 2)) is not None
+
+    def in_memory() -> list[list[bool]]:
+        pages = [pages_in_memory(file) for file in files]
+        pages[0] = pages[0][start // mmap.PAGESIZE :]  # What lies before is nobody's concern: reads look for a batch.
+        return pages
+
+    wanted = [[True] * len(pages) for pages in in_memory()]
+    wanted[2] = [page * mmap.PAGESIZE < last_end for page in range(len(wanted[2]))]
+    wanted[3] = [False] * len(wanted[3])
+    deadline = time.monotonic() + 30
+    while in_memory() != wanted and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert in_memory() == wanted
