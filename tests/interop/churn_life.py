@@ -21,6 +21,7 @@ __all__ = ["Life", "Steady", "Writing"]
 
 PATIENCE_SECONDS: Final = 60
 BETWEEN_RECORDS_SECONDS: Final = 0.01
+STALL_SECONDS: Final = 1
 
 
 class Writing:
@@ -112,6 +113,10 @@ class Life:
 
         with ThreadPoolExecutor(len(members)) as pool:
             list(pool.map(stop, members))
+
+    def stall(self, name: str) -> None:
+        """Has a member not poll for a second, so that a change that needs it takes its time; it stays in the group."""
+        self.processes[name].call("stall", name=name, seconds=STALL_SECONDS)
 
     def grow(self, partitions: int) -> None:
         """Gives the topic more partitions, which are written to from now on."""

@@ -76,20 +76,25 @@ class ChurnScenarios:
         life.check_that_nothing_was_lost(members)
 
     def test_scaling_from_three_to_ten_and_back(self, new_life: Callable[[int], Life]) -> None:
-        """Seven members come at once, and go at once."""
+        """Seven members come at once, and go at once; somebody is slow to let go of partitions, and to leave."""
         life = new_life(20)
         three = life.start("one", "two", "three")
         life.wait_until_shared_by(three)
         steady = Steady(three)
         seven = life.start(*(f"more-{number}" for number in range(7)))
+        life.stall("one")
+        others = Steady(three[1:])
         life.wait_until_shared_by(three + seven)
         if self.is_incremental:
             steady.check_that_they_kept_what_they_keep()
+            others.check_that_they_read_on()
         steady = Steady(three)
+        life.stall("more-0")
         life.stop(*seven)
         life.wait_until_shared_by(three)
         if self.is_incremental:
             steady.check_that_they_kept_what_they_keep()
+            steady.check_that_they_read_on()
         life.check_that_nothing_was_lost(three)
 
     def test_a_member_that_is_stopped_past_its_session(self, new_life: Callable[[int], Life]) -> None:
@@ -122,6 +127,7 @@ class ChurnScenarios:
         life.wait_until_shared_by(members)
         if self.is_incremental:
             steady.check_that_they_kept_what_they_keep()
+            steady.check_that_they_read_on()
         life.check_that_nothing_was_lost(members)
 
 
