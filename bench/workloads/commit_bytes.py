@@ -80,7 +80,9 @@ def _figures(codec: str) -> Iterator[Figure]:
         what = f"1,000 commits of 100 partitions, {kind.title}, {codec}"
         yield less(f"{kind.name}_kilobytes", what, "kB", target=kind.target)
     for kind in _KINDS:
-        yield less(f"{kind.name}_milliseconds", f"Time of such a commit, {kind.title}, {codec}", "ms", digits=2)
+        yield less(
+            f"{kind.name}_milliseconds", f"Time of such a commit, {kind.title}, {codec}", "ms", target=1.0, digits=2
+        )
 
 
 def _workload(name: str, codec: str, title: str) -> LifeWorkload:
