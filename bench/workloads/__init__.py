@@ -27,6 +27,7 @@ from bench.workloads import (
     rebalance_eager,
     restart,
     spark_first_row,
+    spark_plan,
     spark_read,
     spark_stream,
     start,
@@ -64,4 +65,5 @@ WORKLOADS: tuple[Workload, ...] = (
     spark_read.ZSTD,
     *spark_stream.WORKLOADS,
     spark_first_row.WORKLOAD,
+    spark_plan.WORKLOAD,
 )
