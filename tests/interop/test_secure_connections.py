@@ -360,6 +360,18 @@ def test_a_group_is_described(kafka: SecureKafka, group: str, listener: str) -> 
     assert re.match(rf"group {group}: empty, epoch \d+\b", described)
 
 
+@pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASL_TLS", "SASL"])
+def test_transactions_are_listed(kafka: SecureKafka, listener: str) -> None:
+    """Only klamm's own client can ask for them."""
+    transactional_id = f"transactional-{uuid.uuid4().hex[:12]}"
+    producer = Producer({"bootstrap.servers": kafka.broker.bootstrap_servers, "transactional.id": transactional_id})
+    producer.init_transactions(60)
+
+    listed = _command(kafka, listener).done("txn", "list", *_given(_properties(kafka, listener)))
+
+    assert transactional_id in listed
+
+
 def test_a_group_is_described_by_librdkafka_alone(kafka: SecureKafka) -> None:
     """Where the properties ask for what klamm's own client doesn't do."""
     partition, name = _fill(kafka), f"group-{uuid.uuid4().hex[:12]}"

@@ -18,6 +18,7 @@ from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, t
 from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.hanging import hanging_transactions
 from klamm.cli.output import add_output_option, say, show_rows
+from klamm.cli.security_settings import security_settings
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.transactions import TransactionsClient
@@ -50,7 +51,6 @@ STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteC
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 LONGEST_TRANSACTION: Final = timedelta(minutes=15)
 """Kafka's default of `transaction.max.timeout.ms`."""
-RAW_PROPERTIES: Final = ("security.protocol",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -117,13 +117,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _client(arguments: argparse.Namespace) -> TransactionsClient:
     timeout = str(int(TIMEOUT_S * 1000))
-    properties = {key: value for key, value in dict(arguments.properties).items() if key in RAW_PROPERTIES}
     config = ClientConfig.from_mapping(
         {
             "bootstrap.servers": arguments.bootstrap_server,
             "request.timeout.ms": timeout,
             "default.api.timeout.ms": timeout,
-            **properties,
+            **security_settings(dict(arguments.properties)),
         }
     )
     return TransactionsClient(Cluster(config))
