@@ -28,7 +28,7 @@ FLUSH_CHECK_INTERVAL_MS: Final = 1000
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
 LOWEST_INTERVAL_S: Final = 0.1
-STEP_S: Final = 0.003
+HOUSEKEEPING_STEP_S: Final = 0.003
 """Others have their turn after so long."""
 
 
@@ -38,11 +38,11 @@ def _nothing() -> None:
 
 async def _take(steps: Iterable[None]) -> None:
     """Takes the steps, for some milliseconds at a time."""
-    step_ends = time.monotonic() + STEP_S
+    step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
     for _ in steps:
         if time.monotonic() >= step_ends:
             await asyncio.sleep(0)
-            step_ends = time.monotonic() + STEP_S
+            step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
 
 
 class Housekeeping:
