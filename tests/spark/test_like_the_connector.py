@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 from tests.support.spark_queries import Runs
-from tests.support.spark_topics import Topic
+from tests.support.spark_topics import Topic, create_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -237,14 +237,85 @@ def test_the_same_loss(spark: SparkSession, connector: str, topic: Topic) -> Non
             spark.read.format(source).options(**{**options, "failOnDataLoss": "true"}).load().collect()
 
 
-def test_the_same_refusals_of_streams(spark: SparkSession, connector: str, topic: Topic, tmp_path: Path) -> None:
-    """A stream has no end."""
+STARTS: dict[str, dict[str, Any]] = {
+    "where the log ends": {"subscribe": "<a>"},
+    "some where the log ends": {"subscribe": "<a>", "startingOffsets": {"<a>": {"0": 7, "1": -2, "2": -1}}},
+    "a time": {
+        "subscribe": "<a>",
+        "startingTimestamp": str(TIME + 18_500),
+        "startingOffsetsByTimestampStrategy": "latest",
+    },
+    "times": {
+        "subscribe": "<a>",
+        "startingOffsetsByTimestamp": {"<a>": {"0": TIME + 19_001, "1": TIME + 5_000, "2": TIME}},
+        "startingOffsetsByTimestampStrategy": "latest",
+    },
+    "a time before times before offsets": {
+        "assign": {"<a>": [0, 1]},
+        "startingTimestamp": str(TIME + 10_000),
+        "startingOffsetsByTimestamp": {"<a>": {"0": TIME, "1": TIME}},
+        "startingOffsets": "latest",
+    },
+    "times before offsets": {
+        "assign": {"<a>": [0, 1]},
+        "startingOffsetsByTimestamp": {"<a>": {"0": TIME + 4_000, "1": TIME + 12_000}},
+        "startingOffsets": "latest",
+    },
+    "a pattern": {"subscribePattern": "<a>", "startingOffsets": "earliest"},
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_the_same_starts_of_streams(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path, case: str
+) -> None:
+    """And the same growth: partitions and topics that come between two runs are read from their start."""
+    topic = new_topic(partitions=3)
+    for partition in range(2):
+        topic.produce_records(
+            [{"value": f"{partition}-{index}", "timestamp": TIME + 1_000 * index} for index in range(20)], partition
+        )
+    options = named(STARTS[case], {"a": topic})
+    both = [Runs(spark, topic, tmp_path / source, source) for source in (connector, "klamm")]
+
+    first_theirs, first_ours = (runs.to_the_end(**options).values for runs in both)
+    for partition in range(3):
+        topic.produce([f"{partition}-new"], partition)
+    topic.grow(4)
+    topic.produce(["3-new"], 3)
+    create_topic(topic.admin, topic.bootstrap_servers, f"{topic.name}-later", 1, {}).produce(["later"])
+    then_theirs, then_ours = (runs.to_the_end(**options).values for runs in both)
+
+    assert first_ours == first_theirs
+    assert then_ours == then_theirs
+    assert then_ours[-1] == ("later" if "subscribePattern" in options else "1-new" if "assign" in options else "3-new")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ({"startingTimestamp": str(TIME)}, f"and timestamp {TIME}."),
+        (
+            {"startingOffsetsByTimestamp": {"<a>": {"0": TIME, "1": 0, "2": 0}}},
+            f"-0 and timestamp {TIME}.",
+        ),
+        ({"startingOffsetsByTimestamp": {"<a>": {"0": 1}}}, "don't match what are assigned"),
+        ({"startingOffsets": {"<a>": {"0": 1}}}, "don't match what are assigned"),
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
+        ({"endingOffsetsByTimestamp": "{}"}, "ending timestamp not valid in streaming queries"),
+    ],
+    ids=["no such time", "no such time in one", "a time is missing", "an offset is missing", "an end", "ends in time"],
+)
+def test_the_same_refusals_of_streams(
+    spark: SparkSession, connector: str, topic: Topic, tmp_path: Path, refusal: tuple[dict[str, Any], str]
+) -> None:
+    """Of starts that there are not, and of ends, which a stream has none of."""
+    options, essence = refusal
+    topic.produce_records([{"value": b"v", "timestamp": TIME - 1}], 0)
     for source in (connector, "klamm"):
         runs = Runs(spark, topic, tmp_path / source, source)
-        with pytest.raises(Exception, match="ending offset not valid in streaming queries"):
-            runs.to_the_end(endingOffsets="latest")
-        with pytest.raises(Exception, match="ending timestamp not valid in streaming queries"):
-            runs.to_the_end(endingOffsetsByTimestamp="{}")
+        with pytest.raises(Exception, match=re.escape(essence)):
+            runs.to_the_end(**named({"subscribe": "<a>", **options}, {"a": topic}))
 
 
 def test_the_same_micro_batches(

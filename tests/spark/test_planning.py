@@ -54,10 +54,7 @@ def test_a_batch_read_of_many_partitions_is_planned_in_a_few_requests(
 ) -> None:
     """A request names all partitions of a broker, so that a thousand of them take a moment."""
     named = {key: text.replace("<topic>", wide_topic.name) for key, text in more.items()}
-    texts = wide_topic.options(**named)
-    if "subscribePattern" in more:
-        del texts["subscribe"]
-    options = SourceOptions.for_batch(texts)
+    options = SourceOptions.for_batch(wide_topic.options(**named))
     cluster = Cluster(options.client)
     planner = planner_for(SubscribedOffsets(cluster, options.subscription), options)
 
@@ -111,9 +108,7 @@ def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:
 
 def test_an_assigned_partition_that_comes_later_is_noticed(topic: Topic) -> None:
     """With `failOnDataLoss=false` it is waited for, also while nothing else happens."""
-    texts = topic.options(assign=json.dumps({topic.name: [0, 3]}))
-    del texts["subscribe"]
-    options = SourceOptions.for_stream(texts)
+    options = SourceOptions.for_stream(topic.options(assign=json.dumps({topic.name: [0, 3]})))
     cluster = Cluster(options.client)
     log = SubscribedOffsets(cluster, options.subscription)
     assert [str(found) for found in log.latest()] == [f"{topic.name}-0"]

@@ -13,7 +13,7 @@ from tests.support.secure_kafka import PASSWORD, SecureKafka, secure_kafka
 from tests.support.spark_topics import Topic, create_topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -87,3 +87,33 @@ def test_a_wrong_password_ends_the_query(spark: SparkSession, kafka: SecureKafka
         spark.read.format("klamm").options(**options).load().collect()
     assert "wrong guess" not in str(refused.value)
     assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASL_TLS", "SASL"])
+def test_the_options_are_those_of_sparks_connector(
+    spark: SparkSession, connector: str, kafka: SecureKafka, secure_topic: Topic, listener: str
+) -> None:
+    """Letter by letter, through every door; and who has no key stays outside with both."""
+    from pyspark.errors import PySparkException
+
+    keys = {
+        "TLS": kafka.options("TLS"),
+        "MUTUAL": kafka.client_options("MUTUAL"),
+        "SASL_TLS": kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256"),
+        "SASL": kafka.sasl_options("SASL", "PLAIN"),
+    }[listener]
+    without = {
+        "TLS": keys | {"ssl.truststore.location": str(kafka.other_authority.certificate)},
+        "MUTUAL": kafka.options("MUTUAL"),
+        "SASL_TLS": kafka.sasl_options("SASL_TLS", "SCRAM-SHA-256", "a wrong guess"),
+        "SASL": kafka.sasl_options("SASL", "PLAIN", "a wrong guess"),
+    }[listener]
+
+    def rows(source: str, client: dict[str, str]) -> list[Row]:
+        options = {"fetchOffset.numRetries": "1", **_options(secure_topic, client)}
+        return sorted(spark.read.format(source).options(**options).load().collect(), key=lambda row: row.partition)
+
+    assert rows("klamm", keys) == rows(connector, keys)
+    for source in (connector, "klamm"):
+        with pytest.raises(PySparkException):
+            rows(source, without)

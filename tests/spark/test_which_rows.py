@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.spark_queries import Batches, Runs
+from tests.support.spark_queries import Runs
 from tests.support.spark_topics import Topic, create_topic
 
 if TYPE_CHECKING:
@@ -66,19 +66,12 @@ def test_topics_that_come_to_fit_a_pattern_are_read(
     runs = Runs(spark, first, tmp_path / "checkpoint")
     first.produce(range(5))
     second.produce(range(100, 105))
-    options = first.options(subscribePattern=f"^{first.name}", startingOffsets="earliest")
-    del options["subscribe"]
-    sink = Batches()
-    frame = spark.readStream.format("klamm").options(**options).load()
-    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(runs.checkpoint)).start()
-    try:
+    with runs.running(subscribePattern=f"^{first.name}", startingOffsets="earliest") as (query, sink):
         query.processAllAvailable()
         assert sink.values == numbers(range(5))
         later = create_topic(first.admin, first.bootstrap_servers, third, 1, {})
         later.produce(range(5, 9))
         query.processAllAvailable()
-    finally:
-        query.stop()
 
     assert sink.values == numbers(range(9))
 

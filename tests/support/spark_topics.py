@@ -45,10 +45,11 @@ class Topic:
         assert not failures
 
     def options(self, **more: Any) -> dict[str, str]:
-        """Options that read this topic, and more; an underscore in a name stands for a dot."""
+        """Options that read this topic, or what `more` chooses; an underscore in a name stands for a dot."""
+        is_chosen = not more.keys().isdisjoint({"assign", "subscribePattern"})
         return {
             "kafka.bootstrap.servers": self.bootstrap_servers,
-            "subscribe": self.name,
+            **({} if is_chosen else {"subscribe": self.name}),
             **{key.replace("_", "."): str(value) for key, value in more.items()},
         }
 
