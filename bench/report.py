@@ -153,11 +153,12 @@ def _rounds(outcome: Outcome) -> Iterator[str]:
 
 
 def _misses(outcome: Outcome) -> Iterator[str]:
-    """What was found out about each row that misses its target, from misses/<row>.md."""
+    """What was found out about each row that misses its target, or is level with it, from misses/<row>.md."""
     for workload in outcome.workloads:
         result = outcome.results[workload.name]
-        if any(_verdict(figure, result) == "missed" for figure in workload.figures):
-            explanation = _EXPLANATIONS / f"{workload.name}.md"
+        verdicts = {_verdict(figure, result) for figure in workload.figures}
+        explanation = _EXPLANATIONS / f"{workload.name}.md"
+        if "missed" in verdicts or ("level" in verdicts and explanation.exists()):
             yield f"### {workload.title}"
             yield ""
             yield explanation.read_text(encoding="utf-8").strip() if explanation.exists() else "Not explained yet."
@@ -180,7 +181,7 @@ def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
         "|---|---|" + "---:|" * (len(outcome.peers) + 1) + "---|---|",
         *(_row(figure, result, outcome.peers) for figure, result in outcome.figures()),
         "",
-        "Medians over the rounds of one run, the brokers taking turns. A target is klamm's figure divided by Kafka's. "
+        "Medians over the rounds of a row, the brokers taking turns. A target is klamm's figure divided by Kafka's. "
         "Level is what three rounds or more don't tell apart: the median of each of the two lies within the other's "
         "rounds.",
         "",
@@ -188,7 +189,7 @@ def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
     if missing := list(_missing(outcome)):
         lines += ["## What is missing, and why", "", *missing, ""]
     if misses := list(_misses(outcome)):
-        lines += ["## Rows that miss their target, and why", "", *misses]
+        lines += ["## Rows that miss their target, or are level, and why", "", *misses]
     lines += [
         "## Round by round",
         "",
