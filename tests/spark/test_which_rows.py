@@ -77,7 +77,8 @@ def test_topics_that_come_to_fit_a_pattern_are_read(
 
 
 def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: Runs) -> None:
-    """Although its log is longer than the old one was: its first records would be skipped without a word."""
+    """Although its log is longer than the old one was: its first records would be skipped without a word. A restart
+    finds it as well, and goes on from the new topic's start if it is to."""
     topic.produce(range(10), 0)
 
     def made_anew(frame: DataFrame, batch_id: int) -> None:
@@ -95,6 +96,25 @@ def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: 
             query.awaitTermination(120)
     finally:
         query.stop()
+    with pytest.raises(Exception, match="offset was changed from 10 to 0.*deleted and re-created"):
+        runs.to_the_end()
+    assert runs.to_the_end(failOnDataLoss="false").values == numbers(range(20))
+
+
+def test_a_mistyped_topic_leaves_the_checkpoint_as_it_is(topic: Topic, runs: Runs) -> None:
+    """Whether it stands instead of the right one or beside it; with the right name the query goes on."""
+    topic.produce(range(10), 0)
+    runs.to_the_end(startingOffsets="earliest")
+    topic.produce(range(10, 20), 0)
+
+    for names, complaint in (
+        (f"{topic.name}-typo", f"{topic.name}-0.* are gone"),
+        (f"{topic.name},{topic.name}-typo", f"{topic.name}-typo: no such topic"),
+    ):
+        with pytest.raises(Exception, match=complaint):
+            runs.to_the_end(subscribe=names)
+
+    assert runs.to_the_end().values == numbers(range(10, 20))
 
 
 def test_a_micro_batch_waits_until_it_is_worth_it(topic: Topic, runs: Runs) -> None:

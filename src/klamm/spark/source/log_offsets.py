@@ -67,6 +67,12 @@ class SubscribedOffsets:
         """The first offset of each partition whose record is of this time or later; -1 where there is none."""
         return self._listed(timestamps_ms)
 
+    def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        """The end of each of these partitions that exists, records of transactions that are not finished included."""
+        asked = dict.fromkeys(topic_partitions, LATEST)
+        listed = list_offsets(self._cluster, asked, isolation_level="read_uncommitted")
+        return {topic_partition: found.offset for topic_partition, found in listed.items()}
+
     def missing(self) -> Collection[str]:
         """What `latest` did not find."""
         return self._missing

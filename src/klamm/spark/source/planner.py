@@ -7,6 +7,7 @@ behind `LogOffsets`, so that the rules need no broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from klamm.protocol.types import Millis, Offset, TopicId, TopicPartition
@@ -20,6 +21,7 @@ from klamm.spark.source.read_limits import Division
 
 __all__ = ["LogOffsets", "OffsetRange", "Planner", "Restriction"]
 
+_NOWHERE: Final[Mapping[TopicPartition, Offset]] = MappingProxyType({})
 _NONE: Final = Offset(-1)
 """What a timestamp has if there is no record of it or later."""
 
@@ -47,6 +49,9 @@ class LogOffsets(Protocol):
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
         """The first offset of each partition whose record is of this time or later; -1 where there is none."""
+
+    def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        """The end of each of these partitions that exists, records of transactions that are not finished included."""
 
     def missing(self) -> Collection[str]:
         """What is subscribed to and does not exist, as text; right after `latest`."""
@@ -78,6 +83,10 @@ class Planner:
         self._seconds_between = retries.interval_ms / 1000
         self.without_record: frozenset[TopicPartition] = frozenset()
         """The partitions that had no record of the time that `resolve` was asked about last, or later."""
+        self._missing: frozenset[str] = frozenset()
+        """What is known to be missing: it is told of once, if the query goes on without."""
+        self._anew: set[str] = set()
+        """The topics that were made anew, until a micro-batch has told of it."""
 
     def resolve(self, option: str, limit: OffsetLimit) -> PartitionOffsets:
         """The offset of every subscribed partition at a limit.
@@ -137,9 +146,8 @@ class Planner:
     def existing(self) -> PartitionOffsets:
         """The end of each subscribed partition; what does not exist counts as lost."""
         latest = self.settled()
-        if missing := self._log.missing():
-            names = ", ".join(sorted(missing))
-            self._loss.report(f"{names}: no such topic or partition. Is the name right, and was it created?")
+        self._missing = frozenset(self._log.missing())
+        self._tell_missing(self._missing)
         return latest
 
     def settled(self) -> PartitionOffsets:
@@ -149,29 +157,80 @@ class Planner:
 
     def latest_since(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
         """The end of each subscribed partition, asked again for a while if an end is before where the query stands, or
-        there is none."""
+        there is none.
+
+        It is no earlier than where the query stands if only an open transaction keeps later records back.
+        """
         # As Spark: a leader that has just been elected may not know yet how far its log is committed, nor a broker
         # that has just been started which topics there are.
-        return self._asked(lambda latest: all(latest.get(key, _NONE) >= offset for key, offset in start.items()))
+        return self._asked(lambda latest: not any(self._is_behind(key, at, latest) for key, at in start.items()), start)
 
     def not_before(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:
         """`latest`; what of it is before where the query stands, or is not there, is asked again for a while."""
-        behind = [key for key, offset in start.items() if latest.get(key, _NONE) < offset]
+        behind = [key for key, offset in start.items() if self._is_behind(key, offset, latest)]
         if not behind:
             return dict(latest)
         seen = self.latest_since(start)
         return {**latest, **{key: seen[key] for key in behind if key in seen}}
 
-    def _asked(self, is_plausible: Callable[[PartitionOffsets], bool]) -> PartitionOffsets:
-        latest = self._log.latest()
+    def _is_behind(self, key: TopicPartition, offset: Offset, latest: Mapping[TopicPartition, Offset]) -> bool:
+        if key in latest:
+            return latest[key] < offset
+        # What is known to be missing is not waited for again and again.
+        return not _is_named(key, self._missing)
+
+    def _asked(
+        self, is_plausible: Callable[[PartitionOffsets], bool], start: Mapping[TopicPartition, Offset] = _NOWHERE
+    ) -> PartitionOffsets:
+        latest = self._latest(start)
         for _ in range(self._attempts - 1):
             if is_plausible(latest):
                 break
             self._sleep(self._seconds_between)
-            latest = self._log.latest()
+            latest = self._latest(start)
         return latest
+
+    def _latest(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
+        latest = self._log.latest()
+        if behind := {key for key, end in latest.items() if end < start.get(key, 0)}:
+            # Whoever reads only what is committed may stand behind an open transaction that began before; nothing that
+            # it has read is gone.
+            last = self._log.last(behind)
+            latest.update((key, start[key]) for key in behind if last.get(key, _NONE) >= start[key])
+        return latest
+
+    def require(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
+        """`end`, if everything is there; what is not counts as lost, and what was asked for by its name stays where the
+        query stands until it comes back. Before Spark writes the end down: a query can go on from where it was.
+
+        Raises `DataLoss`.
+        """
+        known, self._missing = self._missing, frozenset(self._log.missing())
+        gone = start.keys() - end.keys()
+        held = {key for key in gone if _is_named(key, self._missing)}
+        if lost := {key for key in gone if not _is_named(key, known & self._missing)}:
+            self._loss.report(f"{_listed(lost)} are gone. Some data may have been missed")
+        self._tell_missing(self._missing - known - {name for key in held for name in (key.topic, str(key))})
+        return {**end, **{key: start[key] for key in held}}
+
+    def _tell_missing(self, names: Collection[str]) -> None:
+        if names:
+            listed = ", ".join(sorted(names))
+            self._loss.report(f"{listed}: no such topic or partition. Is the name right, and was it created?")
+
+    def back_to_start(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
+        """`end`, with topics that were made anew at their start.
+
+        So the checkpoint remembers what only this process can find out: an end before the start is a loss whenever the
+        micro-batch is planned, also after a restart; and a query that goes on reads the new topic from its start.
+        """
+        self._anew.update(self._log.made_anew())
+        if not self._anew:
+            return end
+        anew = {key for key in start.keys() & end.keys() if key.topic in self._anew}
+        return {**end, **{key: first for key, first in self._log.earliest(anew).items() if first < start[key]}}
 
     def start_of_new(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
@@ -203,9 +262,11 @@ class Planner:
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> list[OffsetRange]:
         """The ranges of a micro-batch between two offsets of the checkpoint. Raises `DataLoss`."""
-        for topic in sorted(self._log.made_anew()):
+        anew, self._anew = self._anew, set()
+        for topic in sorted(anew):
             self._loss.report(
-                f"The topic {topic} was deleted and made anew while the query ran: it has another topic id than before"
+                f"The topic {topic} was deleted and made anew while the query ran: it has another topic id than "
+                "before. What the old one had is gone; without failing, the query would read the new one from its start"
             )
         new = end.keys() - start.keys()
         beginnings = self._log.earliest(new) if new else {}
@@ -236,6 +297,11 @@ class Planner:
             elif begin < until:
                 ranges.append(OffsetRange(topic_partition, begin, until, self._log.topic_id(topic_partition.topic)))
         return ranges
+
+
+def _is_named(topic_partition: TopicPartition, names: Collection[str]) -> bool:
+    """Whether the partition, or its topic, is among what `LogOffsets.missing` names."""
+    return topic_partition.topic in names or str(topic_partition) in names
 
 
 def _is_given(limit: OffsetLimit, topic_partition: TopicPartition) -> bool:

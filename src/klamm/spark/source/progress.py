@@ -42,6 +42,8 @@ class StreamProgress:
         self._fresh_start: PartitionOffsets | None = None
         """Where this run starts, if there is no checkpoint or only an unfinished first micro-batch in it."""
         self._first_batch_planned = False
+        self._has_begun = False
+        """Whether it is known that what is subscribed to is there."""
         self._target: PartitionOffsets | None = None
         self.latest: PartitionOffsets = {}
         """The end of the log as last seen."""
@@ -59,6 +61,7 @@ class StreamProgress:
             else self._planner.resolve("startingOffsets", self._starting)
         )
         self._first_batch_planned = False
+        self._has_begun = True
         return self._fresh_start
 
     def next_end(
@@ -74,10 +77,7 @@ class StreamProgress:
             self._fresh_start = None
             self._commits.resumes(start)
             self._commits.finished_up_to(start)
-        if self._target is not None:
-            # It was looked up before anybody knew where the query stands.
-            self._target = self._planner.not_before(start, self._target)
-        self.latest = self._planner.latest_since(start) if self._target is None else self._target
+        self.latest = self._latest(start)
         end = dict(self.latest)
         if may_wait and self._target is None and self._has_too_little(start):
             end = dict(start)
@@ -85,8 +85,22 @@ class StreamProgress:
             end = limit_rows(maximum_rows, self._planner.start_of_new(start, end), end)
         if is_first:
             end.update((held, start[held]) for held in self._held() if held in start and held in end)
+        if end != start:
+            end = self._planner.back_to_start(start, end)
         self._commits.may_plan(end)
         return end
+
+    def _latest(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
+        """The end of the log, or what the run goes to. Raises `DataLoss` for what is not there."""
+        if self._target is not None:
+            # It was looked up before anybody knew where the query stands.
+            self._target = self._planner.require(start, self._planner.not_before(start, self._target))
+            return self._target
+        if self._has_begun:
+            return self._planner.require(start, self._planner.latest_since(start))
+        # The options may ask for more than the run before did.
+        self._has_begun = True
+        return self._planner.require(start, self._planner.not_before(start, self._planner.settled()))
 
     def _has_too_little(self, start: Mapping[TopicPartition, Offset]) -> bool:
         """`minOffsetsPerTrigger` and `maxTriggerDelay`, as `delayBatch` of Spark's `KafkaMicroBatchStream`: the first

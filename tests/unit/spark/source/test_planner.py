@@ -34,12 +34,16 @@ class FakeLog:
         self.misses: list[tuple[str, ...]] = []
         self.ids: dict[str, TopicId] = {}
         self.anew: list[str] = []
+        self.last_ends: PartitionOffsets = {}
 
     def latest(self) -> PartitionOffsets:
         return self.answers.pop(0) if self.answers else dict(self.ends)
 
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return {key: self.starts[key] for key in topic_partitions if key in self.starts}
+
+    def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        return {key: self.last_ends[key] for key in topic_partitions if key in self.last_ends}
 
     def missing(self) -> Collection[str]:
         if self.misses:
@@ -224,15 +228,65 @@ def test_partitions_are_divided_among_tasks() -> None:
 
 
 def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
-    """Even where its log is as long as the old one was: its id tells."""
-    log = FakeLog([10])
+    """Even where its log is as long as the old one was: its id tells. A query that goes on reads it from its start."""
+    log = FakeLog([10], [1])
     log.anew = ["t"]
+    failing, going_on = planner(log), planner(log, fail=False)
 
+    assert failing.back_to_start(offsets(5), offsets(10)) == offsets(1)
     with pytest.raises(DataLoss, match="topic t was deleted and made anew"):
-        planner(log).stream_ranges(offsets(5), offsets(10))
+        failing.stream_ranges(offsets(5), offsets(1))
+
+    assert going_on.back_to_start(offsets(5), offsets(10)) == offsets(1)
     with caplog.at_level(logging.WARNING, "klamm.spark"):
-        assert len(planner(log, fail=False).stream_ranges(offsets(5), offsets(10))) == 1
+        assert going_on.stream_ranges(offsets(5), offsets(1)) == []
     assert "made anew" in caplog.text
+    log.anew = []
+    assert going_on.back_to_start(offsets(1), offsets(4)) == offsets(4)
+    assert going_on.back_to_start(offsets(4), offsets(10)) == offsets(10)
+
+
+def test_a_restart_finds_a_topic_made_anew_in_the_checkpoint() -> None:
+    """It has never seen the old topic's id, but an end before the start is a loss to it as well."""
+    with pytest.raises(DataLoss, match=r"changed from 5 to 1.*deleted and re-created"):
+        planner(FakeLog([10], [1])).stream_ranges(offsets(5), offsets(1))
+
+
+def test_a_topic_that_is_not_there_fails_the_query_before_its_end_is_written_down() -> None:
+    """So that a query with a name mistyped can go on when it is mended."""
+    log = FakeLog([])
+
+    with pytest.raises(DataLoss, match="t: no such topic or partition"):
+        planner(log).require({}, {})
+    with pytest.raises(DataLoss, match=r"{t-0} are gone"):
+        planner(log).require(offsets(5), {})
+    with pytest.raises(DataLoss, match=r"{t-1} are gone"):
+        planner(FakeLog([5])).require(offsets(5, 5), offsets(5))
+
+
+def test_a_topic_that_is_waited_for_keeps_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    """With `failOnDataLoss=false`: it is not read again from its start when it is back, it is told of once, and asked
+    for at each trigger only once."""
+    log, pauses = FakeLog([]), list[float]()
+    patient = Planner(log, LossPolicy(fail=False), pauses.append)
+
+    with caplog.at_level(logging.WARNING, "klamm.spark"):
+        for _ in range(3):
+            assert patient.require(offsets(5), patient.latest_since(offsets(5))) == offsets(5)
+    assert len(pauses) == 2
+    assert caplog.text.count("{t-0} are gone") == 1
+    assert "no such topic" not in caplog.text
+
+    log.ends = offsets(8)
+    assert patient.require(offsets(5), patient.latest_since(offsets(5))) == offsets(8)
+
+
+def test_an_open_transaction_is_no_loss() -> None:
+    """The query may have read its records before it was told to read only what is committed. It stays where it is."""
+    log = FakeLog([4, 4])
+    log.last_ends = offsets(10, 6)
+
+    assert planner(log).latest_since(offsets(8, 8)) == offsets(8, 4)
 
 
 def test_a_task_knows_the_topic_it_was_planned_for() -> None:

@@ -41,6 +41,7 @@ class World:
         self.first_of_time: PartitionOffsets = {}
         """Where the time is that a query starts at."""
         self.now = 1000.0
+        self.is_missing: tuple[str, ...] = ()
 
     def latest(self) -> PartitionOffsets:
         return dict(self.ends)
@@ -48,8 +49,11 @@ class World:
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return {key: Offset(0) for key in topic_partitions if key in self.ends}
 
+    def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
+        return self.latest()
+
     def missing(self) -> Collection[str]:
-        return ()
+        return self.is_missing
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
         return {key: self.first_of_time.get(key, Offset(-1)) for key in timestamps_ms}
@@ -294,3 +298,16 @@ def test_a_query_that_ends_does_not_wait() -> None:
     once = world.run("earliest", TriggerLimits(min_offsets=10))
     once.next_end(offsets(1), None)
     assert once.next_end(offsets(2), None, may_wait=False) == offsets(4)
+
+
+@pytest.mark.parametrize("ends_here", [False, True])
+def test_a_restart_looks_whether_everything_is_there(ends_here: bool) -> None:
+    """Also what is not in the checkpoint yet: a topic that was added to the options, and mistyped."""
+    world = World(10)
+    world.is_missing = ("typo",)
+    progress = world.run("earliest")
+
+    with pytest.raises(DataLoss, match="typo: no such topic"):
+        if ends_here:
+            progress.end_here()
+        progress.next_end(offsets(4), None)

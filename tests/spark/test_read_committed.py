@@ -1,0 +1,69 @@
+"""Streams with `kafka.isolation.level=read_committed`: what is not committed is neither read nor lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.spark_queries import Runs
+from tests.support.spark_topics import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE_S = 30
+
+
+@pytest.fixture
+def runs(spark: SparkSession, topic: Topic, tmp_path: Path) -> Runs:
+    return Runs(spark, topic, tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def producer(topic: Topic) -> Producer:
+    """A transactional one."""
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(_PATIENCE_S)
+    return producer
+
+
+def begin(producer: Producer, topic: Topic, *values: str) -> None:
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic.name, value, partition=0)
+    assert producer.flush(_PATIENCE_S) == 0
+
+
+def test_a_stream_reads_transactions_when_they_are_committed(topic: Topic, runs: Runs, producer: Producer) -> None:
+    """And never those that were aborted."""
+    with runs.running(startingOffsets="earliest", kafka_isolation_level="read_committed") as (query, sink):
+        begin(producer, topic, "a", "b")
+        query.processAllAvailable()
+        assert sink.values == []
+        producer.commit_transaction(_PATIENCE_S)
+        query.processAllAvailable()
+        assert sink.values == ["a", "b"]
+        begin(producer, topic, "c")
+        producer.abort_transaction(_PATIENCE_S)
+        begin(producer, topic, "d")
+        producer.commit_transaction(_PATIENCE_S)
+        query.processAllAvailable()
+
+    assert sink.values == ["a", "b", "d"]
+
+
+def test_a_query_that_becomes_committed_only_waits_where_it_stands(
+    topic: Topic, runs: Runs, producer: Producer
+) -> None:
+    """It has read the records of a transaction that is still open, so it stands beyond what is committed: that is no
+    loss, and nothing is read twice."""
+    topic.produce(["before"], 0)
+    begin(producer, topic, "open")
+    assert runs.to_the_end(startingOffsets="earliest").values == ["before", "open"]
+
+    assert runs.to_the_end(kafka_isolation_level="read_committed").values == []
+    producer.commit_transaction(_PATIENCE_S)
+    topic.produce(["after"], 0)
+    assert runs.to_the_end(kafka_isolation_level="read_committed").values == ["after"]
