@@ -300,7 +300,7 @@ def test_the_same_starts_of_streams(
             f"-0 and timestamp {TIME}.",
         ),
         ({"startingOffsetsByTimestamp": {"<a>": {"0": 1}}}, "don't match what are assigned"),
-        ({"startingOffsets": {"<a>": {"0": 1}}}, "don't match what are assigned"),
+        ({"startingOffsets": {"<a>": {"0": 1}}}, "you must specify all TopicPartitions"),
         ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
         ({"endingOffsetsByTimestamp": "{}"}, "ending timestamp not valid in streaming queries"),
     ],

@@ -96,7 +96,7 @@ def test_a_topic_made_anew_under_a_query_is_found_by_its_id(topic: Topic, runs: 
             query.awaitTermination(120)
     finally:
         query.stop()
-    with pytest.raises(Exception, match="offset was changed from 10 to 0.*deleted and re-created"):
+    with pytest.raises(Exception, match=r"offset was changed from 10 to 0.*deleted and re-created"):
         runs.to_the_end()
     assert runs.to_the_end(failOnDataLoss="false").values == numbers(range(20))
 

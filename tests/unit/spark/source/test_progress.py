@@ -306,8 +306,8 @@ def test_a_restart_looks_whether_everything_is_there(ends_here: bool) -> None:
     world = World(10)
     world.is_missing = ("typo",)
     progress = world.run("earliest")
+    if ends_here:
+        progress.end_here()
 
     with pytest.raises(DataLoss, match="typo: no such topic"):
-        if ends_here:
-            progress.end_here()
         progress.next_end(offsets(4), None)
