@@ -52,3 +52,37 @@ def test_numbers_are_counted_as_numbers(checkpoint: Path) -> None:
 def test_a_query_that_has_finished_nothing(tmp_path: Path) -> None:
     """Its checkpoint may not even be there."""
     assert not is_last_finished(str(tmp_path / "nowhere"), end(10))
+
+
+def write(checkpoint: Path, batch: int, *ends: int, finished: bool) -> None:
+    """One micro-batch of a query whose sources stop at these offsets of one topic."""
+    lines = ["v1", "{}", *(json.dumps({"t": {"0": offset}}) for offset in ends)]
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
+    if finished:
+        (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
+
+
+def test_another_source_that_was_there_before_finishes_nothing(checkpoint: Path) -> None:
+    """A self-join: the batch under way takes the first source to where the second was when the last one ended."""
+    write(checkpoint, 10, 100, 105, finished=True)
+    write(checkpoint, 11, 105, 110, finished=False)
+    assert not is_last_finished(str(checkpoint), end(105))
+
+    write(checkpoint, 11, 105, 110, finished=True)
+    assert is_last_finished(str(checkpoint), end(105))
+
+
+def test_a_batch_is_finished_when_the_next_was_begun(checkpoint: Path) -> None:
+    """Spark had written the next into the offset log, and was stopped before it asked for its plan."""
+    write(checkpoint, 10, 100, 105, finished=True)
+    write(checkpoint, 11, 110, 115, finished=False)
+
+    assert is_last_finished(str(checkpoint), end(100))
+
+
+def test_a_batch_that_may_be_the_one_under_way_is_not_called_finished(checkpoint: Path) -> None:
+    """The newest micro-batch leaves the first source where it is: whose line is whose is not known."""
+    write(checkpoint, 10, 100, 105, finished=True)
+    write(checkpoint, 11, 100, 110, finished=False)
+
+    assert not is_last_finished(str(checkpoint), end(100))
