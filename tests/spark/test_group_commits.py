@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.support.planning_processes import await_end_of_planning, planning_processes
 from tests.support.spark_topics import Topic
 
 import klamm.spark
@@ -39,6 +40,7 @@ def start(
 
     def sink(frame: DataFrame, batch_id: int) -> None:
         if fail:
+            assert planning_processes(spark), "whose end is waited for would not be seen"
             raise RuntimeError("the sink failed")
         if read is not None:
             read.extend(int(row[0]) for row in frame.selectExpr("string(value)").collect())
@@ -48,6 +50,13 @@ def start(
     writer = writer.option("checkpointLocation", str(checkpoint))
     trigger = {"availableNow": True} if trigger is None else trigger
     return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def fail(spark: SparkSession, topic: Topic, checkpoint: Path, group: str) -> None:
+    """Runs a query whose sink fails; returns when its source has been stopped, too, and can commit nothing more."""
+    with pytest.raises(Exception, match="the sink failed"):
+        start(spark, topic, checkpoint, group, fail=True).awaitTermination()
+    await_end_of_planning(spark)
 
 
 def forget_last_commit(checkpoint: Path) -> None:
@@ -131,8 +140,7 @@ def test_a_batch_that_failed_is_not_committed_when_the_query_stops(
     committed = topic.committed(group)
     topic.produce(range(5))
 
-    with pytest.raises(Exception, match="the sink failed"):
-        start(spark, topic, tmp_path, group, fail=True).awaitTermination()
+    fail(spark, topic, tmp_path, group)
 
     assert topic.committed(group) == committed
 
@@ -186,8 +194,7 @@ def test_a_failed_batch_is_not_committed(spark: SparkSession, topic: Topic, tmp_
     """The checkpoint is the truth, and what is not in it is not in the group."""
     topic.produce(range(5))
 
-    with pytest.raises(Exception, match="the sink failed"):
-        start(spark, topic, tmp_path, group, fail=True).awaitTermination()
+    fail(spark, topic, tmp_path, group)
     assert topic.committed(group) == [-1001] * 3
 
     start(spark, topic, tmp_path, group).awaitTermination()
