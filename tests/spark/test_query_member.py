@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -22,6 +24,7 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import QueryFenced
 from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing
 from klamm.spark.source.group_member import QueryMember
+from klamm.testing import Broker
 
 _PATIENCE_S = 60.0
 # Far longer than the patience: who takes over in time has been told that the other left.
@@ -244,3 +247,27 @@ def test_an_owner_outlives_rebalances(members: Members) -> None:
             owner.ensure_owner()
 
     assert members.topic.committed(members.group)[:2] == [4, 4]
+
+
+def test_a_query_that_waits_for_its_broker_says_so_and_when_it_is_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else would know why it reads nothing."""
+    broker = Broker(tmp_path)
+    with broker:
+        config = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers})
+    member = QueryMember(
+        config, "delays", Standing("app", frozenset()), session_timeout_ms=_SESSION_MS, heartbeat_interval_ms=200
+    )
+    member.start()
+    try:
+        eventually(lambda: member.await_ownership(0.01) or bool(caplog.messages))
+        broker.start()
+        assert member.await_ownership(_PATIENCE_S)
+        member.leave("the test is over")
+    finally:
+        broker.stop()
+
+    warnings = [record.getMessage() for record in caplog.records if record.name == "klamm.spark"]
+    assert "can't be had, and is asked again and again: no connection to the broker at 127.0.0.1" in warnings[0]
+    assert re.fullmatch(r"the coordinator of group 'delays' is there again, after \d+\.\d s", warnings[-1])

@@ -23,6 +23,7 @@ from klamm.client.group_membership import REBALANCE_ALLOWANCE_MS, ClassicMember,
 from klamm.errors import KlammError
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import TopicPartition
+from klamm.spark.source.coordinator_trouble import CoordinatorTrouble
 from klamm.spark.source.errors import QueryFenced
 from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing, owner_in
 from klamm.spark.source.group_successor import describe_successor
@@ -72,6 +73,7 @@ class QueryMember:
         self._must_join = True
         self._confirmed_at = float("-inf")
         self._trouble = "it has not been reached yet"
+        self._told_trouble = CoordinatorTrouble()
         self._failure: KlammError | None = None
         self._leaving = False
         self._said_that_it_waits = False
@@ -263,6 +265,10 @@ class QueryMember:
             raise RequestRefused(code, f"the coordinator does not take the query into group {self.group_id!r}")
 
     def _confirm(self, sent_at: float, state: _State) -> None:
+        lasted_s = self._told_trouble.end(_clock())
+        if lasted_s is not None:
+            # As loud as its beginning: what Python shows without being told to is warnings.
+            _logger.warning("the coordinator of group %r is there again, after %.1f s", self.group_id, lasted_s)
         with self._changed:
             if self._state is not _State.OVER:
                 self._state = state
@@ -286,6 +292,14 @@ class QueryMember:
 
     def _pause(self, trouble: str) -> None:
         self._trouble = trouble
+        # A query that ends hangs up on its own calls.
+        if not self._leaving and self._told_trouble.meet(trouble, _clock()):
+            _logger.warning(
+                "the coordinator of group %r can't be had, and is asked again and again: %s. Do the brokers run, can "
+                "this machine reach them, and has each partition of __consumer_offsets a leader?",
+                self.group_id,
+                trouble,
+            )
         time.sleep(self._config.retry_backoff_ms / 1000)
 
 

@@ -1,0 +1,44 @@
+"""A query's membership where no coordinator can be had; `tests/spark/test_query_member.py` has the others."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.support.scripted_broker import ScriptedBroker
+
+from klamm.client.config import ClientConfig
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from klamm.spark.source.exclusive_assignor import Standing
+from klamm.spark.source.group_member import QueryMember
+
+
+def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """What the broker said, and what to look for: once, however often it is asked."""
+    code = ErrorCode.coordinator_not_available
+
+    def nobody(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(
+            coordinators=[Coordinator(key=key, error_code=code) for key in request.coordinator_keys]
+        )
+
+    with ScriptedBroker() as broker:
+        broker.on(FindCoordinatorRequest, nobody)
+        member = QueryMember(
+            ClientConfig((broker.address,), retry_backoff_ms=1),
+            "delays",
+            Standing("app", frozenset()),
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=10,
+        )
+        member.start()
+        while broker.seen.count((FindCoordinatorRequest.API_KEY or 0, FindCoordinatorRequest.VERSIONS[1])) < 5:
+            assert not member.await_ownership(0.01)
+        member.leave("the test is over")
+
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert "the coordinator of group 'delays' can't be had" in warning.getMessage()
+    assert "COORDINATOR_NOT_AVAILABLE. Do the brokers run" in warning.getMessage()
