@@ -17,6 +17,7 @@ from klamm.spark.source.schema import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TIME = 1_700_000_000_000
 KEYS = [None, b"", b"key", bytes(range(256))]
 VALUES = [None, b"", b"value", b"x" * 100_000]
 HEADERS: list[list[tuple[str, bytes | None]] | None] = [None, [("a", b"1")], [("a", None), ("ü", b""), ("a", b"2")]]
@@ -96,6 +97,17 @@ def test_the_brokers_time_is_read_where_the_topic_says_so(spark: SparkSession, n
 
     assert row.timestampType == 1
     assert row.timestamp.replace(tzinfo=None) > dt.datetime(2020, 1, 1)
+
+
+def test_a_time_that_spark_can_not_hold_fails_the_read(spark: SparkSession, new_topic: Callable[..., Topic]) -> None:
+    """The error names the record: its producer wrote nanoseconds. Spark would show some other time."""
+    topic = new_topic(message_timestamp_after_max_ms=str(2**63 - 1))
+    topic.produce_records([{"value": b"v", "timestamp": timestamp} for timestamp in (TIME, TIME * 1_000_000)])
+
+    with pytest.raises(Exception, match=rf"{topic.name}-0: the record at offset 1 has the timestamp {TIME}000000"):
+        read(spark, topic.options()).collect()
+    ending = json.dumps({topic.name: {"0": 1}})
+    assert read(spark, topic.options(endingOffsets=ending)).count() == 1
 
 
 def test_only_what_lies_between_the_offsets_is_read(spark: SparkSession, topic: Topic) -> None:

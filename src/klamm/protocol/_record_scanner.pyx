@@ -18,6 +18,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import timestamp_overflow
 
 __all__ = ["ColumnFiller", "OffsetTable", "copy_kept", "count_kept", "find_batches", "scan_body", "siphash128"]
 
@@ -34,6 +35,7 @@ cdef enum Flaw:
     HEADERS_COUNT
     HEADER_KEY
     RECORDS_COUNT
+    TIMESTAMP
     NO_MEMORY
 
 

@@ -9,8 +9,13 @@ cdef extern from *:
         for (int index = 0; index < size; index++) number = number << 8 | from[index];
         return number;
     }
+    /* Milliseconds, before 1970 or after, whose microseconds 64 bits don't hold. */
+    static CYTHON_INLINE int klamm_overflows(uint64_t milliseconds) {
+        return milliseconds + UINT64_C(9223372036854775) > UINT64_C(18446744073709550);
+    }
     """
     uint64_t big_endian "klamm_big_endian" (const uint8_t *start, int size) noexcept nogil
+    bint overflows "klamm_overflows" (uint64_t milliseconds) noexcept nogil
 
 cdef enum:
     # What is copied at once of a short key or value, rather than its length to the byte; and so much room there is.
@@ -170,6 +175,9 @@ cdef struct BatchFacts:
     uint64_t base_timestamp
     uint64_t append_time
     bint has_append_time
+    # Of the record that has no time for Spark, if the flaw is TIMESTAMP.
+    int64_t bad_offset
+    int64_t bad_timestamp
 
 
 cdef class ColumnFiller:
@@ -252,7 +260,7 @@ cdef class ColumnFiller:
                     flaw = self._fill(
                         data + position + _BATCH_HEADER, batch_size - _BATCH_HEADER, &reached, &left, &facts
                     )
-                self._check(flaw, count, left, reached, batch_size - _BATCH_HEADER)
+                self._check(flaw, &facts, count, left, reached, batch_size - _BATCH_HEADER)
                 position += batch_size
         finally:
             PyBuffer_Release(&buffer)
@@ -282,16 +290,18 @@ cdef class ColumnFiller:
                 raise ValueError("a position outside the records")
             with nogil:
                 flaw = self._fill(<const uint8_t *> buffer.buf, buffer.len, &position, &left, &facts)
-            self._check(flaw, count, left, position, buffer.len)
+            self._check(flaw, &facts, count, left, position, buffer.len)
         finally:
             PyBuffer_Release(&buffer)
         return position, left
 
     cdef int _check(
-        self, Flaw flaw, Py_ssize_t count, Py_ssize_t left, Py_ssize_t reached, Py_ssize_t end
+        self, Flaw flaw, BatchFacts *facts, Py_ssize_t count, Py_ssize_t left, Py_ssize_t reached, Py_ssize_t end
     ) except -1:
         if flaw == NO_MEMORY:
             raise MemoryError
+        if flaw == TIMESTAMP:
+            raise timestamp_overflow(facts.bad_offset, facts.bad_timestamp)
         if flaw != NO_FLAW:
             raise _invalid(f"the record at byte {reached} of {end}: {_FLAWS[flaw]}")
         if not left and reached != end:
@@ -364,6 +374,11 @@ cdef class ColumnFiller:
             if not self.start_offset <= offset < self.end_offset:
                 position = record_end
                 continue
+            timestamp = facts.append_time if facts.has_append_time else facts.base_timestamp + <uint64_t> timestamp_delta
+            if overflows(timestamp):
+                facts.bad_offset = offset
+                facts.bad_timestamp = <int64_t> timestamp
+                return TIMESTAMP
             if self.include_headers:
                 flaw = self._add_headers(data, position, record_end)
                 if flaw != NO_FLAW:
@@ -374,7 +389,6 @@ cdef class ColumnFiller:
                 or _add_row(&self.values, data + value_start, value_length, end - value_start) < 0
             ):
                 return NO_MEMORY
-            timestamp = facts.append_time if facts.has_append_time else facts.base_timestamp + <uint64_t> timestamp_delta
             (<int64_t *> self.offsets.data)[self.rows] = offset
             (<uint64_t *> self.timestamps.data)[self.rows] = timestamp * 1000
             (<int32_t *> self.timestamp_types.data)[self.rows] = facts.has_append_time

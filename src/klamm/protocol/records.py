@@ -61,6 +61,7 @@ __all__ = [
     "recompress",
     "require_magic",
     "restamp",
+    "timestamp_overflow",
 ]
 
 Header: TypeAlias = tuple[str, bytes | None]
@@ -272,6 +273,14 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header,
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.invalid_record, message)
+
+
+def timestamp_overflow(offset: int, timestamp_ms: int) -> KafkaError:
+    """What is wrong with a record of a time so far off that 64 bits, as Spark has them, don't hold its microseconds."""
+    return _invalid(
+        f"the record at offset {offset} has the timestamp {timestamp_ms}, which is beyond Spark's timestamps. "
+        "Kafka's are in milliseconds since 1970: does the producer write nanoseconds?"
+    )
 
 
 def encode_batch(

@@ -41,7 +41,8 @@ class RecordColumns(NamedTuple):
 class ColumnFiller(Protocol):
     """Gathers records into a table of at most so many rows, and of so many bytes unless one record has more.
 
-    Raises `KafkaError` (INVALID_RECORD) for what is no record; nothing can be done with the filler then.
+    Raises `KafkaError` (INVALID_RECORD) for what is no record, and for a time that Spark's microseconds can't hold;
+    nothing can be done with the filler then.
     """
 
     @property

@@ -30,6 +30,7 @@ from klamm.protocol.record_batch import (
     BatchHeader,
     batch_crc_is_valid,
 )
+from klamm.protocol.records import timestamp_overflow
 from klamm.protocol.varint import read_varint
 from klamm.spark.source.columns import HEADERS_TYPE, RecordColumns
 
@@ -44,6 +45,8 @@ _LARGEST: Final = 2**31 - 1
 _END: Final = 2**63 - 1
 _VARINT_BITS: Final = 28
 _VARLONG_BITS: Final = 63
+# So many milliseconds, before 1970 or after, are the most that 64 bits of microseconds hold.
+_LATEST_MS: Final = (2**63 - 1) // 1000
 
 
 class _Facts(NamedTuple):
@@ -188,15 +191,16 @@ class NumpyColumnFiller:
         base_offsets, base_timestamps, append_times, is_append_time = np.repeat(facts[:, 1:], facts[:, 0], axis=0).T
         fields = _Fields.found(data, starts, ends)
         offsets = base_offsets + fields.offset_deltas
-        timestamps = np.where(is_append_time != 0, append_times, base_timestamps + fields.timestamp_deltas)
         chosen = np.flatnonzero((offsets >= self._start_offset) & (offsets < self._end_offset))
+        timestamps = np.where(is_append_time != 0, append_times, base_timestamps + fields.timestamp_deltas)[chosen]
+        _check_times(timestamps, offsets[chosen])
         pieces = fields.pieces(data)
         return RecordColumns(
             len(chosen),
             _take(pieces, chosen * 4, fields.key_lengths[chosen] < 0),
             _take(pieces, chosen * 4 + 2, fields.value_lengths[chosen] < 0),
             _arrow_array(pa.int64(), offsets[chosen]),
-            _arrow_array(pa.timestamp("us", tz="UTC"), timestamps[chosen] * 1000),
+            _arrow_array(pa.timestamp("us", tz="UTC"), timestamps * 1000),
             _arrow_array(pa.int32(), is_append_time[chosen].astype(np.int32)),
             _headers(data, fields.value_ends, ends, chosen) if self._include_headers else None,
         )
@@ -274,6 +278,13 @@ def _varints(buffer: _Bytes, positions: Integers, maximum_bits: int) -> tuple[In
 def _check_inside(field_ends: Integers, ends: Integers) -> None:
     if np.any(field_ends > ends):
         raise _invalid("a record ends within a field")
+
+
+def _check_times(timestamps: Integers, offsets: Integers) -> None:
+    overflowing = np.flatnonzero((timestamps > _LATEST_MS) | (timestamps < -_LATEST_MS))
+    if overflowing.size:
+        first = overflowing[0]
+        raise timestamp_overflow(int(offsets[first]), int(timestamps[first]))
 
 
 def _take(pieces: pa.Array[Any], indices: Integers, is_null: npt.NDArray[np.bool_]) -> pa.Array[Any]:

@@ -53,8 +53,11 @@ def read_range(
     spark = _SparkBatches(offsets.topic_partition, include_headers=include_headers)
     cluster = shared_cluster(config)
     _check_topic(cluster, offsets, loss)
-    for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
-        yield spark.batch(columns)
+    try:
+        for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
+            yield spark.batch(columns)
+    except KafkaError as error:
+        raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
     _check_topic(cluster, offsets, loss)
     _spare_garbage_collections()
 
@@ -113,8 +116,6 @@ def _read_tables(
                 # Refused, and there all the same: a leader that has just been elected may not know it yet.
                 retries.pause(f"OFFSET_OUT_OF_RANGE at offset {position}, though the log has it")
             yield from tables.skip_to(position)
-        except KafkaError as error:
-            raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
         except (LogEndsEarly, PartitionMissing) as error:
             if isinstance(error, LogEndsEarly):
                 _require_end(cluster, offsets.topic_partition, position, error)

@@ -28,8 +28,8 @@ _BYTES: Final = 8 * 1024 * 1024
 class TableBuilder:
     """Gathers the visible records with an offset in [start_offset, end_offset) into tables.
 
-    Its methods raise `KafkaError`: CORRUPT_MESSAGE for a bad CRC or codec, INVALID_RECORD for what is no record,
-    UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
+    Its methods raise `KafkaError`: CORRUPT_MESSAGE for a bad CRC or codec, INVALID_RECORD for what is no record or
+    has a time that Spark can't hold, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
 
     def __init__(

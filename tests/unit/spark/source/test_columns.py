@@ -12,7 +12,7 @@ from tests.support.scanner_loops import compiled_loops
 from tests.unit.protocol.test_records import JAVA_BATCHES
 
 from klamm.protocol.compression import Compression
-from klamm.protocol.errors import KafkaError
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, BatchHeader, read_batch_header
 from klamm.protocol.records import Record, UnstampedRecord, decode_batch, decode_records, encode_batch
 from klamm.protocol.types import Millis, Offset
@@ -24,6 +24,8 @@ _headers = st.lists(st.tuples(st.text(max_size=8), _nullable), max_size=3)
 _timestamps = st.integers(min_value=-1, max_value=2**41)
 _records = st.lists(st.tuples(_timestamps, _nullable, _nullable, _headers), min_size=1, max_size=30)
 _END = 2**63 - 1
+_LATEST_MS = (2**63 - 1) // 1000
+"""The last time in milliseconds that 64 bits hold in microseconds."""
 
 MakeFiller = Callable[..., ColumnFiller]
 
@@ -149,6 +151,41 @@ def test_columns_hold_the_records_of_all_batches(
     assert opened(make, log) == list(decode_records(log))
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(
+            st.sampled_from([0, _LATEST_MS, _LATEST_MS + 1, -_LATEST_MS, -_LATEST_MS - 1])
+            | st.integers(1 - 2**62, 2**62 - 1),
+            min_size=1,
+            max_size=3,
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    append_time=st.none() | st.sampled_from([0, _LATEST_MS, _LATEST_MS + 1]),
+    bounds=st.tuples(st.integers(0, 4), st.integers(1, 9)),
+)
+def test_both_forms_refuse_a_time_that_spark_can_not_hold(
+    batches: list[list[int]], append_time: int | None, bounds: tuple[int, int]
+) -> None:
+    """In the same words, the first such record that is asked for; a time that is just not beyond is read."""
+    log = written([[(timestamp, None, b"v", []) for timestamp in batch] for batch in batches], append_time)
+    start, end = bounds
+    stamps = [timestamp if append_time is None else append_time for batch in batches for timestamp in batch]
+    wanted = list(enumerate(stamps))[start:end]
+    refused = next(((offset, timestamp) for offset, timestamp in wanted if abs(timestamp) > _LATEST_MS), None)
+
+    for make in (compiled, in_numpy):
+        if refused is None:
+            read = [(record.offset, record.timestamp_ms) for record in opened(make, log, start, end)]
+            assert read == wanted
+        else:
+            words = "INVALID_RECORD: the record at offset {} has the timestamp {}, which is beyond".format(*refused)
+            with pytest.raises(KafkaError, match=words):
+                opened(make, log, start, end)
+
+
 @each_form
 @settings(max_examples=100, deadline=None)
 @given(batches=st.lists(_records, min_size=1, max_size=4), bounds=st.tuples(st.integers(-1, 99), st.integers(0, 120)))
@@ -171,15 +208,25 @@ def test_only_offsets_of_the_range_are_taken(
 def test_both_forms_agree_with_the_decoder_on_altered_batches(
     records: list[UnstampedRecord], flips: list[tuple[int, int]], count_change: int
 ) -> None:
-    """Where bytes were changed: the same records, or a `KafkaError` of the same code, and nothing else ever."""
+    """Where bytes were changed: the same records, or a `KafkaError` of the same code, and nothing else ever.
+
+    That the decoder can hold a time that Spark can't is no difference.
+    """
     batch = bytearray(encode_batch(records))
     for place, byte in flips:
         batch[HEADER_SIZE_BYTES + place % (len(batch) - HEADER_SIZE_BYTES)] = byte
     batch[57:61] = (len(records) + count_change & 0xFFFF_FFFF).to_bytes(4, "big")
 
-    expected = outcome(lambda: decode_batch(batch))
+    expected = outcome(lambda: refuse_what_overflows(decode_batch(batch)))
     for make in (compiled, in_numpy):
         assert outcome(lambda make=make: opened(make, bytes(batch), -(2**40), check_crcs=False)) == expected  # type: ignore[misc]
+
+
+def refuse_what_overflows(records: list[Record]) -> list[Record]:
+    """As columns do, in other words."""
+    if any(abs(record.timestamp_ms) > _LATEST_MS for record in records):
+        raise KafkaError(ErrorCode.invalid_record, "a time that Spark can't hold")
+    return records
 
 
 def outcome(read: Callable[[], list[Record]]) -> object:

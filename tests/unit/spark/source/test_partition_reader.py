@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from tests.unit.spark.source.test_columns import MakeFiller, compiled, in_numpy
 
 from klamm.client.cluster import TopicMetadata
 from klamm.client.config import ClientConfig
@@ -17,7 +18,7 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.spark.source import partition_reader
+from klamm.spark.source import partition_reader, tables
 from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.errors import DataLoss, LossPolicy
 from klamm.spark.source.partition_reader import read_range, shared_cluster
@@ -175,6 +176,22 @@ def test_a_damaged_batch_is_named_with_its_partition(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(KafkaError, match="CORRUPT_MESSAGE: t-0: the CRC of the batch at offset 0"):
         read(0, 5)
+
+
+@pytest.mark.parametrize("make", [compiled, in_numpy])
+def test_a_time_that_spark_can_not_hold_is_named_with_its_partition(
+    monkeypatch: pytest.MonkeyPatch, make: MakeFiller
+) -> None:
+    """A producer that writes nanoseconds would get times of anywhere; wherever in the task the filler finds that."""
+    monkeypatch.setattr(tables, "column_filler", make)
+    nanoseconds = 1_700_000_000_000_000_000
+    records = [(1_700_000_000_000 if index < 3 else nanoseconds, None, b"v", ()) for index in range(5)]
+    FakeLog(monkeypatch, encode_batch(records, base_offset=10))
+
+    assert offsets_in(read(10, 13)) == [10, 11, 12]
+    words = f"INVALID_RECORD: t-0: the record at offset 13 has the timestamp {nanoseconds}"
+    with pytest.raises(KafkaError, match=words):
+        read(10, 15)
 
 
 class KnownTopic:
