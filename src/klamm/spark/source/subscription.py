@@ -18,6 +18,9 @@ _STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
 _NAMES: Final = "subscribe, subscribepattern, assign"
 # A named group is written `(?<name>…)` in Java.
 _JAVA_GROUP: Final = re.compile(r"\(\?<(?![=!])")
+_ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
+# Something behind a backslash, or a set and what is in it; a closing bracket at its beginning is one of its characters.
+_ESCAPED_OR_SET: Final = re.compile(r"\\.|\[(\^?\]?(?:\\.|[^\]\\])*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,20 @@ def _parse_pattern(text: str) -> re.Pattern[str]:
         with warnings.catch_warnings():
             # Python warns of what it reads otherwise than others do: sets within sets, && between sets.
             warnings.simplefilter("error", FutureWarning)
-            return re.compile(_JAVA_GROUP.sub("(?P<", pattern), re.ASCII)
+            compiled = re.compile(_JAVA_GROUP.sub("(?P<", pattern), re.ASCII)
+        _refuse_set_operations(pattern)
     except (re.error, FutureWarning) as error:
         raise OptionError(
             f"subscribePattern={pattern}: {error}. Patterns are Python's regular expressions, which have no \\Q…\\E, "
             "no \\p{…} and no set operations; write the set of characters out"
         ) from None
+    return compiled
+
+
+def _refuse_set_operations(pattern: str) -> None:
+    """Raises `re.error` for sets within sets and `&&`, of which Python warns in some places and not in others."""
+    for found in _ESCAPED_OR_SET.finditer(pattern):
+        inside = _ESCAPED.sub("  ", found[1] or "")
+        for operation, name in (("[", "nested set"), ("&&", "set intersection")):
+            if operation in inside:
+                raise re.error(f"Possible {name}", pattern, found.start(1) + inside.index(operation))

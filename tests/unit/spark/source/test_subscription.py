@@ -29,7 +29,42 @@ def test_a_pattern_is_found_anywhere_in_a_name(pattern: str, fitting: list[str],
     assert not any(map(subscription.fits, other))
 
 
-@pytest.mark.parametrize("pattern", ["(", r"\Qa.b\E", r"\p{Alpha}", "[a-z&&[^b]]", "a(?i)b", "[[a]b]"])
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        (r"^[\[a]+$", ["[a"], ["b"]),
+        ("^[]a]+$", ["]a"], ["b"]),
+        ("^[^]a]+$", ["b"], ["]", "a"]),
+        (r"^[a\]b]+$", ["]b"], ["c"]),
+        (r"^[&]&&[a&b]\[[\\]$", ["&&&a[\\"], ["&"]),
+    ],
+)
+def test_brackets_that_mean_themselves_are_taken(pattern: str, fitting: list[str], other: list[str]) -> None:
+    """Behind a backslash, or a closing one where a set begins: so it is in Java, too."""
+    subscription = parse_subscription({"subscribepattern": pattern})
+
+    assert all(map(subscription.fits, fitting))
+    assert not any(map(subscription.fits, other))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(",
+        r"\Qa.b\E",
+        r"\p{Alpha}",
+        "a(?i)b",
+        "[[a]b]",
+        "[a-c[x-z]]",
+        "[^[ab]]",
+        "[][a]]",
+        r"\[[\]a[b]]",
+        "[a-z&&[^b]]",
+        "[a-z&&^b]",
+        "[&&a]",
+        "[^&&a]",
+    ],
+)
 def test_what_means_something_else_in_python_is_refused(pattern: str) -> None:
     """Java's own constructs are not taken for others."""
     with pytest.raises(OptionError, match="Python's regular expressions"):
