@@ -387,3 +387,20 @@ def test_a_query_can_change_over_and_go_on(
         unfinished = new if is_interrupted else []
         if is_interrupted:
             runs.forget_last_commit()
+
+
+def test_a_query_can_change_over_in_its_first_micro_batch(
+    spark: SparkSession, connector: str, new_topic: Callable[..., Topic], tmp_path: Path
+) -> None:
+    """Where it started is in the checkpoint, for both in the same file."""
+    for first, second in ((connector, "klamm"), ("klamm", connector)):
+        topic = new_topic(partitions=2)
+        checkpoint = tmp_path / first
+        topic.produce(range(10), 0)
+        starting = json.dumps({topic.name: {"0": 3, "1": -1}})
+        assert len(Runs(spark, topic, checkpoint, first).to_the_end(startingOffsets=starting).values) == 7
+        Runs(spark, topic, checkpoint).forget_last_commit()
+
+        again = Runs(spark, topic, checkpoint, second).to_the_end(startingOffsets="latest")
+
+        assert again.values == sorted(map(str, range(3, 10)))

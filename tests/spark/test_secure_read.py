@@ -94,7 +94,7 @@ def test_the_options_are_those_of_sparks_connector(
     spark: SparkSession, connector: str, kafka: SecureKafka, secure_topic: Topic, listener: str
 ) -> None:
     """Letter by letter, through every door; and who has no key stays outside with both."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     keys = {

@@ -61,6 +61,33 @@ def test_a_crash_in_the_first_batch_from_latest_skips_nothing(topic: Topic, runs
     assert runs.to_the_end().values == numbers(range(100, 150))
 
 
+def test_records_that_age_out_after_a_crash_in_the_first_batch_are_missed(topic: Topic, runs: Runs) -> None:
+    """The restart knows where the query started, and does not take for earliest what has become it."""
+    topic.produce(range(10), 0)
+    runs.to_the_end(startingOffsets="earliest")
+    runs.forget_last_commit()
+    topic.delete_before(5)
+
+    with pytest.raises(Exception, match=r"Could not read records in range \[0, 10\)"):
+        runs.to_the_end(startingOffsets="earliest")
+    assert runs.to_the_end(startingOffsets="earliest", failOnDataLoss="false").values == numbers(range(5, 10))
+
+
+def test_a_restart_in_the_first_batch_brings_the_same_records(topic: Topic, runs: Runs) -> None:
+    """Whatever the options say by then, and though there are more partitions than they name."""
+    topic.produce(range(10), 0)
+    starting = {topic.name: {"0": 4, "1": -2, "2": -2}}
+    first = runs.to_the_end(startingOffsets=json.dumps(starting))
+    runs.forget_last_commit()
+    topic.grow(4)
+    topic.produce(range(10, 12), 3)
+
+    again = runs.to_the_end(startingOffsets=json.dumps(starting))
+
+    assert again.by_id[0] == first.by_id[0] == numbers(range(4, 10))
+    assert again.values == numbers(range(4, 12))
+
+
 def test_from_given_offsets(topic: Topic, runs: Runs) -> None:
     """Numbers and words, by partition."""
     for partition in range(3):

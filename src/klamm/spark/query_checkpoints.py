@@ -2,8 +2,7 @@
 
 The driver answers on a Unix-domain socket in a folder that only its user can enter; Spark hands the socket's path to
 the source's processes in their environment, as it does with the application's id. A query is named by the fingerprint
-of its source's options. Queries with the same options have the same group, so that it makes no difference which of them
-has finished a micro-batch: all their checkpoints are told.
+of its source's options; of queries with the same options all checkpoints are told.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ import socket
 import socketserver
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SOCKET_VARIABLE", "answer_processes", "ask_driver", "checkpoints_in", "fingerprint"]
+__all__ = ["SOCKET_VARIABLE", "SourceCheckpoint", "answer_processes", "ask_driver", "checkpoints_in", "fingerprint"]
 
 SOCKET_VARIABLE: Final = "KLAMM_SPARK_CHECKPOINTS"
 """The environment variable that holds the socket's path."""
@@ -35,13 +34,21 @@ _PATIENCE_S: Final = 5.0
 _FORMAT: Final = "klamm"
 
 
+class SourceCheckpoint(NamedTuple):
+    """Where a query has its checkpoint, a path or a URI, and which of its sources is meant."""
+
+    location: str
+    source: int
+    """Spark numbers the streaming sources of a query from 0 on, and names their folders in the checkpoint so."""
+
+
 def fingerprint(options: Mapping[str, str]) -> str:
     """What the options of a source are called between its process and the driver; keys are case-insensitive."""
     text = json.dumps(sorted((key.lower(), value) for key, value in options.items()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def answer_processes(checkpoints: Callable[[str], list[str]]) -> str | None:
+def answer_processes(checkpoints: Callable[[str], Sequence[SourceCheckpoint]]) -> str | None:
     """Answers in threads of this process, for as long as it lives, with what `checkpoints` says of a fingerprint.
 
     Returns the socket's path; None where there are no such sockets.
@@ -73,9 +80,8 @@ def answer_processes(checkpoints: Callable[[str], list[str]]) -> str | None:
     return path
 
 
-def ask_driver(wanted: str) -> list[str]:
-    """The checkpoints, paths or URIs, of the running queries with this fingerprint; none if nobody can say. Never
-    raises."""
+def ask_driver(wanted: str) -> list[SourceCheckpoint]:
+    """The checkpoints of the running queries with this fingerprint; none if nobody can say. Never raises."""
     path = os.environ.get(SOCKET_VARIABLE)
     if path is None:
         return []
@@ -85,28 +91,35 @@ def ask_driver(wanted: str) -> list[str]:
             asking.connect(path)
             asking.sendall(f"{wanted}\n".encode())
             with asking.makefile("rb") as answer:
-                found: list[str] = json.load(answer)
-                return found
-    except (OSError, ValueError) as error:
+                return [SourceCheckpoint(*each) for each in json.load(answer)]
+    except (OSError, TypeError, ValueError) as error:
         _logger.debug("the driver does not say where the checkpoint is: %s", error)
         return []
 
 
-def checkpoints_in(spark: SparkSession, wanted: str) -> list[str]:
-    """The checkpoints of the session's running queries one of whose sources has this fingerprint. In the driver."""
+def checkpoints_in(spark: SparkSession, wanted: str) -> list[SourceCheckpoint]:
+    """The checkpoints of the session's running queries, for each source that has this fingerprint. In the driver."""
     found = []
     for query in spark.streams.active:
         # Another version of Spark may have other names for these; then the query is one of which nothing is known.
         with contextlib.suppress(Exception):
             execution = query._jsq.streamingQuery()
-            if any(fingerprint(options) == wanted for options in _sources_of(execution.analyzedPlan())):
-                found.append(str(execution.resolvedCheckpointRoot()))
+            location = str(execution.resolvedCheckpointRoot())
+            for index, source in enumerate(_streaming_sources(execution.analyzedPlan())):
+                if _is_ours(source) and fingerprint(dict(source.extraOptions().asCaseSensitiveMap())) == wanted:
+                    found.append(SourceCheckpoint(location, index))
     return found
 
 
-def _sources_of(plan: Any) -> Iterator[dict[str, str]]:
-    leaves = plan.collectLeaves()
+def _streaming_sources(plan: Any) -> Iterator[Any]:
+    """In the order in which `MicroBatchExecution` numbers them; one that stands in the plan twice counts once."""
+    leaves, seen = plan.collectLeaves(), list[Any]()
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
-        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == _FORMAT:
-            yield dict(leaf.extraOptions().asCaseSensitiveMap())
+        if leaf.isStreaming() and not any(leaf.equals(other) for other in seen):
+            seen.append(leaf)
+            yield leaf
+
+
+def _is_ours(source: Any) -> bool:
+    return source.getClass().getSimpleName() == "StreamingRelationV2" and str(source.sourceName()) == _FORMAT

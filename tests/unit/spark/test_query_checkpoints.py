@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from klamm.spark.query_checkpoints import SOCKET_VARIABLE, answer_processes, ask_driver, fingerprint
+from klamm.spark.query_checkpoints import SOCKET_VARIABLE, SourceCheckpoint, answer_processes, ask_driver, fingerprint
 
 
 def test_who_asks_gets_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over a socket that no other user can reach."""
-    path = answer_processes({"one": ["file:/a", "/b"], "other": []}.__getitem__)
+    found = [SourceCheckpoint("file:/a", 0), SourceCheckpoint("/b", 2)]
+    path = answer_processes({"one": found, "other": []}.__getitem__)
     assert path is not None
     monkeypatch.setenv(SOCKET_VARIABLE, path)
 
-    assert ask_driver("one") == ["file:/a", "/b"]
+    assert ask_driver("one") == found
     assert ask_driver("other") == []
     assert Path(path).parent.stat().st_mode & 0o077 == 0
 
@@ -26,7 +27,7 @@ def test_a_driver_that_can_not_say(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     monkeypatch.delenv(SOCKET_VARIABLE, raising=False)
     assert ask_driver("one") == []
 
-    nothing: dict[str, list[str]] = {}
+    nothing: dict[str, list[SourceCheckpoint]] = {}
     path = answer_processes(nothing.__getitem__)
     assert path is not None
     monkeypatch.setenv(SOCKET_VARIABLE, path)

@@ -15,7 +15,7 @@ from pyarrow import fs
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.source.offsets import offsets_to_json
 
-__all__ = ["is_last_finished"]
+__all__ = ["is_last_finished", "open_location"]
 
 
 def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> bool:
@@ -29,7 +29,7 @@ def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> boo
 
     `location` is a path or a URI that pyarrow has a file system for. Raises `OSError` and pyarrow's errors.
     """
-    files, path = _open(location)
+    files, path = open_location(location)
     wanted = offsets_to_json(end)
     for batch in _newest_two(files, f"{path}/offsets"):
         with files.open_input_stream(f"{path}/offsets/{batch}") as stream:
@@ -39,7 +39,8 @@ def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> boo
     return False
 
 
-def _open(location: str) -> tuple[fs.FileSystem, str]:
+def open_location(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system that a path or a URI is in, and the path there. Raises what pyarrow raises."""
     parts = urlsplit(location)
     if parts.scheme in ("", "file"):
         return fs.LocalFileSystem(), (unquote(parts.path) if parts.scheme else location).rstrip("/")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.group_start import committed_start
+from klamm.spark.source.initial_offsets import InitialOffsets
 from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_rows
 from klamm.spark.source.planner import OffsetRange, Planner
 from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
@@ -20,8 +21,8 @@ class StreamProgress:
     """The state of one run of a query.
 
     A query that starts at `latest` has to remember where that was, or records that arrive between a crash in its
-    first micro-batch and the restart would be skipped. Spark's own source writes a file for this; a Python source has
-    no access to the checkpoint. So partitions that start at `latest` stay where they are in the first micro-batch: it
+    first micro-batch and the restart would be skipped. The file that this is written into, `InitialOffsets`, is not
+    found by every session. So partitions that start at `latest` stay where they are in the first micro-batch: it
     brings nothing of them, but its end, which Spark writes down, is their start.
     """
 
@@ -31,13 +32,16 @@ class StreamProgress:
         planner: Planner,
         commits: GroupCommits,
         limits: TriggerLimits = TriggerLimits(),  # noqa: B008 (it can't be changed)
+        *,
         clock: Callable[[], float] = time.monotonic,
+        initial: InitialOffsets = InitialOffsets(),  # noqa: B008 (it can't be changed)
     ) -> None:
         self._starting = starting
         self._planner = planner
         self._commits = commits
         self._limits = limits
         self._clock = clock
+        self._initial = initial
         self._triggered_at = float("-inf")
         self._fresh_start: PartitionOffsets | None = None
         """Where this run starts, if there is no checkpoint or only an unfinished first micro-batch in it."""
@@ -55,14 +59,15 @@ class StreamProgress:
     def start_fresh(self) -> PartitionOffsets:
         """Where the query starts, for lack of a finished micro-batch. Raises `OptionError` or `DataLoss`."""
         self._commits.starts_fresh()
-        self._fresh_start = (
-            committed_start(self._planner, self._commits)
-            if self._starting == "committed"
-            else self._planner.resolve("startingOffsets", self._starting)
-        )
+        self._fresh_start = self._initial.kept(self._resolve_start)
         self._first_batch_planned = False
         self._has_begun = True
         return self._fresh_start
+
+    def _resolve_start(self) -> PartitionOffsets:
+        if self._starting == "committed":
+            return committed_start(self._planner, self._commits)
+        return self._planner.resolve("startingOffsets", self._starting)
 
     def next_end(
         self, start: Mapping[TopicPartition, Offset], maximum_rows: int | None, *, may_wait: bool = True

@@ -43,7 +43,7 @@ class QueryGroup:
         self._client = named_client(options.client)
         self._member: QueryMember | None = None
         self._offsets: GroupOffsets | None = None
-        self._checkpoints: list[str] = []
+        self._checkpoints: set[str] = set()
         self.commits = GroupCommits(None)
 
     def enter(self, partitions: Collection[TopicPartition]) -> None:
@@ -56,8 +56,11 @@ class QueryGroup:
             return
         end_in_order()
         told = options.klamm.group_checkpoint
-        # Asked for now: when the query is stopped, its driver may be about to end as well.
-        self._checkpoints = [told] if told is not None else ask_driver(options.fingerprint)
+        # Asked for now: when the query is stopped, its driver may be about to end as well. Queries with the same
+        # options have the same group, so that it makes no difference which of them has finished something.
+        self._checkpoints = (
+            {told} if told is not None else {found.location for found in ask_driver(options.fingerprint)}
+        )
         if options.klamm.group_mode == "member":
             self._member = QueryMember(
                 self._client,

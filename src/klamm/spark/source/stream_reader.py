@@ -8,6 +8,7 @@ constructor connects to nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from klamm.client.cluster import Cluster
+from klamm.spark.query_checkpoints import ask_driver
 from klamm.spark.source.errors import LossPolicy
+from klamm.spark.source.initial_offsets import InitialOffsets
 from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.offsets import offsets_from_json, offsets_to_json
@@ -64,7 +67,11 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group = QueryGroup(options)
             self._group.enter(log.latest() if options.klamm.group_mode == "member" else ())
             self._progress = StreamProgress(
-                options.starting_offsets, planner_for(log, options), self._group.commits, options.limits
+                options.starting_offsets,
+                planner_for(log, options),
+                self._group.commits,
+                options.limits,
+                initial=InitialOffsets(partial(ask_driver, options.fingerprint)),
             )
         return self._progress
 
