@@ -40,8 +40,9 @@ test: install
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
 # The source must not be able to tell the brokers apart.
+SPARK_TESTS ?= tests/spark
 test-spark-on-kafka: install
-	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest tests/spark --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
+	@KLAMM_SPARK_TEST_BROKER=apache-kafka $(BIN)/python -m pytest $(SPARK_TESTS) --numprocesses=$(TEST_PROCESSES) --no-loadscope-reorder $(TEST_OPTIONS)
 
 check: install
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from tests.support.kafka_broker import ApacheKafka
 from tests.support.spark_queries import Runs
 from tests.support.spark_topics import Topic, create_topic
 
@@ -43,9 +44,10 @@ def values_in(topic: Topic) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def cleaned() -> Iterator[Topic]:
+def cleaned(is_apache_kafka: bool) -> Iterator[Topic]:
     """Four hundred records of ten keys, of which ten are left, and one behind them."""
-    with Broker(config={"log.cleaner.backoff.ms": "50"}) as broker:
+    config = {"log.cleaner.backoff.ms": "50"}
+    with ApacheKafka(config) if is_apache_kafka else Broker(config=config) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         topic = create_topic(admin, broker.bootstrap_servers, "cleaned", 1, COMPACTED)
         for first in range(0, 400, 40):
