@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-session.md").read_text(encoding="utf-8")
 THREADS = 2
 """Of the session that all tests share, as its master says."""
+
+# In a process of its own: this one's JVM has a session of klamm's already.
+EXISTING = """
+import os
+import klamm.spark
+from pyspark.sql import SparkSession
+
+made = SparkSession.builder.master("local[2]").appName("mine").config("spark.sql.shuffle.partitions", 7).getOrCreate()
+before, environment = dict(made.conf.getAll), dict(os.environ)
+found = klamm.spark.session("klamm's", "local[1]", fast_checkpoints=True, **{"spark.sql.session.timeZone": "UTC+9"})
+after = dict(found.conf.getAll)
+print("the same", found is made and environment == dict(os.environ))
+print("changed", {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)})
+print("registered", "KLAMM_SPARK_APPLICATION_ID" in found.sparkContext.environment)
+made.stop()
+again = klamm.spark.session("klamm's", "local[1]")
+print("made", again is not made, again.conf.get("spark.sql.shuffle.partitions"), again.conf.get("spark.app.name"))
+"""
 
 
 def table() -> dict[str, str]:
@@ -70,3 +89,25 @@ def test_local_checkpoints_go_through_the_file_system_of_the_page(spark: SparkSe
     used = context.getDefaultFileSystem().getClass().getName()
 
     assert used == SPARK_SETTINGS["spark.hadoop.fs.AbstractFileSystem.file.impl"]
+
+
+def test_a_session_that_exists_is_returned_as_it_is() -> None:
+    """Whoever made it chose its settings, a cluster's number of parts among them: only `conf` is applied. One that was
+    stopped does not exist."""
+    machine = {"JAVA_HOME": str(find_java().path), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    completed = subprocess.run(
+        [sys.executable, "-c", EXISTING],
+        env={**os.environ, **machine},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+
+    assert completed.stdout.splitlines() == [
+        "the same True",
+        "changed {'spark.sql.session.timeZone': 'UTC+9'}",
+        "registered True",
+        "made True 1 klamm's",
+    ], completed.stderr[-3000:]

@@ -33,7 +33,8 @@ def session(
     """The session of this process, made with klamm's settings if there is none yet.
 
     `conf` holds Spark's own keys and wins over klamm's: `session(**{"spark.sql.shuffle.partitions": 8})`. A session
-    that exists already is returned with `conf` applied as far as Spark can change it while it runs.
+    that exists already is returned as it is, with nothing but `conf` applied, as far as Spark can change it while it
+    runs.
     With `fast_checkpoints`, checkpoints on local disks are written through `klamm.spark.checkpoints`, which forks no
     process for it; its jar has to lie under the same path on every machine of a cluster.
     Raises `klamm.spark.java.JavaNotFound` if there is no Java, and `KlammError` if PySpark is not installed or
@@ -44,6 +45,24 @@ def session(
     require_pyspark()
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder
+    settings = conf
+    existing = SparkSession._instantiatedSession
+    if existing is None or existing._sc._jsc is None:  # as `getOrCreate` decides; the second is one that was stopped
+        _choose_java_and_python(master)
+        builder = builder.appName(app_name).master(master)
+        settings = {**settings_for(master), **conf}
+        if fast_checkpoints:
+            _add_checkpoint_jar(settings)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    register(found)
+    return found
+
+
+def _choose_java_and_python(master: str) -> None:
+    """In the environment, where Spark looks for them when it starts."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.path)
     # The workers must be this very Python: Spark's own default, `python3` on PATH, may lack klamm or be another
@@ -53,16 +72,6 @@ def session(
         # Also `local-cluster[…]` runs here; other machines do not have what was made here.
         os.environ["PYSPARK_PYTHON"] = quick if master.startswith("local") else sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-
-    builder = SparkSession.builder.appName(app_name).master(master)
-    settings: dict[str, str | int | float | bool] = {**settings_for(master), **conf}
-    if fast_checkpoints:
-        _add_checkpoint_jar(settings)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    made = builder.getOrCreate()
-    register(made)
-    return made
 
 
 def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:
