@@ -37,7 +37,7 @@ def test_filters_are_pushed_down_if_asked_for(spark: SparkSession, topic: Topic)
     options = topic.options(startingOffsets=json.dumps({topic.name: {"0": 0, "1": 0, "2": 0}}))
 
     def values(condition: str, **more: str) -> list[str]:
-        frame = spark.read.format("klamm").options(**options, **more).load().where(condition)
+        frame = spark.read.format("klamm").options(**(options | more)).load().where(condition)
         return sorted(row[0] for row in frame.selectExpr("string(value)").collect())
 
     pushed = {"klamm.filterPushdown": "true"}
@@ -49,6 +49,14 @@ def test_filters_are_pushed_down_if_asked_for(spark: SparkSession, topic: Topic)
     assert values("topic = 'another'", **pushed) == []
     with pytest.raises(Exception, match="Could not read records"):
         values("partition = 0 AND offset >= 6")
+    missing = {**pushed, "subscribe": f"{topic.name},{topic.name}-missing", "startingOffsets": "earliest"}
+    assert values(f"topic = '{topic.name}' AND partition = 1", **missing) == numbers(range(100, 110))
+    with pytest.raises(Exception, match=f"{topic.name}-missing: no such topic"):
+        values("partition = 1", **missing)
+    beyond = {**pushed, "startingOffsets": json.dumps({topic.name: {"0": 0, "1": 0, "2": 5}})}
+    assert values("partition = 1", **beyond) == numbers(range(100, 110))
+    with pytest.raises(Exception, match="offset was changed from 5 to 0"):
+        values("partition > 0", **beyond)
     spark.conf.set(PUSHDOWN, "false")
     try:
         with pytest.raises(Exception, match=PUSHDOWN.replace(".", r"\.")):

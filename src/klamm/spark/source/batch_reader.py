@@ -31,11 +31,12 @@ class KlammBatchReader(DataSourceReader):
         """One task for each partition that has something to read."""
         cluster = Cluster(self.options.client)
         try:
-            planner = planner_for(SubscribedOffsets(cluster, self.options.subscription), self.options)
+            log = SubscribedOffsets(cluster, self.options.subscription)
+            planner = planner_for(log, self.options, self.restriction)
             starting = self.options.starting_offsets
             if starting == "committed":
                 starting = committed_start(planner, commits_of(self.options, cluster))
-            ranges = planner.batch_ranges(starting, self.options.ending_offsets, self.restriction)
+            ranges = planner.batch_ranges(starting, self.options.ending_offsets)
         finally:
             cluster.close()
         return [InputPartition(offsets) for offsets in ranges]

@@ -13,20 +13,21 @@ from klamm.protocol.types import ZERO_TOPIC_ID, Millis, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.planner import LogOffsets, Planner
+from klamm.spark.source.planner import LogOffsets, Planner, Restriction
 from klamm.spark.source.subscription import Subscription
 
 __all__ = ["SubscribedOffsets", "planner_for"]
 
 
-def planner_for(log: LogOffsets, options: SourceOptions) -> Planner:
-    """The planner of one read or one run of a query."""
+def planner_for(log: LogOffsets, options: SourceOptions, restriction: Restriction | None = None) -> Planner:
+    """The planner of one read, with its filters, or of one run of a query."""
     return Planner(
         log,
         LossPolicy(fail=options.fail_on_data_loss),
         time.sleep,
         division=options.division,
         retries=options.offset_retries,
+        restriction=restriction,
     )
 
 
@@ -36,7 +37,7 @@ class SubscribedOffsets:
     def __init__(self, cluster: Cluster, subscription: Subscription) -> None:
         self._cluster = cluster
         self._subscription = subscription
-        self._missing: tuple[str, ...] = ()
+        self._missing: tuple[str | TopicPartition, ...] = ()
         self._topic_ids: dict[str, TopicId] = {}
         """Of each topic, the id that it had when it was first seen."""
 
@@ -49,7 +50,7 @@ class SubscribedOffsets:
             if absent := {partition.topic for partition in assigned if not self._cluster.has(partition)}:
                 self._cluster.refresh(absent)
             found = self._listed(dict.fromkeys(assigned, LATEST))
-            self._missing = tuple(str(partition) for partition in assigned if partition not in found)
+            self._missing = tuple(partition for partition in assigned if partition not in found)
         else:
             topics = self._topics()
             found = latest_offsets(self._cluster, topics) if topics else {}
@@ -73,7 +74,7 @@ class SubscribedOffsets:
         listed = list_offsets(self._cluster, asked, isolation_level="read_uncommitted")
         return {topic_partition: found.offset for topic_partition, found in listed.items()}
 
-    def missing(self) -> Collection[str]:
+    def missing(self) -> Collection[str | TopicPartition]:
         """What `latest` did not find."""
         return self._missing
 

@@ -29,6 +29,9 @@ _NONE: Final = Offset(-1)
 class Restriction(Protocol):
     """Filters, as `klamm.spark.source.pushed_filters.Restriction` holds them."""
 
+    def leaves_out(self, topic: str, partition: int | None, start: int, /) -> bool:
+        """Whether nothing is wanted of a topic, or of that one of its partitions, from an offset on."""
+
     def apply(
         self,
         ranges: Sequence[OffsetRange],
@@ -53,8 +56,9 @@ class LogOffsets(Protocol):
     def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """The end of each of these partitions that exists, records of transactions that are not finished included."""
 
-    def missing(self) -> Collection[str]:
-        """What is subscribed to and does not exist, as text; right after `latest`."""
+    def missing(self) -> Collection[str | TopicPartition]:
+        """What is subscribed to and does not exist, topics by name, partitions if those are assigned; right after
+        `latest`."""
 
     def topic_id(self, topic: str) -> TopicId | None:
         """The id that the topic had when it was first seen; None if brokers give none."""
@@ -74,16 +78,19 @@ class Planner:
         *,
         division: Division = Division(),  # noqa: B008 (it can't be changed)
         retries: OffsetRetries = OffsetRetries(),  # noqa: B008
+        restriction: Restriction | None = None,
     ) -> None:
+        """`restriction` is of batch reads: what it leaves out is not missed."""
         self._log = log
         self._loss = loss
         self._sleep = sleep
         self._division = division
         self._attempts = retries.attempts
         self._seconds_between = retries.interval_ms / 1000
+        self._restriction = restriction
         self.without_record: frozenset[TopicPartition] = frozenset()
         """The partitions that had no record of the time that `resolve` was asked about last, or later."""
-        self._missing: frozenset[str] = frozenset()
+        self._missing: frozenset[str | TopicPartition] = frozenset()
         """What is known to be missing: it is told of once, if the query goes on without."""
         self._anew: set[str] = set()
         """The topics that were made anew, until a micro-batch has told of it."""
@@ -146,14 +153,24 @@ class Planner:
     def existing(self) -> PartitionOffsets:
         """The end of each subscribed partition; what does not exist counts as lost."""
         latest = self.settled()
-        self._missing = frozenset(self._log.missing())
+        self._missing = frozenset(self._not_there())
         self._tell_missing(self._missing)
         return latest
 
     def settled(self) -> PartitionOffsets:
         """The end of each subscribed partition, asked again for a while if something does not exist."""
         # A topic that was created a moment ago may not have reached every broker.
-        return self._asked(lambda latest: not self._log.missing())
+        return self._asked(lambda latest: not self._not_there())
+
+    def _not_there(self) -> list[str | TopicPartition]:
+        return [
+            place
+            for place in self._log.missing()
+            if not (self._leaves_out(place, None) if isinstance(place, str) else self._leaves_out(*place))
+        ]
+
+    def _leaves_out(self, topic: str, partition: int | None, start: int = 0) -> bool:
+        return self._restriction is not None and self._restriction.leaves_out(topic, partition, start)
 
     def latest_since(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
         """The end of each subscribed partition, asked again for a while if an end is before where the query stands, or
@@ -207,17 +224,17 @@ class Planner:
 
         Raises `DataLoss`.
         """
-        known, self._missing = self._missing, frozenset(self._log.missing())
+        known, self._missing = self._missing, frozenset(self._not_there())
         gone = start.keys() - end.keys()
         held = {key for key in gone if _is_named(key, self._missing)}
         if lost := {key for key in gone if not _is_named(key, known & self._missing)}:
             self._loss.report(f"{_listed(lost)} are gone. Some data may have been missed")
-        self._tell_missing(self._missing - known - {name for key in held for name in (key.topic, str(key))})
+        self._tell_missing(self._missing - known - held - {key.topic for key in held})
         return {**end, **{key: start[key] for key in held}}
 
-    def _tell_missing(self, names: Collection[str]) -> None:
-        if names:
-            listed = ", ".join(sorted(names))
+    def _tell_missing(self, places: Collection[str | TopicPartition]) -> None:
+        if places:
+            listed = ", ".join(sorted(map(str, places)))
             self._loss.report(f"{listed}: no such topic or partition. Is the name right, and was it created?")
 
     def back_to_start(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
@@ -239,9 +256,7 @@ class Planner:
         new = latest.keys() - start.keys()
         return {**start, **(self._log.earliest(new) if new else {})}
 
-    def batch_ranges(
-        self, starting: OffsetLimit, ending: OffsetLimit, restriction: Restriction | None = None
-    ) -> list[OffsetRange]:
+    def batch_ranges(self, starting: OffsetLimit, ending: OffsetLimit) -> list[OffsetRange]:
         """The ranges of a batch read, or what filters leave of them.
 
         Raises `OptionError`, or `DataLoss` for a start beyond the end.
@@ -254,8 +269,8 @@ class Planner:
             ):
                 _refuse_backwards(topic_partition, start[topic_partition], end[topic_partition])
         ranges = self._ranges(start, end)
-        if restriction is not None:
-            ranges = restriction.apply(ranges, self._log.at)
+        if self._restriction is not None:
+            ranges = self._restriction.apply(ranges, self._log.at)
         return divide(ranges, self._division)
 
     def stream_ranges(
@@ -289,6 +304,8 @@ class Planner:
         for topic_partition in sorted(end.keys() & start.keys()):
             begin, until = start[topic_partition], end[topic_partition]
             if until < begin:
+                if self._leaves_out(*topic_partition, begin):
+                    continue
                 self._loss.report(
                     f"Partition {topic_partition}'s offset was changed from {begin} to {until}. This could be either "
                     "1) a user error that the start offset is set beyond available offset when starting query, or "
@@ -299,9 +316,9 @@ class Planner:
         return ranges
 
 
-def _is_named(topic_partition: TopicPartition, names: Collection[str]) -> bool:
+def _is_named(topic_partition: TopicPartition, places: Collection[str | TopicPartition]) -> bool:
     """Whether the partition, or its topic, is among what `LogOffsets.missing` names."""
-    return topic_partition.topic in names or str(topic_partition) in names
+    return topic_partition in places or topic_partition.topic in places
 
 
 def _is_given(limit: OffsetLimit, topic_partition: TopicPartition) -> bool:

@@ -72,8 +72,11 @@ class _Condition(NamedTuple):
     value: Any
     negated: bool
 
-    def holds(self, topic_partition: TopicPartition) -> bool:
-        found = topic_partition.topic if self.is_of_topic else topic_partition.partition
+    def holds(self, topic: str, partition: int | None) -> bool:
+        """Of a topic as such, what is said of partitions holds."""
+        if partition is None and not self.is_of_topic:
+            return True
+        found = topic if self.is_of_topic else partition
         return self.test(found, self.value) is not self.negated
 
 
@@ -92,11 +95,17 @@ class Restriction:
             if not self._takes(one):
                 yield one
 
+    def leaves_out(self, topic: str, partition: int | None, start: int) -> bool:
+        """Whether nothing is wanted of a topic, or of that one of its partitions, from an offset on."""
+        if not all(condition.holds(topic, partition) for condition in self._conditions):
+            return True
+        return self._end_offset is not None and self._end_offset <= max(start, self._first_offset)
+
     def apply(self, ranges: Sequence[OffsetRange], offsets_at: OffsetsAt) -> list[OffsetRange]:
         """What is left of the ranges. Asks the log for offsets at a time at most once."""
         left = []
         for one in ranges:
-            if all(condition.holds(one.topic_partition) for condition in self._conditions):
+            if not self.leaves_out(*one.topic_partition, one.start):
                 start = max(one.start, self._first_offset)
                 end = one.end if self._end_offset is None else min(one.end, self._end_offset)
                 if start < end:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 import pytest
+from pyspark.sql.datasource import EqualTo, Filter, LessThan
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, OptionError
@@ -13,6 +14,7 @@ from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.options import OffsetRetries
 from klamm.spark.source.planner import OffsetRange, Planner
 from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
+from klamm.spark.source.pushed_filters import Restriction
 from klamm.spark.source.read_limits import Division
 
 
@@ -31,7 +33,7 @@ class FakeLog:
         self.ends = offsets(*ends)
         self.starts = offsets(*(starts or [0] * len(ends)))
         self.answers: list[PartitionOffsets] = []
-        self.misses: list[tuple[str, ...]] = []
+        self.misses: list[tuple[str | TopicPartition, ...]] = []
         self.ids: dict[str, TopicId] = {}
         self.anew: list[str] = []
         self.last_ends: PartitionOffsets = {}
@@ -45,7 +47,7 @@ class FakeLog:
     def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return {key: self.last_ends[key] for key in topic_partitions if key in self.last_ends}
 
-    def missing(self) -> Collection[str]:
+    def missing(self) -> Collection[str | TopicPartition]:
         if self.misses:
             return self.misses.pop(0)
         return () if self.ends else ("t",)
@@ -225,6 +227,38 @@ def test_partitions_are_divided_among_tasks() -> None:
 
     assert divided.batch_ranges("earliest", "latest") == halves
     assert divided.stream_ranges(offsets(0), offsets(10)) == halves
+
+
+@pytest.mark.parametrize(
+    ("starting", "missing", "filters", "loss"),
+    [
+        (offsets(0, 8), (), [EqualTo(("partition",), 0)], "changed from 8 to 5"),
+        (offsets(0, 8), (), [LessThan(("offset",), 8)], "changed from 8 to 5"),
+        ("earliest", ("u",), [EqualTo(("topic",), "t")], "u: no such topic"),
+        ("earliest", (tp(7), "u"), [LessThan(("offset",), 0)], "t-7, u: no such topic or partition"),
+        ("earliest", (tp(7),), [LessThan(("partition",), 7)], "t-7: no such topic or partition"),
+    ],
+)
+def test_what_a_filter_leaves_out_is_not_missed(
+    starting: OffsetLimit, missing: tuple[str | TopicPartition, ...], filters: list[Filter], loss: str
+) -> None:
+    """Neither a partition nor a topic; what it doesn't leave out is."""
+
+    def read(*filters: Filter) -> list[OffsetRange]:
+        log, restriction = FakeLog([10, 5]), Restriction()
+        log.misses = [missing] * 20
+        assert list(restriction.add(filters)) == []
+        filtered = Planner(log, LossPolicy(fail=True), lambda seconds: None, restriction=restriction)
+        return filtered.batch_ranges(starting, "latest")
+
+    wanted = [OffsetRange(tp(0), Offset(0), Offset(10)), OffsetRange(tp(1), Offset(0), Offset(5))]
+    expected = Restriction()
+    list(expected.add(filters))
+    assert read(*filters) == expected.apply(wanted[:1] if isinstance(starting, dict) else wanted, lambda times: {})
+    with pytest.raises(DataLoss, match=loss):
+        read()
+    with pytest.raises(DataLoss, match=loss):
+        read(LessThan(("partition",), 8), LessThan(("offset",), 100))
 
 
 def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:

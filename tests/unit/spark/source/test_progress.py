@@ -52,7 +52,7 @@ class World:
     def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return self.latest()
 
-    def missing(self) -> Collection[str]:
+    def missing(self) -> Collection[str | TopicPartition]:
         return self.is_missing
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
