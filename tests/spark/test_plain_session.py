@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.support.spark_topics import Topic
@@ -27,23 +28,110 @@ print("imported", [name for name in sys.modules if name.startswith("klamm")])
 spark.stop()
 """
 
+# Queries that are stopped after one micro-batch, with nothing planned after it: Spark does not say that it is finished.
+STREAMS = """
+import sys
+import time
+from pathlib import Path
 
-def test_a_plain_session_reads_a_topic(topic: Topic) -> None:
-    """Spark finds the source by its name: nothing of klamm is imported; only Python and Java are set."""
-    topic.produce(range(10))
+from pyspark.sql import SparkSession
+from tests.support.spark_topics import Topic
+
+bootstrap_servers, name, checkpoints = sys.argv[1:]
+topic = Topic(name, bootstrap_servers, None)
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+
+
+def start(group, more={}, **trigger):
+    options = topic.options(startingOffsets="earliest", kafka_group_id=group) | more
+    writer = spark.readStream.format("klamm").options(**options).load().writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(Path(checkpoints, group)))
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def is_told(group):
+    return topic.committed(group) == topic.ends()
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def stop_after_one_batch(group, more={}):
+    query = start(group, more, processingTime="1 hour")
+    eventually(lambda: query.lastProgress is not None)
+    print(group, topic.committed(group))
+    query.stop()
+
+
+query = start("runs")
+query.processAllAvailable()
+eventually(lambda: is_told("runs"))
+print("runs: told")
+query.stop()
+
+stop_after_one_batch("nobody-says-where")
+stop_after_one_batch("an-option-says", {"klamm.group.checkpointLocation": str(Path(checkpoints, "an-option-says"))})
+eventually(lambda: is_told("an-option-says"))
+print("an-option-says: told")
+print("nobody-says-where", topic.committed("nobody-says-where"))
+start("nobody-says-where", availableNow=True).awaitTermination()
+print("nobody-says-where: told", is_told("nobody-says-where"))
+print("imported", [module for module in sys.modules if module.startswith("klamm")])
+
+import klamm.spark
+
+klamm.spark.register(spark)
+stop_after_one_batch("the-driver-says")
+eventually(lambda: is_told("the-driver-says"))
+print("the-driver-says: told")
+spark.stop()
+"""
+
+
+def run(script: str, *arguments: str) -> list[str]:
+    """What a driver prints that knows of klamm no more than its user does: Python and Java are set, and no more."""
     machine = {
         "JAVA_HOME": str(find_java().path),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",  # a machine's own name need not be one that it can resolve
+        "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])))),
     }
-
     completed = subprocess.run(
-        [sys.executable, "-c", SCRIPT, topic.bootstrap_servers, topic.name],
+        [sys.executable, "-c", script, *arguments],
         env={**os.environ, **machine},
         capture_output=True,
         text=True,
         timeout=250,
         check=False,
     )
+    assert completed.returncode == 0, completed.stdout + completed.stderr[-3000:]
+    return completed.stdout.splitlines()
 
-    assert completed.stdout.splitlines() == [f"values {list(range(10))}", "imported []"], completed.stderr[-3000:]
+
+def test_a_plain_session_reads_a_topic(topic: Topic) -> None:
+    """Spark finds the source by its name: nothing of klamm is imported; only Python and Java are set."""
+    topic.produce(range(10))
+    assert run(SCRIPT, topic.bootstrap_servers, topic.name) == [f"values {list(range(10))}", "imported []"]
+
+
+def test_a_plain_session_tells_groups(topic: Topic, tmp_path: Path) -> None:
+    """Of each micro-batch but the last when the next is planned; of the last of a query that is stopped if an option
+    says where the checkpoint is, or the session was registered; else the next run begins by telling it."""
+    topic.produce(range(10))
+    nothing = [-1001] * 3
+
+    assert run(STREAMS, topic.bootstrap_servers, topic.name, str(tmp_path)) == [
+        "runs: told",
+        f"nobody-says-where {nothing}",
+        f"an-option-says {nothing}",
+        "an-option-says: told",
+        f"nobody-says-where {nothing}",
+        "nobody-says-where: told True",
+        "imported []",
+        f"the-driver-says {nothing}",
+        "the-driver-says: told",
+    ]
