@@ -12,13 +12,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from klamm.client.errors import GaveUp
 from klamm.client.group_offsets import Commit
+from klamm.errors import KlammError
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.application import application_in, commit_metadata
+from klamm.spark.source.commit_patience import FULL_PATIENCE_S, CommitPatience
 from klamm.spark.source.errors import GroupConflict, OptionError
 
 __all__ = ["CommittedOffsets", "GroupCommits", "GroupPolicy", "Owner"]
@@ -71,12 +74,19 @@ class GroupCommits:
         policy: GroupPolicy | None = None,
         owner: Owner | None = None,
         clock: Callable[[], float] = time.monotonic,
+        briefly: Callable[[float], AbstractContextManager[CommittedOffsets]] | None = None,
     ) -> None:
-        """`group` is None for a query that names no group; then nothing is ever committed."""
+        """`group` is None for a query that names no group; then nothing is ever committed.
+
+        `group` waits for its coordinator for `FULL_PATIENCE_S`; `briefly` gives one that waits for so many seconds.
+        """
         self._group = group
         self._policy = policy or GroupPolicy("", "")
         self._owner = owner
         self._clock = clock
+        self._briefly = briefly
+        self._patience = CommitPatience()
+        self._pending: Mapping[TopicPartition, Offset] | None = None
         self._committed_at = float("-inf")
         self._committed: Mapping[TopicPartition, Offset] | None = None
         self._planned: Mapping[TopicPartition, Offset] | None = None
@@ -132,6 +142,7 @@ class GroupCommits:
         except GaveUp as error:
             if self._policy.fail_on_conflict:
                 raise
+            self._patience.failed(self._clock())
             _logger.warning("the checkpoint could not be compared with the group: %s", error)
             return
         finally:
@@ -145,24 +156,41 @@ class GroupCommits:
         if differences:
             self._report(differences)
 
-    def finished_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """The query has finished everything before these offsets: commits them if they are news to the group, or were
-        for an hour.
+    def finished_up_to(self, offsets: Mapping[TopicPartition, Offset], *, is_last: bool = False) -> None:
+        """The query has finished everything before these offsets, and with `is_last` all that it is to read: commits
+        them if they are news to the group, or were for an hour.
 
-        A coordinator that can't be reached for long is a warning, and the next call tries again; a group that has
-        members of its own raises `RequestRefused`, one that another query owns now `QueryFenced`.
+        A coordinator that can't be reached for long is a warning, and later calls try again, not each of them; a group
+        that has members of its own raises `RequestRefused`, one that another query owns now `QueryFenced`.
         """
         if self._group is None:
             return
         now = self._clock()
         if offsets == self._committed and now < self._committed_at + _RENEWAL_S:
             return
+        patience_s = self._patience.left_s(now, is_last=is_last)
+        self._pending = offsets
+        if patience_s == 0:
+            return
         try:
-            self._group.commit(offsets, commit_metadata(self._policy.application_id))
+            with self._connection(patience_s) as group:
+                group.commit(offsets, commit_metadata(self._policy.application_id))
         except GaveUp as error:
+            self._patience.failed(self._clock())
             _logger.warning("the group's offsets lag behind the checkpoint: %s", error)
+        except KlammError:
+            self._pending = None  # it is not to be tried again
+            raise
         else:
+            self._patience.succeeded()
+            self._pending = None
             self._committed, self._committed_at = dict(offsets), now
+
+    def _connection(self, patience_s: float) -> AbstractContextManager[CommittedOffsets]:
+        assert self._group is not None
+        if self._briefly is None or patience_s >= FULL_PATIENCE_S:
+            return nullcontext(self._group)
+        return self._briefly(patience_s)
 
     def planned_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """A micro-batch that ends here is about to run."""
@@ -173,12 +201,16 @@ class GroupCommits:
         group: CommittedOffsets,
         is_finished: Callable[[Mapping[TopicPartition, Offset]], bool],
     ) -> None:
-        """The query ends: commits the last micro-batch through `group` if `is_finished` says that it was finished.
+        """The query ends: commits the last micro-batch through `group` if `is_finished` says that it was finished, and
+        otherwise what the coordinator was not there for.
 
         Raises what the commit raises.
         """
-        if self._planned is not None and self._planned != self._committed and is_finished(self._planned):
-            group.commit(self._planned, commit_metadata(self._policy.application_id))
+        last = self._pending
+        if self._planned is not None and self._planned not in (self._committed, last) and is_finished(self._planned):
+            last = self._planned
+        if last is not None:
+            group.commit(last, commit_metadata(self._policy.application_id))
 
     def _report(self, differences: list[str]) -> None:
         text = (

@@ -81,7 +81,7 @@ class StreamProgress:
         if not is_first:
             self._fresh_start = None
             self._commits.resumes(start)
-            self._commits.finished_up_to(start)
+            self._commits.finished_up_to(start, is_last=self._is_at_its_end(start))
         self.latest = self._latest(start)
         end = dict(self.latest)
         if may_wait and self._target is None and self._has_too_little(start):
@@ -106,6 +106,10 @@ class StreamProgress:
         # The options may ask for more than the run before did.
         self._has_begun = True
         return self._planner.require(start, self._planner.not_before(start, self._planner.settled()))
+
+    def _is_at_its_end(self, start: Mapping[TopicPartition, Offset]) -> bool:
+        """Whether nothing is left of what there was when an AvailableNow query started."""
+        return self._target is not None and all(start.get(key, -1) >= offset for key, offset in self._target.items())
 
     def _has_too_little(self, start: Mapping[TopicPartition, Offset]) -> bool:
         """`minOffsetsPerTrigger` and `maxTriggerDelay`, as `delayBatch` of Spark's `KafkaMicroBatchStream`: the first

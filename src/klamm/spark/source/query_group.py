@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from typing import Final
 
 from klamm.client.cluster import Cluster
@@ -15,6 +16,7 @@ from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.application import application_id
 from klamm.spark.query_checkpoints import ask_driver
 from klamm.spark.source.checkpoint_log import is_last_finished
+from klamm.spark.source.commit_patience import FULL_PATIENCE_S
 from klamm.spark.source.exclusive_assignor import Standing
 from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
 from klamm.spark.source.group_member import QueryMember
@@ -25,13 +27,11 @@ __all__ = ["QueryGroup", "commits_of", "named_client"]
 
 _logger = logging.getLogger("klamm.spark")
 
-# The query waits while it commits; a coordinator that is away for longer hears of the offsets at the next trigger.
-_COMMIT_PATIENCE_MS: Final = 10_000
 _UNNAMED: Final = next(field.default for field in dataclasses.fields(ClientConfig) if field.name == "client_id")
 # Who stands by looks as often whether the query is still wanted.
 _LOOK_AROUND_S: Final = 0.5
 # A process that is being ended does not wait for long.
-_STOP_PATIENCE_MS: Final = 5_000
+_STOP_PATIENCE_S: Final = 5.0
 
 
 class QueryGroup:
@@ -71,8 +71,13 @@ class QueryGroup:
             )
             self._member.start()
             self._await_ownership(self._member)
-        self._offsets = self._connect(_COMMIT_PATIENCE_MS)
-        self.commits = GroupCommits(self._offsets, _policy(options), self._member)
+        self._offsets = self._connect(FULL_PATIENCE_S)
+        self.commits = GroupCommits(
+            self._offsets,
+            _policy(options),
+            self._member,
+            briefly=lambda patience_s: closing(self._connect(patience_s)),
+        )
 
     def _await_ownership(self, member: QueryMember) -> None:
         assert self._caller is not None
@@ -96,23 +101,27 @@ class QueryGroup:
             self._offsets.close()
 
     def _commit_the_last(self) -> None:
-        if not self._checkpoints or self._offsets is None:
+        if self._offsets is None:
             return
 
         def is_finished(end: Mapping[TopicPartition, Offset]) -> bool:
             return any(is_last_finished(location, end) for location in self._checkpoints)
 
         # The other connection may have been interrupted in the middle of a request.
-        group = self._connect(_STOP_PATIENCE_MS)
-        try:
+        with closing(self._connect(_STOP_PATIENCE_S)) as group:
             self.commits.stopped(group, is_finished)
-        finally:
-            group.close()
 
-    def _connect(self, patience_ms: int) -> GroupOffsets:
+    def _connect(self, patience_s: float) -> GroupOffsets:
+        """A way to the group on which no operation waits for longer, nor for a broker that does not answer."""
         assert self._options.group_id is not None
-        patience_ms = min(self._client.default_api_timeout_ms, patience_ms)
-        cluster = Cluster(dataclasses.replace(self._client, default_api_timeout_ms=patience_ms))
+        client, patience_ms = self._client, int(patience_s * 1000)
+        brief = dataclasses.replace(
+            client,
+            default_api_timeout_ms=min(client.default_api_timeout_ms, patience_ms),
+            request_timeout_ms=min(client.request_timeout_ms, patience_ms),
+            socket_connection_setup_timeout_ms=min(client.socket_connection_setup_timeout_ms, patience_ms),
+        )
+        cluster = Cluster(brief)
         return GroupOffsets(cluster, self._options.group_id, self._member)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -12,7 +13,7 @@ from klamm.client.group_offsets import Commit
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.application import commit_metadata
 from klamm.spark.source.errors import GroupConflict, OptionError, QueryFenced
-from klamm.spark.source.group_commits import GroupCommits, GroupPolicy
+from klamm.spark.source.group_commits import CommittedOffsets, GroupCommits, GroupPolicy
 
 OURS = commit_metadata("app-1")
 
@@ -31,11 +32,14 @@ class Group:
     def __init__(self, *values: int, metadata: str = "") -> None:
         self.held = {key: Commit(offset, metadata) for key, offset in offsets(*values).items()}
         self.is_away = False
+        self.refuses = False
         self.asked = 0
 
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         if self.is_away:
             raise GaveUp("no coordinator")
+        if self.refuses:
+            raise QueryFenced("another query owns the group")
         self.held |= {key: Commit(offset, metadata) for key, offset in offsets.items()}
 
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
@@ -124,6 +128,153 @@ def test_a_coordinator_that_is_away_fails_only_who_wants_certainty(caplog: pytes
     assert "could not be compared" in caplog.text
 
 
+class Owner:
+    """A membership that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_fenced = False
+        self.partitions: Collection[TopicPartition] = ()
+
+    def ensure_owner(self) -> None:
+        if self.is_fenced:
+            raise QueryFenced("another query owns the group")
+
+    def reads(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions = partitions
+
+
+class Away:
+    """A group whose coordinator is away until the test says otherwise; to find that out takes all the patience there
+    is."""
+
+    def __init__(self, owner: Owner | None = None) -> None:
+        self.group = Group()
+        self.group.is_away = True
+        self.now = 1_000.0
+        self.waited = 0.0
+        self.commits = GroupCommits(
+            Connection(self, 10.0),
+            GroupPolicy("g", "app-2"),
+            owner,
+            clock=lambda: self.now,
+            briefly=self.briefly,
+        )
+
+    def briefly(self, patience_s: float) -> AbstractContextManager[CommittedOffsets]:
+        return nullcontext(Connection(self, patience_s))
+
+    def run(self, seconds: float, *, batch_s: float = 0.04) -> None:
+        """Micro-batches, one after the other."""
+        until, number = self.now + seconds, 0
+        while self.now < until:
+            number += 1
+            self.commits.finished_up_to(offsets(number))
+            assert self.group.offsets in ({}, offsets(number)), "it runs ahead, or is behind for no reason"
+            self.now += batch_s
+
+
+class Connection:
+    """One way to the group."""
+
+    def __init__(self, away: Away, patience_s: float) -> None:
+        self.away = away
+        self.patience_s = patience_s
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
+        if self.away.group.is_away:
+            self.away.now += self.patience_s
+            self.away.waited += self.patience_s
+        self.away.group.commit(offsets, metadata)
+
+    def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
+        return self.away.group.commits(topic_partitions)
+
+
+def test_a_coordinator_that_is_away_costs_a_query_a_tenth_of_its_time(caplog: pytest.LogCaptureFixture) -> None:
+    """After the first ten seconds, and not ten seconds for every micro-batch: all its records can be read."""
+    away = Away()
+
+    away.run(3_600)
+
+    assert away.waited < 10 + 360
+    assert len(caplog.records) < 75
+
+
+def test_the_group_follows_soon_when_the_coordinator_is_back() -> None:
+    """Within a minute, however long it was away; it has been told of nothing before that is not finished."""
+    away = Away()
+    away.run(3_600)
+    away.group.is_away = False
+    back_at = away.now
+
+    while away.group.offsets != offsets(7):
+        away.now += 0.04
+        away.commits.finished_up_to(offsets(7))
+
+    assert away.now - back_at < 61
+    away.run(1)  # each micro-batch is told again at once: `run` asserts it
+
+
+def test_the_end_of_a_query_is_worth_full_patience() -> None:
+    """The last micro-batch of AvailableNow is committed before the query ends, if the coordinator can be had at all."""
+    away = Away()
+    away.run(60)
+    away.waited = 0.0
+
+    away.commits.finished_up_to(offsets(9), is_last=True)
+
+    assert away.waited == 10.0
+
+
+def test_a_stopped_query_commits_what_the_coordinator_was_not_there_for() -> None:
+    """Not what is under way; and it need not find the checkpoint for that."""
+    away = Away()
+    away.run(30)
+    away.commits.finished_up_to(offsets(8_000))
+    away.commits.planned_up_to(offsets(9_000))
+    away.group.is_away = False
+
+    away.commits.stopped(away.group, lambda end: False)
+
+    assert away.group.offsets == offsets(8_000)
+
+
+def test_a_refused_commit_is_not_tried_again_at_the_end() -> None:
+    """The query stops because of it, and has said so."""
+    refusing = Group()
+    refusing.refuses = True
+    query = commits(refusing)
+    with pytest.raises(QueryFenced):
+        query.finished_up_to(offsets(5))
+
+    query.stopped(Group(), lambda end: pytest.fail("nothing was planned"))
+
+
+def test_a_fenced_query_stops_at_once_though_its_coordinator_was_away() -> None:
+    """While commits rest, the membership says so; else the commit does."""
+    owner = Owner()
+    away = Away(owner)
+    away.run(30)
+    owner.is_fenced = True
+    with pytest.raises(QueryFenced):
+        away.commits.may_plan(())
+
+    away.group.is_away, away.group.refuses = False, True
+    away.now += 61
+    with pytest.raises(QueryFenced):
+        away.commits.finished_up_to(offsets(5))
+
+
+def test_who_could_not_compare_does_not_wait_again_for_the_commit() -> None:
+    """It is the same coordinator, a moment later."""
+    away = Away()
+
+    away.commits.resumes(offsets(5))
+    away.commits.finished_up_to(offsets(5))
+
+    assert away.waited == 0.0
+
+
 def test_a_query_that_waits_for_long_commits_again() -> None:
     """Offsets of a group without members expire a week after their commit, though the query still runs."""
     group, now = Group(), [0.0]
@@ -152,21 +303,6 @@ def test_a_start_that_is_to_fail_without_a_commit() -> None:
     assert GroupCommits(Group(1, 2), policy).start(offsets(9, 9)) == offsets(1, 2)
     with pytest.raises(OptionError, match="group 'g' has committed nothing for t-1"):
         GroupCommits(Group(1), policy).start(offsets(9, 9))
-
-
-class Owner:
-    """A membership that ends when the test says so."""
-
-    def __init__(self) -> None:
-        self.is_fenced = False
-        self.partitions: Collection[TopicPartition] = ()
-
-    def ensure_owner(self) -> None:
-        if self.is_fenced:
-            raise QueryFenced("another query owns the group")
-
-    def reads(self, partitions: Collection[TopicPartition]) -> None:
-        self.partitions = partitions
 
 
 def test_a_fenced_query_may_not_plan() -> None:

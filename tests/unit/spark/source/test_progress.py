@@ -74,7 +74,8 @@ class World:
 
     def run(self, starting: OffsetLimit, limits: TriggerLimits = NO_LIMITS) -> StreamProgress:
         planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
-        return StreamProgress(starting, planner, GroupCommits(self), limits, clock=lambda: self.now)
+        commits = GroupCommits(self, clock=lambda: self.now)
+        return StreamProgress(starting, planner, commits, limits, clock=lambda: self.now)
 
 
 def test_each_finished_batch_is_committed_before_the_next_is_planned() -> None:
@@ -121,8 +122,26 @@ def test_a_coordinator_that_is_away_does_not_stop_the_query() -> None:
     world.coordinator_is_away = False
 
     progress.next_end(offsets(4), None)
+    assert world.told == []
+    world.now += 1
+    progress.next_end(offsets(4), None)
 
     assert world.told == [offsets(4)]
+
+
+def test_the_last_batch_of_a_query_that_ends_here_is_told_of_whatever_was_before() -> None:
+    """Trigger.AvailableNow: nobody would ask again after the coordinator has rested."""
+    world = World(10)
+    progress = world.run("earliest")
+    progress.end_here()
+    world.coordinator_is_away = True
+    progress.next_end(offsets(4), 3)
+    world.coordinator_is_away = False
+
+    progress.next_end(offsets(7), 3)
+    assert world.told == []
+    assert progress.next_end(offsets(10), 3) == offsets(10)
+    assert world.told == [offsets(10)]
 
 
 def test_a_limit_is_kept() -> None:
