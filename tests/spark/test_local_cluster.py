@@ -6,11 +6,19 @@ import json
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.support.spark_driver import SHORT_LIVED_JVM
 from tests.support.spark_topics import Topic
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.group_description import ClassicDescription, GroupDescriptions
+from klamm.spark.source.exclusive_assignor import owner_in
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -36,8 +44,22 @@ def run_to_the_end():
     query.awaitTermination()
     print("counts", sorted(map(tuple, spark.table("counts").collect())))
 
+def own_a_group():
+    owning = options | {"kafka.group.id": f"owner-of-{topic}", "klamm.group.mode": "member"}
+    rows = spark.readStream.format("klamm").options(**owning).load()
+    query = (
+        rows.selectExpr("offset").writeStream.format("parquet")
+        .option("checkpointLocation", f"{folder}/owner").start(f"{folder}/rows")
+    )
+    query.processAllAvailable()
+    print("owned", spark.read.parquet(f"{folder}/rows").count(), "as", spark.sparkContext.applicationId, flush=True)
+    input()
+    query.processAllAvailable()
+    query.stop()
+    print("owned", spark.read.parquet(f"{folder}/rows").count(), flush=True)
+
 run_to_the_end()
-sys.stdout.flush()
+own_a_group()
 input()
 run_to_the_end()
 
@@ -63,13 +85,35 @@ spark.stop()
 """
 
 
+def members(bootstrap_servers: str, group: str) -> dict[str, bool]:
+    """The members of a group by client id, and whether each owns it."""
+    config = ClientConfig.from_mapping({"bootstrap.servers": bootstrap_servers})
+    with closing(GroupDescriptions(Cluster(config), group)) as descriptions:
+        described = descriptions.describe()
+    if not isinstance(described, ClassicDescription):
+        return {}
+    return {
+        member.client_id: owner_in(bytes(member.member_assignment)) == member.member_id for member in described.members
+    }
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Waits for what another process does."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
 def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     topic: Topic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """Two executors of one core; state and offsets of the first run are there in the second.
+    """Two executors of one core; state and offsets of the first run are there in the second. A query owns its group
+    while they read, commits to it, and leaves it.
 
     Checkpoints are written without checksum files, through a file system that says of each file what Hadoop's says.
     """
+    group = f"owner-of-{topic.name}"
     topic.produce_records({"key": f"key-{number % 3}", "value": "value"} for number in range(300))
     checkpoints = "fast" if shutil.which("javac") else "plain"
     settings = {
@@ -89,12 +133,26 @@ def test_executors_read_and_a_query_goes_on_from_its_checkpoint(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        first = [process.stdout.readline().strip() for _ in range(2)]
+        first = [process.stdout.readline().strip() for _ in range(3)]
+        assert all(first), (first, process.communicate(timeout=200)[1][-3000:])
+        while_owned = members(bootstrap_servers, group), topic.committed(group) == topic.ends()
         topic.produce_records([{"key": "key-0", "value": "again"}])
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        first.append(process.stdout.readline().strip())
+        # Its planning process outlives the query by a moment, in which it commits and leaves.
+        eventually(lambda: not members(bootstrap_servers, group) and topic.committed(group) == topic.ends())
         printed, errors = process.communicate("go on\n", timeout=200)
     finally:
         process.kill()
-    assert first == ["rows 300", "counts [('key-0', 100), ('key-1', 100), ('key-2', 100)]"], errors[-3000:]
+    application = first[2].rpartition(" ")[2]
+    assert first == [
+        "rows 300",
+        "counts [('key-0', 100), ('key-1', 100), ('key-2', 100)]",
+        f"owned 300 as {application}",
+        "owned 301",
+    ], errors[-3000:]
+    assert while_owned == ({f"spark-{application}": True}, True)
     assert printed.splitlines() == [
         "counts [('key-0', 101), ('key-1', 100), ('key-2', 100)]",
         f"through {'CheckpointLocalFs' if checkpoints == 'fast' else 'RawLocalFs'}",
