@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -18,6 +20,13 @@ from klamm.spark.source.pushed_filters import Restriction
 from klamm.spark.source.query_group import commits_of
 
 __all__ = ["FilteringBatchReader", "KlammBatchReader"]
+
+
+# Until limits came to be pushed down as well, Spark kept what was planned with the filters in the data source, which
+# all scans of one `load()` share, instead of in the scan.
+_SPARK_KEEPS_FILTERS: Final = not hasattr(DataSourceReader, "pushLimit")
+
+_logger = logging.getLogger("klamm.spark")
 
 
 class KlammBatchReader(DataSourceReader):
@@ -63,5 +72,10 @@ class FilteringBatchReader(KlammBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Takes filters; gives those back that Spark has to apply all the same."""
+        if _SPARK_KEEPS_FILTERS:
+            _logger.warning(
+                "klamm.filterPushdown: this version of Spark keeps what a filter chose for every other use of the same "
+                "load(): call load() again for another filter, or for none"
+            )
         self.restriction = Restriction()
         return list(self.restriction.add(filters))
