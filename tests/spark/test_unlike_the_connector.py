@@ -162,3 +162,16 @@ def test_a_topic_that_is_deleted_while_available_now_runs(
     for source, options in (("klamm", {}), (connector, GOING_ON), (connector, {})):
         with pytest.raises(Exception, match=r"does not exist|UnknownTopicOrPartition|LOST_TOPIC_PARTITIONS"):
             run(source, **options)
+
+
+def test_a_load_is_planned_once(spark: SparkSession, connector: str, topic: Topic) -> None:
+    """By the first action on it; the connector looks anew where the log ends."""
+    topic.produce(range(5))
+    theirs, ours = (spark.read.format(source).options(**topic.options()).load() for source in (connector, "klamm"))
+    assert theirs.count() == ours.count() == 5
+
+    topic.produce(range(5, 8))
+
+    assert theirs.count() == 8
+    assert ours.count() == 5
+    assert spark.read.format("klamm").options(**topic.options()).load().count() == 8
