@@ -70,7 +70,7 @@ def test_an_end_within_an_open_transaction(connector: str, topic: Topic, read: C
     ending = {
         "endingOffsets": json.dumps({topic.name: {"0": 4, "1": 0, "2": 0}}),
         "kafka.isolation.level": "read_committed",
-        "kafkaConsumer.pollTimeoutMs": "3000",
+        "kafkaConsumer.pollTimeoutMs": "1000",
     }
 
     assert read(connector, ending | GOING_ON) == ["0", "1", "2"]
