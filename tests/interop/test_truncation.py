@@ -6,11 +6,12 @@ read last has ended.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.client_process import ClientProcess, Member
@@ -21,6 +22,8 @@ from klamm.protocol.record_batch import iterate_batches
 
 WRITTEN, LOST, WRITTEN_AFTERWARDS = 10, 4, 8
 SURVIVED = WRITTEN - LOST
+_PATIENCE_S = 30
+_NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 @pytest.fixture
@@ -73,13 +76,25 @@ def _lose_power(broker: BrokerProcess, topic: str) -> None:
     broker.start()
 
 
+def _commit_start(broker: BrokerProcess, group: str, topic: str) -> None:
+    """librdkafka doesn't ask again when the coordinator, which was made a moment ago, is not there yet."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        (partition,) = admin.alter_consumer_group_offsets([request])[group].result(_PATIENCE_S).topic_partitions
+        if partition.error is None:
+            return
+        assert partition.error.code() in _NOT_YET, str(partition.error)
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def _read_and_lose(client: ClientProcess, broker: BrokerProcess, topic: str, *, group: str, reset: str) -> Member:
     """A member that had read everything when the power went, and has not polled since more was written."""
     _write(client, topic, "before", WRITTEN)
     # Where there is no reset policy, a group must have committed something before it can begin.
-    request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.alter_consumer_group_offsets([request])[group].result(30)
+    _commit_start(broker, group, topic)
     member = client.join("reader", group, topic, auto_offset_reset=reset, enable_auto_commit="false")
     member.wait_until(lambda m: len(m.records) == WRITTEN, "reads everything")
     # A Java client that finds no broker at all forgets what it knew of the cluster (KIP-899) and joins again; it goes
