@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator
 from klamm.client.aio import AsyncConnection
 from klamm.client.aio_cluster import AsyncCluster
 from klamm.client.errors import ConnectionFailed
-from klamm.client.partition_stream import FetchedBatches, FetchUnderWay, PartitionStream, Passing
+from klamm.client.fetch_exchange import FetchedBatches
+from klamm.client.partition_stream import FetchUnderWay, PartitionStream, Passing
 from klamm.protocol.types import Offset, TopicPartition
 
 __all__ = ["stream_batches"]

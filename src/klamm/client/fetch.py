@@ -1,18 +1,23 @@
-"""Record batches as they lie in the log: a partition's batches, blocking. What is asked is in `partition_stream.py`."""
+"""Record batches as they lie in the log, blocking: a partition's batches, or those of small ranges of many partitions.
+
+What is asked is in `partition_stream.py` and `joint_stream.py`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 from klamm.client.cluster import Cluster
 from klamm.client.connection import Connection
 from klamm.client.errors import ConnectionFailed
-from klamm.client.partition_stream import AbortedTransaction, FetchedBatches, FetchUnderWay, PartitionStream, Passing
+from klamm.client.fetch_exchange import AbortedTransaction, FetchedBatches
+from klamm.client.joint_stream import FetchRange, JointStream, JointUnderWay
+from klamm.client.partition_stream import FetchUnderWay, PartitionStream, Passing
 from klamm.protocol.types import Offset, TopicPartition
 
-__all__ = ["AbortedTransaction", "FetchedBatches", "stream_batches"]
+__all__ = ["AbortedTransaction", "FetchRange", "FetchedBatches", "fetch_together", "stream_batches"]
 
 
 def stream_batches(
@@ -63,3 +68,48 @@ def _send(cluster: Cluster, stream: PartitionStream) -> tuple[Connection, FetchU
     cluster.ensure([stream.topic_partition.topic])
     connection = cluster.connection_to(stream.leader())
     return connection, stream.send(connection)
+
+
+def fetch_together(cluster: Cluster, ranges: Sequence[FetchRange]) -> Generator[tuple[int, FetchedBatches], None, None]:
+    """The batches of small ranges of many partitions, many ranges in an answer: each range's number, and its batches.
+
+    A range comes at most once, and only as far as its batches came at once. Of all that goes wrong nothing is said, and
+    nothing is tried again or waited for: what a range lacks at the end, `stream_batches` brings, or says why not.
+    The request for what follows is under way before an answer is handed out, and no more than one answer waits. A
+    part's memory is used again: what is to be kept is copied before the next part is asked for.
+    Raises `GaveUp` when no broker describes the topics, `RequestRefused` when they may not be described.
+    """
+    cluster.ensure({one.topic_partition.topic for one in ranges})
+    joint = JointStream(cluster, ranges)
+    asked = _ask_for_more(cluster, joint)
+    try:
+        while asked is not None:
+            answering, under_way = asked
+            try:
+                body = answering.receive_body(under_way.pending)
+                came = joint.received(answering, under_way, body)
+            except ConnectionFailed:
+                joint.failed(under_way.request)
+                asked = _ask_for_more(cluster, joint)
+                continue
+            asked = _ask_for_more(cluster, joint)
+            yield from came
+            answering.recycle(body)
+            if asked is not None:
+                connection, following = asked
+                asked = connection, following._replace(pending=connection.renewed(following.pending))
+    finally:
+        if asked is not None:
+            connection, following = asked
+            connection.abandon(following.pending)
+
+
+def _ask_for_more(cluster: Cluster, joint: JointStream) -> tuple[Connection, JointUnderWay] | None:
+    """Sends the next request to a broker that can be reached; None if there is nothing more to ask for."""
+    while (request := joint.next_request()) is not None:
+        try:
+            connection = cluster.connection_to(request.broker)
+            return connection, joint.send(connection, request)
+        except ConnectionFailed:
+            joint.failed(request)
+    return None

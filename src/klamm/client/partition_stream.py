@@ -1,13 +1,11 @@
 """A partition's batches, one Fetch after the other, without the connection: what to ask, and what an answer means.
 
 `fetch.py` and `aio_fetch.py` are its faces, blocking and for asyncio.
-Version notes: 4 brought batches of magic 2 and the isolation level, 7 sessions, 9 the leader epoch, 13 topic ids
-instead of names (KIP-516).
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from klamm.client.cluster_view import ClusterView, error_code
 from klamm.client.conversation import Pending
@@ -19,38 +17,26 @@ from klamm.client.errors import (
     PartitionMissing,
     RequestRefused,
 )
+from klamm.client.fetch_exchange import (
+    FIRST_VERSION_WITH_SESSIONS,
+    FetchConnection,
+    FetchedBatches,
+    batches_of,
+    fetch_version,
+    partition_wanted,
+    read_answer,
+    send_fetch,
+)
 from klamm.client.fetch_session import WITHOUT_SESSION, FetchSession, SessionPlace
 from klamm.client.retry import Retries
-from klamm.protocol.errors import ErrorCode, MalformedMessage
-from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
-from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
-from klamm.protocol.record_scanner import batches_from
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import FetchResponse
+from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopic
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicPartition
 
-__all__ = ["AbortedTransaction", "FetchConnection", "FetchedBatches", "FetchUnderWay", "PartitionStream", "Passing"]
+__all__ = ["FetchUnderWay", "PartitionStream", "Passing"]
 
-_FETCH: Final = 1
-_CONSUMER: Final = -1
-_LOWEST: Final = 4
-_HIGHEST: Final = 18
-_HIGHEST_WITH_NAMES: Final = 12
-_FLEXIBLE_FROM: Final = 12
-_SESSIONS_FROM: Final = 7
 _ANSWERS_BEFORE_MISSING: Final = 4
-_ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
-
-AbortedTransaction = tuple[int, int]
-"""Producer id, and the first offset of the transaction that it aborted."""
-
-
-class FetchedBatches(NamedTuple):
-    """Whole batches in the order of their offsets; the first may begin before the offset that was asked for."""
-
-    records: memoryview
-    """The batches, one behind the other, as they came from the socket."""
-    aborted_transactions: tuple[AbortedTransaction, ...]
-    next_offset: Offset
-    """The first offset behind the batches."""
 
 
 class FetchUnderWay(NamedTuple):
@@ -62,27 +48,6 @@ class FetchUnderWay(NamedTuple):
 
 class Passing(Exception):
     """An error code that tells of a change which new metadata will show."""
-
-
-class FetchConnection(Protocol):
-    """What both kinds of connection have in common."""
-
-    peer: str
-
-    def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
-        """The highest version of an API that both sides know."""
-
-    def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
-        """Sends a request body."""
-
-    def abandon(self, pending: Pending) -> None:
-        """Forgets a request whose answer nobody wants any more."""
-
-    def renewed(self, pending: Pending) -> Pending:
-        """The same request, whose time begins anew."""
-
-    def close(self) -> None:
-        """Closes the connection."""
 
 
 class PartitionStream:
@@ -117,41 +82,23 @@ class PartitionStream:
         if connection is not self._session_connection:
             # Sessions belong to a broker, and die with it; the old one's, if it still is, goes by itself.
             self._session, self._session_connection = FetchSession(), connection
-        topic_partition = self.topic_partition
-        topic = self._cluster.topic(topic_partition.topic)
-        leader = self._cluster.leader_of(topic_partition)
+        name = self.topic_partition.topic
+        topic = self._cluster.topic(name)
         topic_id = topic.topic_id if topic is not None else ZERO_TOPIC_ID
-        partition = FetchPartition(
-            index=topic_partition.partition,
-            current_leader_epoch=-1 if leader is None else leader.epoch,
-            fetch_offset=self._position,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=self._cluster.config.max_partition_fetch_bytes,
-        )
-        highest = _HIGHEST if topic_id != ZERO_TOPIC_ID else _HIGHEST_WITH_NAMES
-        version = connection.version_of(_FETCH, "Fetch", _LOWEST, highest)
-        place = self._session.next_place() if version >= _SESSIONS_FROM else WITHOUT_SESSION
-        topics = [FetchTopic(topic_partition.topic, topic_id, [partition])]
-        return FetchUnderWay(self._send(connection, version, place, topics), place)
-
-    def _send(
-        self, connection: FetchConnection, version: int, place: SessionPlace, topics: list[FetchTopic]
-    ) -> Pending:
+        version = fetch_version(connection, [topic_id])
+        place = self._session.next_place() if version >= FIRST_VERSION_WITH_SESSIONS else WITHOUT_SESSION
+        topics = [FetchTopic(name, topic_id, [partition_wanted(self._cluster, self.topic_partition, self._position)])]
         config = self._cluster.config
-        request = FetchRequest(
-            replica_id=_CONSUMER,
-            max_wait_ms=config.fetch_max_wait_ms if topics else 0,
-            min_bytes=config.fetch_min_bytes,
+        pending = send_fetch(
+            connection,
+            version,
+            config,
+            topics,
+            place,
             max_bytes=config.fetch_max_bytes,
-            isolation_level=_ISOLATION[config.isolation_level],
-            session_id=place.session_id,
-            session_epoch=place.epoch,
-            topics=topics,
-            forgotten=[],
+            max_wait_ms=config.fetch_max_wait_ms,
         )
-        body = encode_fetch_request(version, request)
-        return connection.send_body(_FETCH, version, body, flexible=version >= _FLEXIBLE_FROM)
+        return FetchUnderWay(pending, place)
 
     def received(
         self, connection: FetchConnection, under_way: FetchUnderWay, body: memoryview
@@ -160,11 +107,7 @@ class PartitionStream:
 
         Raises `ConnectionFailed` for an answer that can't be read, `Passing`, `OffsetOutOfRange`, `RequestRefused`.
         """
-        try:
-            answer = decode_fetch_response(under_way.pending.version, body, 0)
-        except MalformedMessage as error:
-            connection.close()
-            raise ConnectionFailed(f"the broker at {connection.peer} sent a malformed Fetch answer: {error}") from error
+        answer = read_answer(connection, under_way.pending, body)
         code = error_code(answer.error_code)
         if self._session.answered(under_way.place, code, answer.session_id):
             raise Passing(code.name.upper())
@@ -176,13 +119,11 @@ class PartitionStream:
                 return None
             raise Passing(ErrorCode.unknown_topic_or_partition.name.upper())
         self._check(error_code(partition.error_code))
-        records = partition.records if isinstance(partition.records, memoryview) else memoryview(b"")
-        run = batches_from(records, self._position)
-        if run is None:
-            return None
-        self._position = run.next_offset
-        self._retries.progressed()
-        return FetchedBatches(run.records, tuple(partition.aborted_transactions or ()), run.next_offset)
+        fetched = batches_of(partition, self._position)
+        if fetched is not None:
+            self._position = fetched.next_offset
+            self._retries.progressed()
+        return fetched
 
     def _partition_in(self, answer: FetchResponse) -> FetchPartitionResponse | None:
         for topic in answer.topics:
@@ -238,7 +179,11 @@ class PartitionStream:
             place = self._session.closing_place()
             session_connection = self._session_connection
             if place is not None and session_connection is not None:
-                version = session_connection.version_of(_FETCH, "Fetch", _LOWEST, _HIGHEST)
-                session_connection.abandon(self._send(session_connection, version, place, []))
+                version = fetch_version(session_connection, [])
+                config = self._cluster.config
+                closing = send_fetch(
+                    session_connection, version, config, [], place, max_bytes=config.fetch_max_bytes, max_wait_ms=0
+                )
+                session_connection.abandon(closing)
         except ConnectionFailed:
             pass
