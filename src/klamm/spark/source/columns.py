@@ -36,6 +36,8 @@ class RecordColumns(NamedTuple):
     timestamp_types: pa.Array[Any]
     headers: pa.Array[Any] | None
     """None unless asked for; a record without headers has null in it, as in Spark's own source."""
+    ranges: tuple[tuple[int, int], ...]
+    """Of which range the rows are, one range behind the other: its number, and how many rows."""
 
 
 class ColumnFiller(Protocol):
@@ -53,8 +55,11 @@ class ColumnFiller(Protocol):
     def is_full(self) -> bool:
         """Whether to `take` the table before more is added."""
 
-    def set_range(self, start_offset: int, end_offset: int) -> None:
-        """From now on only records with an offset in [start_offset, end_offset) are taken; at first all are."""
+    def set_range(self, start_offset: int, end_offset: int, number: int = 0) -> None:
+        """From now on only records with an offset in [start_offset, end_offset) are taken; at first all are.
+
+        The table may hold records of other ranges; `number` says which rows are of this one.
+        """
 
     def add_plain_batches(
         self, records: memoryview, position: int, *, check_crcs: bool, with_transactions: bool
@@ -92,7 +97,8 @@ class CompiledColumnFiller:
         from klamm.protocol import _record_scanner
 
         self._filler = _record_scanner.ColumnFiller(max_rows, max_bytes, include_headers=include_headers)
-        self.set_range = self._filler.set_range
+        self._ranges = [(0, 0)]
+        """Number and first row of each range that the table was to take something of."""
         self.add_records = self._filler.add_records
 
     @property
@@ -105,6 +111,11 @@ class CompiledColumnFiller:
         """Whether to `take` the table before more is added."""
         return self._filler.is_full
 
+    def set_range(self, start_offset: int, end_offset: int, number: int = 0) -> None:
+        """See `ColumnFiller`."""
+        self._ranges.append((number, self._filler.rows))
+        self._filler.set_range(start_offset, end_offset)
+
     def add_plain_batches(
         self, records: memoryview, position: int, *, check_crcs: bool, with_transactions: bool
     ) -> int:
@@ -114,6 +125,9 @@ class CompiledColumnFiller:
     def take(self) -> RecordColumns:
         """See `ColumnFiller`; the columns are the loops' own memory."""
         rows, keys, values, offsets, timestamps, timestamp_types, headers = self._filler.take()
+        ends = [*(first for _, first in self._ranges[1:]), rows]
+        ranges = [(number, end - first) for (number, first), end in zip(self._ranges, ends, strict=True) if end > first]
+        self._ranges = [(self._ranges[-1][0], 0)]
         return RecordColumns(
             rows,
             _bytes_column(pa.binary(), rows, keys),
@@ -122,6 +136,7 @@ class CompiledColumnFiller:
             _numbers(_TIMESTAMP_TYPE, rows, timestamps),
             _numbers(pa.int32(), rows, timestamp_types),
             None if headers is None else _header_lists(rows, headers),
+            tuple(ranges),
         )
 
 

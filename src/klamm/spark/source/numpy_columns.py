@@ -57,6 +57,9 @@ class _Facts(NamedTuple):
     base_timestamp: int
     append_time: int
     is_append_time: bool
+    start_offset: int
+    end_offset: int
+    range_number: int
 
 
 class NumpyColumnFiller:
@@ -66,7 +69,7 @@ class NumpyColumnFiller:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._include_headers = include_headers
-        self._start_offset, self._end_offset = 0, _END
+        self._range = (0, _END, 0)
         self._begin()
 
     def _begin(self) -> None:
@@ -82,24 +85,25 @@ class NumpyColumnFiller:
         """Records in the table."""
         return len(self._starts)
 
-    def set_range(self, start_offset: int, end_offset: int) -> None:
-        """See `ColumnFiller`; the table must be empty."""
-        self._start_offset, self._end_offset = start_offset, end_offset
+    def set_range(self, start_offset: int, end_offset: int, number: int = 0) -> None:
+        """See `ColumnFiller`."""
+        self._range = (start_offset, end_offset, number)
 
     def add_plain_batches(
         self, records: memoryview, position: int, *, check_crcs: bool, with_transactions: bool
     ) -> int:
         """See `ColumnFiller`."""
         end = len(records)
+        start_offset, end_offset, _ = self._range
         unusual = COMPRESSION_MASK | CONTROL_MASK | (0 if with_transactions else TRANSACTIONAL_MASK)
         while not self.is_full and position <= end - HEADER_SIZE_BYTES:
             header = BatchHeader._make(BATCH_HEADER.unpack_from(records, position))
             size = header.batch_length + LOG_OVERHEAD_BYTES
             if header.magic != MAGIC or not HEADER_SIZE_BYTES <= size <= end - position or header.attributes & unusual:
                 break
-            if header.base_offset >= self._end_offset:
+            if header.base_offset >= end_offset:
                 return end
-            if header.last_offset < self._start_offset:
+            if header.last_offset < start_offset:
                 position += size
                 continue
             if header.records_count > self._max_rows - self.rows or size > self._max_bytes - self._bytes:
@@ -136,7 +140,12 @@ class NumpyColumnFiller:
         self._parts.append(data[:reached])
         self._facts.append(
             _Facts(
-                taken, base_offset, base_timestamp, -1 if append_time is None else append_time, append_time is not None
+                taken,
+                base_offset,
+                base_timestamp,
+                -1 if append_time is None else append_time,
+                append_time is not None,
+                *self._range,
             )
         )
         self._bytes += reached
@@ -187,11 +196,13 @@ class NumpyColumnFiller:
         data = b"".join(self._parts)
         starts = np.array(self._starts, np.int64)
         ends = starts + np.array(self._sizes, np.int64)
-        facts = np.array(self._facts, np.int64).reshape(-1, 5)
-        base_offsets, base_timestamps, append_times, is_append_time = np.repeat(facts[:, 1:], facts[:, 0], axis=0).T
+        facts = np.array(self._facts, np.int64).reshape(-1, len(_Facts._fields))
+        base_offsets, base_timestamps, append_times, is_append_time, range_starts, range_ends, range_numbers = (
+            np.repeat(facts[:, 1:], facts[:, 0], axis=0).T
+        )
         fields = _Fields.found(data, starts, ends)
         offsets = base_offsets + fields.offset_deltas
-        chosen = np.flatnonzero((offsets >= self._start_offset) & (offsets < self._end_offset))
+        chosen = np.flatnonzero((offsets >= range_starts) & (offsets < range_ends))
         timestamps = np.where(is_append_time != 0, append_times, base_timestamps + fields.timestamp_deltas)[chosen]
         _check_times(timestamps, offsets[chosen])
         pieces = fields.pieces(data)
@@ -203,6 +214,7 @@ class NumpyColumnFiller:
             _arrow_array(pa.timestamp("us", tz="UTC"), timestamps * 1000),
             _arrow_array(pa.int32(), is_append_time[chosen].astype(np.int32)),
             _headers(data, fields.value_ends, ends, chosen) if self._include_headers else None,
+            _runs(range_numbers[chosen]),
         )
 
 
@@ -329,6 +341,13 @@ def _read_headers(data: bytes, position: int, end: int) -> list[dict[str, str | 
     if position != end:
         raise _invalid("a record does not end where its length says")
     return headers
+
+
+def _runs(numbers: Integers) -> tuple[tuple[int, int], ...]:
+    """Each number, and how often it stands there in a row."""
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    counts = np.diff(firsts, append=len(numbers))
+    return tuple(zip(numbers[firsts].tolist(), counts.tolist(), strict=True))
 
 
 def _invalid(message: str) -> KafkaError:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
-from array import array
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,13 +21,13 @@ from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offse
 from klamm.client.retry import Retries
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, TopicPartition
-from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.columns import RecordColumns
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.planner import OffsetRange
+from klamm.spark.source.spark_batches import SparkBatches
 from klamm.spark.source.tables import TableBuilder
 
-__all__ = ["read_range", "shared_cluster"]
+__all__ = ["is_planned_topic", "read_range", "shared_cluster", "spare_garbage_collections"]
 
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 
@@ -50,7 +48,7 @@ def read_range(
 
     Raises `DataLoss` when offsets are gone and that is to fail the query, and the errors of `stream_batches`.
     """
-    spark = _SparkBatches(offsets.topic_partition, include_headers=include_headers)
+    spark = SparkBatches([offsets.topic_partition], include_headers=include_headers)
     cluster = shared_cluster(config)
     _check_topic(cluster, offsets, loss)
     try:
@@ -59,11 +57,11 @@ def read_range(
     except KafkaError as error:
         raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
     _check_topic(cluster, offsets, loss)
-    _spare_garbage_collections()
+    spare_garbage_collections()
 
 
 @cache
-def _spare_garbage_collections() -> None:
+def spare_garbage_collections() -> None:
     """Once in a process: leaves what this worker has loaded out of all collections to come.
 
     PySpark's worker collects after every task (`manager` in pyspark/daemon.py). To look through all modules and find
@@ -82,19 +80,22 @@ def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> No
         return
     name = offsets.topic_partition.topic
     cluster.ensure([name])
-    if not _is_same_topic(cluster, offsets):
+    if not is_planned_topic(cluster, offsets):
         # What this process knows may be older than the plan.
         cluster.refresh([name])
-        if not _is_same_topic(cluster, offsets):
+        if not is_planned_topic(cluster, offsets):
             loss.report(
                 f"The topic {name} was deleted and made anew after the read was planned: it has another topic id"
             )
 
 
-def _is_same_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
-    """A topic that is missing is told of by the reading itself."""
+def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
+    """Whether the topic is still that which the range was planned for, by what this process knows.
+
+    A topic that is missing is told of by the reading itself.
+    """
     topic = cluster.topic(offsets.topic_partition.topic)
-    return topic is None or topic.topic_id == offsets.topic_id
+    return offsets.topic_id is None or topic is None or topic.topic_id == offsets.topic_id
 
 
 def _read_tables(
@@ -164,45 +165,3 @@ def _report(offsets: OffsetRange, position: Offset, reason: str, loss: LossPolic
     loss.report(
         f"Could not read records in range [{position}, {offsets.end}) for partition {offsets.topic_partition}: {reason}"
     )
-
-
-class _SparkBatches:
-    """Tables with the columns that are the same in every row."""
-
-    def __init__(self, topic_partition: TopicPartition, *, include_headers: bool) -> None:
-        self._topic_partition = topic_partition
-        self._schema = arrow_schema(include_headers=include_headers)
-        self._rows = 0
-        self._topics: pa.Array[Any] = pa.nulls(0, pa.string())
-        self._partitions: pa.Array[Any] = pa.nulls(0, pa.int32())
-
-    def batch(self, columns: RecordColumns) -> pa.RecordBatch:
-        """The table as Spark wants it."""
-        rows = columns.rows
-        if self._rows < rows:
-            # Written out once, and then shared; twice as many, so that it is seldom done again.
-            self._rows = 2 * rows if self._rows else rows
-            self._topics = _repeated_text(self._topic_partition.topic, self._rows)
-            self._partitions = _repeated_number(self._topic_partition.partition, self._rows)
-        arrays = [
-            columns.keys,
-            columns.values,
-            self._topics.slice(0, rows),
-            self._partitions.slice(0, rows),
-            columns.offsets,
-            columns.timestamps,
-            columns.timestamp_types,
-        ]
-        if columns.headers is not None:
-            arrays.append(columns.headers)
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-
-def _repeated_text(text: str, rows: int) -> pa.Array[Any]:
-    encoded = text.encode()
-    bounds = array("i", range(0, (rows + 1) * len(encoded), len(encoded)))
-    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(bounds), pa.py_buffer(encoded * rows)], 0)
-
-
-def _repeated_number(number: int, rows: int) -> pa.Array[Any]:
-    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(array("i", [number]) * rows)], 0)

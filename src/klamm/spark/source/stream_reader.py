@@ -29,11 +29,11 @@ from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.offsets import offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions
-from klamm.spark.source.partition_reader import read_range
 from klamm.spark.source.planning_process import is_the_end
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.query_group import QueryGroup, named_client
 from klamm.spark.source.range_division import share_tasks
+from klamm.spark.source.task_reader import read_task
 
 __all__ = ["KlammStreamReader"]
 
@@ -114,11 +114,12 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
         task: tuple[OffsetRange, ...] = partition.value
-        loss = LossPolicy(fail=self.options.fail_on_data_loss)
-        for offsets in task:
-            yield from read_range(
-                self.options.reading_client, offsets, loss, include_headers=self.options.include_headers
-            )
+        return read_task(
+            self.options.reading_client,
+            task,
+            LossPolicy(fail=self.options.fail_on_data_loss),
+            include_headers=self.options.include_headers,
+        )
 
     @is_the_end
     def stop(self) -> None:

@@ -28,6 +28,8 @@ _BYTES: Final = 8 * 1024 * 1024
 class TableBuilder:
     """Gathers the visible records with an offset in [start_offset, end_offset) into tables.
 
+    Of one range, which has the number 0, or of several, one after the other.
+
     Its methods raise `KafkaError`: CORRUPT_MESSAGE for a bad CRC or codec, INVALID_RECORD for what is no record or
     has a time that Spark can't hold, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
@@ -65,6 +67,11 @@ class TableBuilder:
                 if self._is_visible(header, batch, visibility):
                     yield from self._add_batch(header, batch)
                 position += header.size_bytes
+
+    def go_on_with(self, number: int, start_offset: int, end_offset: int) -> None:
+        """Takes the offsets of another range from now on, in the same table: its rows go by this number."""
+        self._start_offset, self._end_offset = start_offset, end_offset
+        self._filler.set_range(start_offset, end_offset, number)
 
     def skip_to(self, offset: int) -> Iterator[RecordColumns]:
         """Takes no offsets before this one any more: a batch may begin before the start of the log and end after."""

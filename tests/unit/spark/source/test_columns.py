@@ -349,3 +349,45 @@ def test_an_empty_table_can_be_taken(make: MakeFiller) -> None:
     filler = make(100, 1 << 20)
 
     assert rows_of(filler.take()) == []
+
+
+@each_form
+@settings(max_examples=50, deadline=None)
+@given(
+    parts=st.lists(st.tuples(_records, st.integers(0, 35), st.integers(0, 35)), min_size=1, max_size=6),
+    max_rows=st.integers(1, 60),
+)
+def test_a_table_may_hold_several_ranges(
+    make: MakeFiller, parts: list[tuple[list[UnstampedRecord], int, int]], max_rows: int
+) -> None:
+    """One behind the other, each with its own bounds; and it says whose the rows are, also where a table was full."""
+    filler = make(max_rows, 1 << 20, include_headers=True)
+    found: list[tuple[int, Record]] = []
+
+    def take() -> None:
+        columns = filler.take()
+        numbers = [number for number, rows in columns.ranges for _ in range(rows)]
+        assert all(rows for _, rows in columns.ranges)
+        found.extend(zip(numbers, rows_of(columns), strict=True))
+
+    expected = []
+    for number, (records, start, end) in enumerate(parts):
+        filler.set_range(start, end, number)
+        log = written([records])
+        expected += [(number, record) for record in decode_records(log) if start <= record.offset < end]
+        header = read_batch_header(memoryview(log), 0)
+        position, left = 0, header.records_count
+        while left:
+            position, left = filler.add_records(
+                memoryview(log)[HEADER_SIZE_BYTES:],
+                position,
+                left,
+                base_offset=header.base_offset,
+                base_timestamp=header.base_timestamp,
+                append_time=None,
+            )
+            if filler.is_full:
+                take()
+    take()
+
+    assert found == expected

@@ -79,7 +79,7 @@ def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
 def test_what_a_worker_has_loaded_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch, reads: int) -> None:
     """PySpark makes one after each task. It is left out once: what comes later is garbage sooner or later."""
     FakeLog(monkeypatch, batch(0, 3))
-    partition_reader._spare_garbage_collections.cache_clear()
+    partition_reader.spare_garbage_collections.cache_clear()
     freezes: list[bool] = []
     monkeypatch.setattr("gc.freeze", lambda: freezes.append(True))
 

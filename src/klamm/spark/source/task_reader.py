@@ -1,0 +1,91 @@
+"""What one task of a micro-batch reads: a range of one partition, or small ranges of several, fetched together.
+
+Fetching together is for what goes as planned. Whatever else comes of a range, or whatever comes not at once, is the
+business of `partition_reader.py`, which reads it from where it stands: so there is one place that says what loss is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+import pyarrow as pa
+
+from klamm.client.cluster import Cluster
+from klamm.client.config import ClientConfig
+from klamm.client.fetch import FetchRange, fetch_together
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import Offset
+from klamm.spark.source.errors import LossPolicy
+from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.partition_reader import (
+    is_planned_topic,
+    read_range,
+    shared_cluster,
+    spare_garbage_collections,
+)
+from klamm.spark.source.spark_batches import SparkBatches
+from klamm.spark.source.tables import TableBuilder
+
+__all__ = ["read_task"]
+
+
+def read_task(
+    config: ClientConfig, task: Sequence[OffsetRange], loss: LossPolicy, *, include_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    """The visible records of some ranges, those of a partition in the order of their offsets.
+
+    Raises as `read_range`.
+    """
+    left = task
+    if len(task) > 1:
+        left = yield from _read_together(config, task, include_headers=include_headers)
+    for offsets in left:
+        yield from read_range(config, offsets, loss, include_headers=include_headers)
+    spare_garbage_collections()
+
+
+def _read_together(
+    config: ClientConfig, task: Sequence[OffsetRange], *, include_headers: bool
+) -> Generator[pa.RecordBatch, None, list[OffsetRange]]:
+    """What comes at once, several ranges in one record batch. Returns what is left to be read range by range."""
+    cluster = shared_cluster(config)
+    _learn_topics(cluster, task)
+    # They are asked for by the topic ids that were compared, so no other topic of the name can answer. (Names are what
+    # older brokers are asked by; these tell by the leader epoch.)
+    planned = [offsets for offsets in task if is_planned_topic(cluster, offsets)]
+    left = [offsets for offsets in task if not is_planned_topic(cluster, offsets)]
+    given = [offsets.start for offsets in planned]
+    tables = TableBuilder(0, 0, include_headers=include_headers, check_crcs=config.check_crcs)
+    spark = SparkBatches([offsets.topic_partition for offsets in planned], include_headers=include_headers)
+    ranges = [FetchRange(offsets.topic_partition, offsets.start, offsets.end) for offsets in planned]
+    taken = list(given)
+    try:
+        for number, fetched in fetch_together(cluster, ranges):
+            tables.go_on_with(number, planned[number].start, planned[number].end)
+            for columns in tables.add(fetched):
+                yield spark.batch(columns)
+                given = list(taken)
+                if columns.ranges[-1][0] == number:
+                    given[number] = Offset(columns.offsets[-1].as_py() + 1)
+            taken[number] = fetched.next_offset
+        for columns in tables.finish():
+            yield spark.batch(columns)
+        given = taken
+    except KafkaError:
+        # Something that is no record, of whichever range: who reads that alone can say in which. What Spark has not got
+        # of the others is read again.
+        pass
+    left += [
+        offsets._replace(start=position)
+        for offsets, position in zip(planned, given, strict=True)
+        if position < offsets.end
+    ]
+    return left
+
+
+def _learn_topics(cluster: Cluster, task: Sequence[OffsetRange]) -> None:
+    """Asks for those topics that this process knows nothing of, or something older than the plan."""
+    cluster.ensure({offsets.topic_partition.topic for offsets in task})
+    others = {offsets.topic_partition.topic for offsets in task if not is_planned_topic(cluster, offsets)}
+    if others:
+        cluster.refresh(others)

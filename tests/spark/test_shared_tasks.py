@@ -1,0 +1,281 @@
+"""A task of many small ranges: fetched together, it brings what it would bring range by range. Needs no session."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from tests.support.spark_topics import Topic
+
+from klamm.client.connection import Connection
+from klamm.client.errors import GaveUp
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.spark.source.errors import DataLoss, LossPolicy
+from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.partition_reader import read_range, shared_cluster
+from klamm.spark.source.stream_reader import KlammStreamReader
+from klamm.spark.source.task_reader import read_task
+
+_FETCH = 1
+_PATIENCE_S = 30
+Row = tuple[str, int, int, bytes | None, bytes | None]
+
+
+@pytest.fixture
+def fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """An entry for each Fetch request that was sent."""
+    sent: list[int] = []
+    send_body = Connection.send_body
+
+    def counted(self: Connection, api_key: int, *given: Any, **more: Any) -> Any:
+        if api_key == _FETCH:
+            sent.append(api_key)
+        return send_body(self, api_key, *given, **more)
+
+    monkeypatch.setattr(Connection, "send_body", counted)
+    return sent
+
+
+def options_of(topic: Topic, **more: str) -> SourceOptions:
+    return SourceOptions.for_stream(topic.options(startingOffsets="earliest") | more)
+
+
+def the_range(topic: Topic, partition: int, start: int, end: int) -> OffsetRange:
+    return OffsetRange(TopicPartition(topic.name, PartitionIndex(partition)), Offset(start), Offset(end))
+
+
+def rows_of(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch]) -> list[Row]:
+    names = ("topic", "partition", "offset", "key", "value")
+    return [row for batch in batches for row in zip(*(batch.column(name).to_pylist() for name in names), strict=True)]
+
+
+def together(options: SourceOptions, task: Sequence[OffsetRange], *, fail: bool = True) -> list[Row]:
+    return rows_of(read_task(options.reading_client, task, LossPolicy(fail=fail), include_headers=False))
+
+
+def one_by_one(options: SourceOptions, task: Sequence[OffsetRange], *, fail: bool = True) -> list[Row]:
+    return [
+        row
+        for one in task
+        for row in rows_of(read_range(options.reading_client, one, LossPolicy(fail=fail), include_headers=False))
+    ]
+
+
+def by_partition(rows: list[Row]) -> list[Row]:
+    """Partition by partition, each in the order in which it came, for no other order is promised."""
+    return sorted(rows, key=lambda row: row[:2])
+
+
+def test_a_thousand_small_ranges_take_few_requests_and_one_record_batch(
+    new_topic: Callable[..., Topic], fetches: list[int]
+) -> None:
+    """Planned and read as Spark has it done: one task."""
+    topic = new_topic(partitions=1_000)
+    topic.produce_records([{"value": f"{index % 1_000}", "partition": index % 1_000} for index in range(3_000)])
+    reader = KlammStreamReader(options_of(topic))
+    start = reader.initialOffset()
+    (task,) = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+    fetches.clear()
+
+    batches = list(reader.read(task))
+    reader.stop()
+
+    assert len(fetches) == 10
+    assert [len(batch) for batch in batches] == [3_000]
+    assert {(partition, offset, value) for _, partition, offset, _, value in rows_of(batches)} == {
+        (index, offset, b"%d" % index) for index in range(1_000) for offset in range(3)
+    }
+
+
+def test_a_range_alone_is_read_as_ever(topic: Topic, fetches: list[int]) -> None:
+    """With one request, which waits for what is to come."""
+    topic.produce(range(10), 1)
+
+    assert len(together(options_of(topic), [the_range(topic, 1, 2, 8)])) == 6
+    assert len(fetches) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_rows_are_those_of_the_ranges_one_by_one(new_topic: Callable[..., Topic], seed: int) -> None:
+    """Whatever the layout: codecs, bounds within batches, large records, small answers, starts that are gone."""
+    chance = random.Random(seed)
+    topics = [new_topic(partitions=12) for _ in range(2)]
+    task: list[OffsetRange] = []
+    for topic in topics:
+        for partition in range(12):
+            count = chance.choice([0, 1, 7, 60])
+            for _ in range(count and chance.randint(1, 3)):
+                size = chance.choice([0, 10, 1_000, 60_000])
+                codec = chance.choice(["none", "gzip", "lz4", "zstd", "snappy"])
+                values = [{"key": str(index), "value": bytes(size)} for index in range(count)]
+                topic.produce_records(values, partition, **{"compression.type": codec})
+        for partition, end in enumerate(topic.ends(12)):
+            start = chance.randint(0, end)
+            until = chance.randint(start, end)
+            if start < until:
+                task.append(the_range(topic, partition, start, until))
+            if end and chance.random() < 0.2:
+                topic.delete_before(chance.randint(0, end), partition)
+    chance.shuffle(task)
+    # Answers have room for some of it only.
+    options = options_of(topics[0], **{"kafka.fetch.max.bytes": str(chance.choice([1, 100_000, 50_000_000]))})
+
+    rows = together(options, task, fail=False)
+
+    assert by_partition(rows) == by_partition(one_by_one(options, task, fail=False))
+
+
+@pytest.mark.parametrize("fail", [True, False], ids=["failOnDataLoss", "not failOnDataLoss"])
+def test_offsets_that_are_gone_are_loss(
+    topic: Topic, caplog: pytest.LogCaptureFixture, fetches: list[int], fail: bool
+) -> None:
+    """Of the range that lacks them; the others come all the same, or have come."""
+    for partition in range(3):
+        topic.produce(range(10), partition)
+    topic.delete_before(4, 1)
+    task = [the_range(topic, partition, 2, 10) for partition in range(3)]
+    options = options_of(topic)
+    text = rf"range \[2, 10\) for partition {topic.name}-1: the log has \[4, 10\)"
+
+    if fail:
+        with pytest.raises(DataLoss, match=text):
+            together(options, task)
+    else:
+        with caplog.at_level(logging.WARNING, "klamm.spark"):
+            rows = together(options, task, fail=False)
+        offsets = {
+            partition: [row[2] for row in of_one]
+            for partition, of_one in groupby(by_partition(rows), lambda row: row[1])
+        }
+        assert offsets == {0: [*range(2, 10)], 1: [*range(4, 10)], 2: [*range(2, 10)]}
+        assert len(caplog.records) == 1
+        assert len(fetches) == 3  # together, refused alone, and from where the log begins
+
+
+def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
+    """What is before it comes with the others; then the task waits for the rest, as for that of a range alone."""
+    for partition in range(3):
+        topic.produce(range(3), partition)
+    producer = Producer({"bootstrap.servers": topic.bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(_PATIENCE_S)
+    producer.begin_transaction()
+    for value in ("3", "4"):
+        producer.produce(topic.name, value, partition=1)
+    assert producer.flush(_PATIENCE_S) == 0
+    more = {"kafka.isolation.level": "read_committed", "kafkaConsumer.pollTimeoutMs": "500"}
+    options = options_of(topic, **more)
+    task = [the_range(topic, 0, 0, 3), the_range(topic, 1, 0, 5), the_range(topic, 2, 0, 3)]
+
+    batches = read_task(options.reading_client, task, LossPolicy(fail=True), include_headers=False)
+    assert len(rows_of([next(batches)])) == 9
+    with pytest.raises(GaveUp, match=r"-1 brought nothing from offset 3 on"):
+        next(batches)
+
+    producer.abort_transaction(_PATIENCE_S)
+    assert len(together(options, task)) == 9
+
+
+def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., Topic]) -> None:
+    """Although it has all the offsets: neither where this process knows the old one, nor where it knows the new one."""
+    topic, other = new_topic(partitions=3), new_topic(partitions=3)
+    for each in (topic, other):
+        for partition in range(3):
+            each.produce(range(5), partition)
+    options = options_of(topic)
+    client = options.reading_client
+    cluster = shared_cluster(client)
+    cluster.refresh([topic.name, other.name])
+    task = [
+        the_range(each, partition, 0, 5)._replace(topic_id=described.topic_id)
+        for each in (topic, other)
+        for partition in range(3)
+        if (described := cluster.topic(each.name)) is not None
+    ]
+    assert len(together(options, task)) == 30
+    topic.delete()
+    topic.make_again(3)
+    for partition in range(3):
+        topic.produce(range(5), partition)
+
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=f"The topic {topic.name} was deleted and made anew"):
+            together(options, task)
+    assert len(together(options, task, fail=False)) == 30
+
+
+def test_more_than_an_answer_holds_comes_in_several(topic: Topic, fetches: list[int]) -> None:
+    """From where the shared answer ended, and in order."""
+    topic.produce(range(5), 0)
+    topic.produce_records([{"value": bytes(100_000)} for _ in range(20)], 1, **{"batch.num.messages": 1})
+    topic.produce(range(5), 2)
+    options = options_of(topic, **{"kafka.max.partition.fetch.bytes": "500000"})
+    task = [the_range(topic, 0, 0, 5), the_range(topic, 1, 0, 20), the_range(topic, 2, 0, 5)]
+
+    rows = together(options, task)
+
+    assert [row[1:3] for row in rows if row[1] == 1] == [(1, offset) for offset in range(20)]
+    assert by_partition(rows) == by_partition(one_by_one(options, task))
+
+
+def test_a_damaged_batch_is_named_with_its_partition(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it came together with others."""
+    for partition in range(3):
+        topic.produce(range(5), partition)
+    monkeypatch.setattr("klamm.protocol.record_batch.crc32c", lambda *_: 0)
+    monkeypatch.setattr("klamm.spark.source.columns.crc32c", lambda *_: 0)
+    task = [the_range(topic, partition, 0, 5) for partition in (2, 1)]
+
+    with pytest.raises(Exception, match=f"CORRUPT_MESSAGE: {topic.name}-2: the CRC of the batch at offset 0"):
+        together(options_of(topic), task)
+
+
+@pytest.fixture
+def nanoseconds(new_topic: Callable[..., Topic]) -> Topic:
+    """Ten records in each of two partitions; then, in the second, one whose producer wrote nanoseconds for its time."""
+    topic = new_topic(partitions=2, message_timestamp_after_max_ms=str(2**63 - 1))
+    for partition in range(2):
+        topic.produce(range(10), partition, **{"batch.num.messages": 2})
+    topic.produce_records([{"value": b"v", "timestamp": 1_700_000_000_000_000_000}], 1)
+    return topic
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_time_that_is_none_is_named_with_its_partition(
+    nanoseconds: Topic, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+) -> None:
+    """The filler without a compiler finds it when the table is made, which has rows of several."""
+    if not is_compiled:
+        monkeypatch.setattr("klamm.spark.source.columns.IS_COMPILED", False)
+    task = [the_range(nanoseconds, 1, 0, 11), the_range(nanoseconds, 0, 0, 10)]
+
+    with pytest.raises(KafkaError, match=f"{nanoseconds.name}-1: the record at offset 10 has the timestamp"):
+        together(options_of(nanoseconds), task)
+
+
+def test_what_spark_has_of_a_task_that_fails_is_not_brought_again(
+    nanoseconds: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables were handed over before the broken record was found, the last of them in the middle of its range."""
+    monkeypatch.setattr("klamm.spark.source.tables._ROWS", 7)
+    task = [the_range(nanoseconds, 0, 0, 10), the_range(nanoseconds, 1, 0, 11)]
+    batches = read_task(options_of(nanoseconds).reading_client, task, LossPolicy(fail=True), include_headers=False)
+    rows: list[Row] = []
+
+    def read() -> None:
+        for batch in batches:
+            rows.extend(rows_of([batch]))
+
+    with pytest.raises(KafkaError, match=f"{nanoseconds.name}-1: the record at offset 10"):
+        read()
+    brought = [row[1:3] for row in rows]
+    assert brought[:10] == [(0, offset) for offset in range(10)]
+    assert brought[10:] == [(1, offset) for offset in range(len(brought) - 10)]
+    assert len(brought) > 10
