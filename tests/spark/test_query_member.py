@@ -39,6 +39,7 @@ class Members:
         self.group = f"group-{uuid.uuid4().hex[:8]}"
         self.partitions = frozenset(TopicPartition(topic.name, PartitionIndex(index)) for index in range(3))
         self.running: list[QueryMember] = []
+        self.opened: list[GroupOffsets] = []
 
     def config(self, name: str) -> ClientConfig:
         return ClientConfig.from_mapping(
