@@ -24,7 +24,9 @@ _COMMANDS: Final = _TESTS / "unit" / "cli"
 _LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
 # They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the
 # start of a Spark takes a whole processor.
-_OWN_SPARK: Final = frozenset({"test_driver_kills.py", "test_java.py", "test_local_cluster.py"})
+_OWN_SPARK: Final = frozenset(
+    {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py"}
+)
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
