@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from klamm.client.cluster_view import ClusterView, error_code
+from klamm.client.cluster_view import ClusterView
 from klamm.client.conversation import Pending
 from klamm.client.fetch_exchange import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -117,10 +117,12 @@ class JointStream:
         came: list[tuple[int, FetchedBatches]] = []
         nothing_came: list[int] = []
         for number, partition in _answered(answer, under_way.asked):
+            # Whoever streams the range alone meets the error again, or what is no batch, and knows what to do.
+            if partition.error_code != ErrorCode.none:
+                continue
             try:
-                fetched = self._batches(number, partition)
+                fetched = batches_of(partition, self._ranges[number].start)
             except KafkaError:
-                # Whoever streams it alone meets it again, and knows what to do.
                 continue
             if fetched is None:
                 nothing_came.append(number)
@@ -132,11 +134,6 @@ class JointStream:
     def failed(self, request: JointRequest) -> None:
         """Tells that a request was not answered: its broker is not asked again."""
         del self._to_ask[request.broker]
-
-    def _batches(self, number: int, partition: FetchPartitionResponse) -> FetchedBatches | None:
-        if partition.error_code != ErrorCode.none:
-            raise KafkaError(error_code(partition.error_code), "the broker does not let the partition be fetched")
-        return batches_of(partition, self._ranges[number].start)
 
     def _ask_again_or_drop(self, broker: BrokerId, numbers: list[int], came: int) -> None:
         """What to do with the ranges of which an answer had nothing, although it brought something of others.
