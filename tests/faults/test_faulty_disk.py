@@ -102,6 +102,34 @@ def test_a_file_that_was_removed_may_come_back(disk: FaultyDisk) -> None:
     assert found == {True, False}
 
 
+def test_what_is_certain_outlasts_each_power_failure(disk: FaultyDisk) -> None:
+    """Bytes that were synced, of files whose names were; the rest is not promised."""
+    program = """
+def make(name):
+    return os.open(name, os.O_RDWR | os.O_CREAT)
+def synced_to(name, size):
+    file = make(name); os.write(file, b"x" * size); os.fsync(file); return file
+synced_to("whole", 10)
+os.write(synced_to("grown", 10), b"y" * 5)
+os.mkdir("folder"); synced_to("folder/inside", 10)
+os.fsync(os.open(".", os.O_RDONLY)); os.fsync(os.open("folder", os.O_RDONLY))
+synced_to("unnamed", 10)
+os.mkdir("unnamed-folder"); synced_to("unnamed-folder/inside", 10)
+os.fsync(os.open("unnamed-folder", os.O_RDONLY))
+os.write(make("unsynced"), b"x" * 10)
+os.rename("whole", "renamed")
+"""
+    (disk.root / "before").write_bytes(b"there")
+    disk.start_journal()
+    run(disk, program)
+    certain = {str(path.relative_to(disk.root)): size for path, size in disk.certain().items()}
+    assert certain == {"before": 5, "grown": 10, "folder/inside": 10}
+
+    disk.power_off(Random(1))
+    for name, size in certain.items():
+        assert (disk.root / name).stat().st_size >= size
+
+
 def test_writes_fail_when_they_are_told_to(disk: FaultyDisk) -> None:
     """After so many, so many times, and torn."""
     disk.fail_writes(errno.ENOSPC, after=1, times=1, torn_bytes=3)

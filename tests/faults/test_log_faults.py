@@ -50,7 +50,7 @@ folder.directory.checkpoint().result()
 while True:
     number = log.log_end_offset
     append(log, batch(value=b"%d " % number + bytes(number * 37 % 3000)))
-    os.write(1, b"%d %d\\n" % (log.log_end_offset, log.synced_offset))
+    os.write(1, b"%d %d\\n" % (log.log_end_offset, log.recovery_point))
     if number % 200 == 199:
         folder.directory.checkpoint()
 """

@@ -135,6 +135,19 @@ class FaultyDisk:
             status.st_ino: status.st_size for path in self._files() if (status := path.stat(follow_symlinks=False))
         }
 
+    def certain(self) -> dict[Path, int]:
+        """What no power failure takes now: the files whose names are certain, each with how many bytes of it."""
+        journal = self._read_journal()
+        uncertain = {Path(place) for _, *places in journal.unsynced_names for place in places if os.path.isabs(place)}
+        found = {}
+        for path in self._files():
+            if uncertain.isdisjoint((path.resolve(), *path.resolve().parents)):
+                found[path] = self._synced_bytes(journal, path.stat(follow_symlinks=False))
+        return found
+
+    def _synced_bytes(self, journal: _Journal, status: os.stat_result) -> int:
+        return min(journal.synced_bytes.get(status.st_ino, self._before.get(status.st_ino, 0)), status.st_size)
+
     def power_off(self, random: Random) -> None:
         """Makes of the folder what is left when the power goes, once the processes have been killed."""
         journal = self._read_journal()
@@ -143,7 +156,7 @@ class FaultyDisk:
             self._undo(change)
         for path in list(self._files()):
             status = path.stat(follow_symlinks=False)
-            synced = min(journal.synced_bytes.get(status.st_ino, self._before.get(status.st_ino, 0)), status.st_size)
+            synced = self._synced_bytes(journal, status)
             if synced < status.st_size:
                 _lose_unsynced(path, synced, status.st_size, random)
         self.start_journal()

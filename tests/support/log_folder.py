@@ -9,13 +9,17 @@ from random import Random
 from typing import Any
 
 from klamm.config.topic import TopicConfig
+from klamm.core.log.batch_opening import finish
+from klamm.core.log.timestamp_lookup import TimestampedOffset
 from klamm.protocol.compression import Compression
 from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.storage.log import AppendInfo, Log
+from klamm.storage.checkpoints import RECOVERY_POINT_FILE
+from klamm.storage.log import AppendInfo, Log, TimestampSearch
 from klamm.storage.log_directory import LogDirectory
+from klamm.storage.log_files import SNAPSHOT_SUFFIX
 
-__all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "read_all", "read_bytes"]
+__all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "found_by_time", "read_all", "read_bytes"]
 
 NOW_MS = Millis(1_700_000_000_000)
 ORDERS = TopicPartition("orders", PartitionIndex(0))
@@ -71,6 +75,18 @@ def read_all(log: Log, start: int | None = None, max_bytes: int = 1024 * 1024) -
     return list(decode_records(read_bytes(log, start, max_bytes), offset))
 
 
+def found_by_time(search: TimestampSearch) -> TimestampedOffset | None:
+    """What a search by time finds, with every batch looked through where it is."""
+    found = None
+    while True:
+        try:
+            lookup = search.send(found)
+        except StopIteration as end:
+            result: TimestampedOffset | None = end.value
+            return result
+        found = None if lookup is None else finish(lookup.steps(lookup.open_within(lookup.max_bytes)))
+
+
 class LogFolder:
     """A data directory that is opened, closed, and opened again."""
 
@@ -110,6 +126,15 @@ class LogFolder:
     def kill(self) -> None:
         """Leaves the files as they are."""
         self.directory.close(clean=False)
+
+    def forget_syncs(self, above: int = 0, topic_partition: TopicPartition = ORDERS) -> None:
+        """Removes what vouches for batches from that offset on, after `kill`: as if no flush had come so far."""
+        (self.path / RECOVERY_POINT_FILE).write_text(
+            f"0\n1\n{topic_partition.topic} {topic_partition.partition} {above}\n"
+        )
+        for path in (self.path / str(topic_partition)).glob(f"*{SNAPSHOT_SUFFIX}"):
+            if int(path.stem) > above:
+                path.unlink()
 
     def start(self) -> None:
         """Opens the directory after `kill`."""

@@ -20,8 +20,9 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from klamm.storage.damage import Damage
 from klamm.storage.file_lock import FileLock
-from klamm.storage.kafka_folders import KafkaFolders, find_folders
+from klamm.storage.kafka_folders import KafkaFolders, find_folders, note_gaps
 from klamm.storage.kafka_ownership import IMPORTED_SUFFIX, METADATA_FILE
 from klamm.storage.meta_properties import MetaProperties
 from klamm.storage.metadata_log import BOOTSTRAP_FILE, METADATA_FOLDER, read_bootstrap, read_metadata_log
@@ -58,6 +59,8 @@ def import_kafka(arguments: argparse.Namespace) -> int:
             why_refused=_why_refused,
         )
         if not arguments.dry_run:
+            for partition in folders.partitions:
+                _note_gaps(directory / str(partition))
             create_store(directory / METADATA_FILE, plan.changes)
             for name in (METADATA_FOLDER, BOOTSTRAP_FILE):
                 _put_aside(directory / name)
@@ -66,6 +69,13 @@ def import_kafka(arguments: argparse.Namespace) -> int:
         lock.release()
     _report(directory, properties, plan, folders, cluster, is_done=not arguments.dry_run)
     return 0
+
+
+def _note_gaps(folder: Path) -> None:
+    try:
+        note_gaps(folder)
+    except Damage as damage:
+        raise ImportRefused(str(damage)) from damage
 
 
 def _check_state(directory: Path) -> MetaProperties:

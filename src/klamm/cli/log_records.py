@@ -63,7 +63,7 @@ def _guarded(decoder: Decoder) -> Decoder:
     def guarded(record: Record) -> Meaning:
         try:
             return decoder(record)
-        except (MalformedMessage, UnsupportedVersion, KafkaError, ValueError) as error:
+        except (MalformedMessage, UnsupportedVersion, KafkaError, ValueError, RecursionError) as error:
             return Meaning(complaint=str(error))
 
     return guarded

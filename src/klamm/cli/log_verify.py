@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,31 @@ from klamm.config.topic import TopicConfig
 from klamm.errors import KlammError
 from klamm.metadata.offline import read_image
 from klamm.metadata.store import MetadataStoreError
-from klamm.protocol.types import TopicPartition
-from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE, MalformedCheckpoint, read_offsets
+from klamm.protocol.types import TopicId, TopicPartition
+from klamm.storage.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    MalformedCheckpoint,
+    read_offsets,
+    write_topic_id,
+)
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.inspection.data_files import FileKind, data_files, is_data_directory, kind_of, partition_folders
 from klamm.storage.inspection.findings import Finding, PartitionReport, Severity
-from klamm.storage.inspection.repair import lower_recovery_points, mend_partition, will_be_looked_through
-from klamm.storage.inspection.verification import KnownOfPartition, verify_partition
+from klamm.storage.inspection.repair import (
+    log_start_after,
+    lower_recovery_points,
+    mend_partition,
+    raise_log_start_offsets,
+    will_be_looked_through,
+)
+from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
 from klamm.storage.kafka_ownership import METADATA_FILE
 from klamm.storage.log_files import parse_directory_name
+from klamm.storage.lost_metadata import MetadataLost, is_lost, refuse_lost_metadata
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
+from klamm.storage.metadata_log import METADATA_FOLDER
 
 __all__ = ["verify"]
 
@@ -53,6 +68,8 @@ def verify(arguments: argparse.Namespace) -> int:
             verifier.check_directory()
         for folder in folders:
             verifier.check_partition(folder)
+        if directory == given:
+            verifier.check_missing(set(folders))
         verifier.finish()
     finally:
         if lock is not None:
@@ -89,14 +106,23 @@ class _Verifier:
         self._partitions = 0
         self._lowered: dict[TopicPartition, int] = {}
         self._recovery_points: Mapping[TopicPartition, int] = {}
+        self._log_start_offsets: Mapping[TopicPartition, int] = {}
+        self._raised: dict[TopicPartition, int] = {}
         self._is_compacted: dict[str, bool] = {}
+        self._topic_ids: dict[TopicPartition, TopicId] = {}
         with suppress(MalformedCheckpoint):  # check_directory tells
             self._recovery_points = read_offsets(directory / RECOVERY_POINT_FILE)
+        with suppress(MalformedCheckpoint):
+            self._log_start_offsets = read_offsets(directory / LOG_START_OFFSET_FILE)
 
     def read_metadata(self) -> None:
-        """Which topics are compacted: in others no segment may be missing."""
+        """Which partitions there are, and which of them are compacted."""
         path = self._directory / METADATA_FILE
-        if not path.exists():
+        if is_lost(path):
+            if not (
+                self._directory / METADATA_FOLDER
+            ).is_dir():  # Apache Kafka's directories are looked through as well
+                self._check_lost_metadata(path)
             return
         try:
             image = read_image(path)
@@ -105,6 +131,16 @@ class _Verifier:
             return
         for topic in image.topics.values():
             self._is_compacted[topic.name] = TopicConfig.from_mapping(topic.configs).compact
+            for each in topic.partitions:
+                self._topic_ids[TopicPartition(topic.name, each.index)] = topic.topic_id
+
+    def _check_lost_metadata(self, path: Path) -> None:
+        try:
+            refuse_lost_metadata(self._directory)
+        except InconsistentDataDirectory:
+            pass  # check_directory tells
+        except MetadataLost as error:
+            self._found(Finding(Severity.damage, path, str(error)))
 
     # -- what is looked at ---------------------------------------------------------------------------------------------
 
@@ -125,13 +161,26 @@ class _Verifier:
         """The folder of a partition."""
         partition = parse_directory_name(folder.name)
         assert partition is not None
-        known = KnownOfPartition(
+        self._check(partition, verify_partition(folder, self._known_of(partition)))
+
+    def check_missing(self, folders: Collection[Path]) -> None:
+        """Partitions that had records on the disk and are not among these folders any more."""
+        for partition, recovery_point in self._recovery_points.items():
+            folder = self._directory / str(partition)
+            is_known = partition in self._topic_ids or not self._topic_ids
+            if recovery_point and is_known and folder not in folders:
+                self._check(partition, verify_missing(folder, self._known_of(partition)))
+
+    def _known_of(self, partition: TopicPartition) -> KnownOfPartition:
+        return KnownOfPartition(
             recovery_point=self._recovery_points.get(partition, 0),
+            log_start_offset=self._log_start_offsets.get(partition),
             is_compacted=self._is_compacted.get(partition.topic),
             is_closed=self._is_closed,
             is_live=self._is_live,
         )
-        report = verify_partition(folder, known)
+
+    def _check(self, partition: TopicPartition, report: PartitionReport) -> None:
         self._partitions += 1
         self._totals.segments += report.segments
         self._totals.batches += report.batches
@@ -144,9 +193,17 @@ class _Verifier:
             offset = will_be_looked_through(report)
             if offset is not None:
                 self._lowered[partition] = offset
+            start = log_start_after(report)
+            if start is not None:
+                self._raised[partition] = start
+                topic_id = self._topic_ids.get(partition)
+                if topic_id is not None:
+                    write_topic_id(report.folder, topic_id)
 
     def finish(self) -> None:
         """Notes for the next start what was mended, and prints the sum."""
+        if self._raised:
+            raise_log_start_offsets(self._directory, self._raised)
         if self._lowered:
             lower_recovery_points(self._directory, self._lowered)
             self._say("mended", f"the next start looks through {count(len(self._lowered), 'log')} that changed")

@@ -1,11 +1,19 @@
-"""Files that are there as a whole or not at all, whenever the power goes."""
+"""Files that are there as a whole or not at all, whenever the power goes.
+
+Only the user that the broker runs as may read what it stores: records, offsets and ids are as confidential as topics
+are. The umask may take more away. Files and folders that exist keep the mode that they have.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
-__all__ = ["sync_directory", "sync_file", "write_atomically"]
+__all__ = ["FILE_MODE", "FOLDER_MODE", "sync_directory", "sync_file", "write_atomically", "write_file"]
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
 
 
 def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
@@ -14,7 +22,15 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
     With `sync` the content is on the disk before the name is; the name is once the folder is synced. Raises OSError.
     """
     temporary = path.with_name(path.name + ".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    # One that is there may be of an attempt whose sync failed: the system may take its pages for written.
+    temporary.unlink(missing_ok=True)
+    write_file(temporary, content, sync=sync)
+    os.replace(temporary, path)
+
+
+def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Makes a file of that content, which may be there in part after a failure. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:
         view = memoryview(content)
         while view:
@@ -23,7 +39,6 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.replace(temporary, path)
 
 
 def sync_directory(path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from klamm.core.log.leader_epoch import EpochEntry
 from klamm.protocol.types import ZERO_TOPIC_ID, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.storage.atomic_file import write_atomically
+from klamm.storage.atomic_file import write_atomically, write_file
 
 __all__ = [
     "CLEAN_SHUTDOWN_FILE",
@@ -107,7 +107,7 @@ def write_topic_id(directory: Path, topic_id: TopicId) -> None:
     Not synced: the metadata store knows the id too.
     """
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    (directory / PARTITION_METADATA_FILE).write_text(f"version: {_VERSION}\ntopic_id: {text}", encoding="ascii")
+    write_file(directory / PARTITION_METADATA_FILE, f"version: {_VERSION}\ntopic_id: {text}".encode("ascii"))
 
 
 def read_topic_id(directory: Path) -> TopicId:

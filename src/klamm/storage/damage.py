@@ -9,7 +9,7 @@ from klamm.storage.batch_scan import BadBatch, scan_bounds
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.segment import Segment
 
-__all__ = ["DAMAGE_ADVICE", "Damage", "damage_in"]
+__all__ = ["DAMAGE_ADVICE", "LOSS_ADVICE", "Damage", "damage_in"]
 
 
 DAMAGE_ADVICE: Final = (
@@ -17,6 +17,12 @@ DAMAGE_ADVICE: Final = (
     "`klamm log verify DIR --repair`."
 )
 """What follows a report of damage."""
+
+LOSS_ADVICE: Final = (
+    "Nothing was changed. Bring what is missing back from a copy and start again, or accept the loss with "
+    "`klamm log verify DIR --repair`."
+)
+"""What follows a report of something that is not there."""
 
 
 class Damage(Exception):

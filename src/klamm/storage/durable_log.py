@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from klamm.core.log.leader_epoch import EpochEntry
-from klamm.core.log.producer_state import ProducerEntry
+from klamm.core.log.producer_state import ProducerEntry, ProducerSnapshotEntry
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerId, TopicId, TopicPartition
 from klamm.storage.atomic_file import write_atomically
@@ -53,6 +54,7 @@ class DurableLog:
         "_services",
         "_snapshot_offset",
         "_sync",
+        "_unread",
         "config",
         "high_watermark",
         "log_end_offset",
@@ -81,13 +83,19 @@ class DurableLog:
         self.high_watermark = loaded.log_start_offset
         self.offline_reason = loaded.offline_reason
         self._services = services
-        self._segments = Segments(loaded.directory, segment_settings(config, services), loaded.segments)
+        self._segments = Segments(
+            loaded.directory,
+            segment_settings(config, services),
+            loaded.segments,
+            [(now_ms, path) for path in loaded.removals],
+        )
+        self._unread = loaded if loaded.offline_reason is not None else None
         self._epochs = loaded.leader_epochs
         self._epochs_changed = False
         self._producers = loaded.producers
         self._snapshot_offset = loaded.snapshot_offset
         folders = [loaded.directory, loaded.directory.parent] if has_new_names else []
-        self._sync = LogSync(loaded.recovery_point, folders)
+        self._sync = LogSync(loaded.recovery_point, loaded.indexed_offset, folders)
         self._flushed_ms = now_ms
 
     def __str__(self) -> str:
@@ -107,21 +115,8 @@ class DurableLog:
 
     @property
     def recovery_point(self) -> Offset:
-        """Everything below it outlasts a power failure, and is not looked at after a crash."""
+        """Every record below it outlasts a power failure, and is not looked at after a crash."""
         return self._sync.recovery_point
-
-    @property
-    def recovery_point_to_checkpoint(self) -> Offset:
-        """The recovery point, as a start may be told of it; see `LogSync`."""
-        active = self._segments.active
-        if active is None or self._sync.recovery_point <= active.base_offset:
-            return self._sync.recovery_point
-        return self._sync.recovery_point_to_checkpoint(self.log_end_offset)
-
-    @property
-    def synced_offset(self) -> Offset:
-        """Every record below it outlasts a power failure."""
-        return self._sync.synced_offset
 
     @property
     def size_bytes(self) -> int:
@@ -171,6 +166,11 @@ class DurableLog:
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason or f"{self} is closed")
         return active
 
+    @property
+    def log_start_offset_to_checkpoint(self) -> Offset | None:
+        """The log start offset; None for a log that could not be read, and whose start was not noted either."""
+        return self.log_start_offset if self._unread is None else self._unread.noted_log_start_offset
+
     # -- segments ------------------------------------------------------------------------------------------------------
 
     def roll(self, now_ms: Millis) -> None:
@@ -185,12 +185,12 @@ class DurableLog:
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be rolled: {error}") from error
 
     def _roll(self, old: Segment, now_ms: Millis) -> Segment:
-        """What belongs to the old segment (indexes, a producer snapshot at its end) is written now and synced later."""
+        """What belongs to the old segment is written now (its indexes) or by the flush that follows (a snapshot of the
+        producers at its end)."""
         if old.base_offset == self.log_end_offset:
             return old
         new = self._segments.add(self.log_end_offset, now_ms)
-        self._sync.made_file(new.path, with_content=False)
-        self._sync.rolled(new.base_offset)
+        self._sync.made_file(new.path)
         try:
             old.seal()
             old.write_indexes()
@@ -201,18 +201,35 @@ class DurableLog:
         return new
 
     def _take_snapshot(self) -> None:
-        """Writes down the producers, so that recovery can begin here. Without it, it only begins earlier."""
+        """Has a flush write down the producers as they are now, so that recovery can begin here. Without it, it only
+        begins earlier."""
         offset = self._producers.end_offset = self.log_end_offset
-        if offset <= self._snapshot_offset:
+        if offset > self._snapshot_offset:
+            write = partial(self._write_snapshot, offset, self._producers.snapshot(), self._sync.truncations)
+            self._sync.write_later(write, indexed_offset=offset)
+
+    def _write_snapshot(self, offset: Offset, entries: list[ProducerSnapshotEntry], truncations: int) -> None:
+        if not self._needs_snapshot(offset, truncations):
             return
         path = self.directory / file_name(offset, SNAPSHOT_SUFFIX)
         try:
-            write_snapshot(path, self._producers.snapshot(), sync=False)
+            write_snapshot(path, entries, sync=True)
         except OSError as error:
             logger.warning("the producer snapshot %s can't be written: %s", path, error)
             return
-        self._sync.made_file(path, with_content=True)
-        self._snapshot_offset = offset
+        if self._needs_snapshot(offset, truncations):
+            self._snapshot_offset = max(self._snapshot_offset, offset)
+            return
+        path.unlink(missing_ok=True)
+        if self._snapshot_offset == offset:
+            self._snapshot_offset = Offset(offset - 1)  # it took the place of the one that was there
+
+    def _needs_snapshot(self, offset: Offset, truncations: int) -> bool:
+        """Whether a segment still begins or ends there, and the log was not cut since, perhaps below it."""
+        is_at_a_segment = offset == self.log_end_offset or any(
+            each.base_offset == offset for each in list(self._segments)
+        )
+        return is_at_a_segment and truncations == self._sync.truncations
 
     # -- flush ---------------------------------------------------------------------------------------------------------
 
@@ -241,8 +258,8 @@ class DurableLog:
     def begin_flush(self, now_ms: Millis) -> Flush | None:
         """What makes everything up to the log end offset last: the caller runs it, on any thread, once.
 
-        `synced_offset` and the recovery point follow; if the sync fails, the log is offline. None if it can't even be
-        begun, for want of descriptors for example: then nothing has changed.
+        The recovery point follows; if the sync fails, the log is offline. None if it can't even be begun, for want of
+        descriptors for example: then nothing has changed.
         """
         self._flushed_ms = now_ms
         return self._prepare_flush()
@@ -256,7 +273,7 @@ class DurableLog:
     def _prepare_flush(self, *, is_last: bool = False) -> Flush | None:
         if self._epochs_changed:
             self._epochs_changed = False
-            self._sync.call_before(self._write_leader_epochs)
+            self._sync.write_later(self._write_leader_epochs)
         return self._sync.prepare(self._segments, self.log_end_offset, failed=self._fail_sync, is_last=is_last)
 
     def _write_leader_epochs(self) -> None:
@@ -267,7 +284,8 @@ class DurableLog:
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def begin_close(self) -> Flush | None:
-        """Writes what is in memory; what must be synced for the next start to trust the files, None if nothing.
+        """Writes what is in memory, in the order of `log_sync`; what must be synced for the next start to trust the
+        files, None if nothing.
 
         The caller runs it, on any thread, and then calls `end_close`.
         """
@@ -281,11 +299,7 @@ class DurableLog:
             return None
         self._take_snapshot()
         # An epoch that was only assigned is no reason: until a record is written under it, it need not last.
-        if (
-            self.log_end_offset <= self._sync.recovery_point
-            and not active.has_unwritten_entries
-            and not self._sync.has_new_names
-        ):
+        if self._sync.has_all_below(self.log_end_offset) and not active.has_unwritten_entries:
             return None
         return self._prepare_flush(is_last=True)
 
@@ -294,9 +308,8 @@ class DurableLog:
         is_clean = (
             self.offline_reason is None
             and self._sync.recovery_point == self.log_end_offset
-            # A start that trusts the files looks for the producers nowhere else.
+            # A start that trusts the files looks for the producers nowhere else, nor at any index.
             and self._snapshot_offset >= self.log_end_offset
-            # The records may have been synced before, and the indexes not have been written when it was their turn.
             and not any(segment.has_unwritten_entries for segment in self._segments)
         )
         self._segments.close()

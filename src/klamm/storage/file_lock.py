@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.errors import KlammError
+from klamm.storage.atomic_file import FILE_MODE
 
 __all__ = ["DataDirectoryInUse", "FileLock"]
 
@@ -29,7 +30,7 @@ class FileLock:
 
     def __init__(self, directory: Path) -> None:
         """Takes the lock. Raises `DataDirectoryInUse`, OSError."""
-        self._descriptor: int | None = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor: int | None = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

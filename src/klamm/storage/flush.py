@@ -1,7 +1,7 @@
 """Bringing a log to the disk: what has to be synced is gathered on the loop's thread and synced on any.
 
-Kafka's order: log, indexes and the producer snapshot of each segment, then the folder, and only then the recovery point
-moves. What is below the recovery point is never looked at again after a crash.
+The order is that of `log_sync`: batches, indexes, small files, the folder, and only then the recovery point moves. What
+is below the recovery point is never looked at again after a crash.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ class Flush:
     It holds descriptors of its own, so segments may be closed or deleted meanwhile.
     """
 
-    __slots__ = ("_before", "_descriptors", "_done", "_failed", "_files", "_folders", "_may_begin", "_turn")
+    __slots__ = ("_descriptors", "_done", "_failed", "_files", "_folders", "_may_begin", "_turn", "_writes")
 
     def __init__(
         self,
         segments: Sequence[Segment],
         *,
         files: Sequence[Path],
+        writes: Sequence[Callable[[], None]],
         folders: Sequence[Path],
-        before: Callable[[], None] | None,
         turn: Lock,
         may_begin: Callable[[], bool],
         done: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`files` and `folders` are synced by their names; `before` is called ahead of the folders. `turn` is held by
-        one flush of the log at a time, and `may_begin` is asked when it is this one's.
+        """`files` and `folders` are synced by their names; `writes` are called in between. `turn` is held by one flush
+        of the log at a time, and `may_begin` is asked when it is this one's.
 
         Raises OSError if a segment can't be opened.
         """
         self._files = files
         self._folders = folders
-        self._before = before
+        self._writes = writes
         self._turn = turn
         self._may_begin = may_begin
         self._done = done
@@ -77,8 +77,8 @@ class Flush:
                 os.fdatasync(descriptor)
             for path in self._files:
                 _sync_if_there(path)
-            if self._before is not None:
-                self._before()
+            for write in self._writes:
+                write()
             for path in self._folders:
                 _sync_if_there(path)
         except OSError as error:

@@ -14,6 +14,8 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar
 
+from klamm.storage.atomic_file import FILE_MODE
+
 __all__ = ["CorruptIndex", "IndexFile"]
 
 
@@ -136,7 +138,7 @@ class IndexFile(ABC):
         if data is None or len(data) == self._written_bytes:
             return
         start = max(self._written_bytes, 0)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             if self._written_bytes < 0 or self._written_bytes > len(data):
                 os.ftruncate(descriptor, min(start, len(data)))

@@ -1,9 +1,10 @@
-"""The indexes of a segment, made again from its log."""
+"""The indexes of a segment, made again from its log: a recovery point may vouch for them, so they are synced."""
 
 from __future__ import annotations
 
 import os
 
+from klamm.storage.atomic_file import sync_file
 from klamm.storage.batch_scan import BadBatch, check_batches
 from klamm.storage.damage import damage_in
 from klamm.storage.segment import Segment
@@ -12,7 +13,10 @@ __all__ = ["rebuild_indexes", "rebuild_or_fail"]
 
 
 def rebuild_indexes(segment: Segment) -> None:
-    """Builds both indexes from the log, whose batches are checked, and writes them. Raises BadBatch, OSError."""
+    """Builds both indexes from the log, whose batches are checked, and brings them to the disk.
+
+    Raises BadBatch, OSError.
+    """
     end = segment.size_bytes
     segment.reset_indexes()
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -25,6 +29,8 @@ def rebuild_indexes(segment: Segment) -> None:
     segment.seal()
     segment.write_indexes()
     segment.close()
+    sync_file(segment.offset_index.path)
+    sync_file(segment.time_index.path)
 
 
 def rebuild_or_fail(segment: Segment) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from klamm.protocol.record_batch import MAGIC
-from klamm.protocol.types import TopicId, TopicPartition
+from klamm.protocol.types import Millis, Offset, TopicId, TopicPartition
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import read_topic_id
+from klamm.storage.file_pool import FilePool
+from klamm.storage.gaps import note_gap
 from klamm.storage.log_files import (
     DELETED_DIRECTORY_SUFFIX,
     LOG_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
     parse_directory_name,
 )
+from klamm.storage.log_presence import end_of
 from klamm.storage.metadata_log import METADATA_FOLDER
+from klamm.storage.segment import Segment, SegmentSettings
 
-__all__ = ["KafkaFolders", "find_folders"]
+__all__ = ["KafkaFolders", "find_folders", "note_gaps"]
 
 _FUTURE_SUFFIX: Final = "-future"
 _UNUSED: Final = {
@@ -54,6 +60,22 @@ def find_folders(directory: Path) -> KafkaFolders:
             found.partitions[topic_partition] = read_topic_id(folder)
             found.old_format.extend(_old_segments(folder))
     return found
+
+
+def note_gaps(folder: Path) -> None:
+    """Notes where a segment of a partition ends before the next one begins: Apache Kafka's cleaner leaves that.
+
+    Raises Damage, OSError.
+    """
+    settings = SegmentSettings(FilePool(2), index_interval_bytes=0, max_index_bytes=0)
+    paths = sorted(path for path in folder.iterdir() if path.suffix == LOG_SUFFIX and path.stem.isdigit())
+    for path, following in pairwise(paths):
+        base_offset, end_offset = Offset(int(path.stem)), Offset(int(following.stem))
+        segment = Segment(folder, base_offset, settings, created_ms=Millis(0), size_bytes=path.stat().st_size)
+        end = end_of(segment)
+        if end < end_offset:
+            note_gap(folder, end, end_offset, "Apache Kafka's cleaner has left it")
+    sync_directory(folder)
 
 
 def _old_segments(folder: Path) -> Iterator[Path]:

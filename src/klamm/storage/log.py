@@ -9,15 +9,26 @@ Source: `storage/internals/log/UnifiedLog.java` of Apache Kafka 4.3.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
+from klamm.core.log.batch_opening import (
+    LOG_APPEND_TIME,
+    BatchOpening,
+    is_stored_as_it_came,
+    must_be_opened,
+    needs_new_header,
+    open_now,
+    with_new_header,
+)
 from klamm.core.log.leader_epoch import EpochEntry
 from klamm.core.log.retention import plan_deletion
+from klamm.core.log.timestamp_lookup import BatchLookup, TimestampedOffset
 from klamm.core.log.transaction_verification import NO_GUARD
-from klamm.core.log.validation import LOG_APPEND_TIME, check_batch, needs_rewrite, read_single_batch, rewrite
+from klamm.core.log.validation import check_batch, read_single_batch
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
@@ -25,9 +36,9 @@ from klamm.storage.batch_scan import BadBatch
 from klamm.storage.compactable_log import CompactableLog
 from klamm.storage.damage import Damage
 from klamm.storage.index_file import CorruptIndex
-from klamm.storage.index_recovery import rebuild_indexes, rebuild_or_fail
+from klamm.storage.index_recovery import rebuild_or_fail
 from klamm.storage.loaded_log import LoadedLog
-from klamm.storage.log_reader import FileRange, LogReader, TimestampedOffset
+from klamm.storage.log_reader import FileRange, LogReader
 from klamm.storage.producer_recovery import rebuild_producer_state
 from klamm.storage.segment import Segment
 
@@ -36,11 +47,20 @@ if TYPE_CHECKING:
     from klamm.storage.log_services import LogServices
     from klamm.storage.transaction_index import AbortedTransaction
 
-__all__ = ["AppendInfo", "Log"]
+__all__ = ["AppendInfo", "Log", "TimestampSearch"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+TimestampSearch: TypeAlias = "Generator[BatchLookup | None, TimestampedOffset | None, TimestampedOffset | None]"
+"""A search of a log by time. It yields each batch that is to be looked through and wants to be sent what was found
+there, and None where others may have their turn; between two steps the log may change. It returns timestamp, offset and
+leader epoch of the record, None if there is none."""
+
+MAXIMUM_FRUITLESS_LOOKUPS: Final = 16
+"""A batch may hold no record of the time that its header claims: the one that a search begins in, and those of a
+producer that lies. After so many, a search believes the header, and answers with the beginning of the batch."""
 
 _PREFIX: Final = Struct(">qii")
 _PREFIX_BYTES: Final = 16
@@ -92,13 +112,15 @@ class Log(CompactableLog):
         from_client: bool = True,
         verification_guard: int = NO_GUARD,
         transaction_version: int = 0,
+        open_batch: Callable[[BatchOpening], memoryview] = open_now,
     ) -> AppendInfo:
         """Checks a batch, gives it offsets and writes it; a batch that a producer sent before is not written again.
 
         `from_client` is False for what the broker's coordinators write. `verification_guard` comes from
-        `begin_verification`, for the first batch of a transaction; `transaction_version` is that of a marker. The
-        bytes are not copied.
-        Raises `KafkaError`: what `validation.check_batch` and the checks of `ProducerState` raise,
+        `begin_verification`, for the first batch of a transaction; `transaction_version` is that of a marker.
+        `open_batch` is asked for the batch as it is to be stored where its header does not tell; what it raises ends
+        the append before anything has changed. The bytes are not copied.
+        Raises `KafkaError`: what `validation.check_batch`, `BatchOpening` and the checks of `ProducerState` raise,
         RECORD_LIST_TOO_LARGE for more than `segment.bytes`, KAFKA_STORAGE_ERROR when the disk refuses: the log is then
         as it was before.
         """
@@ -107,9 +129,12 @@ class Log(CompactableLog):
             segment = self._check_online()
         config = self.config
         header = read_single_batch(records)
-        check_batch(records, header, config, now_ms, from_client, self.topic_partition)
-        if needs_rewrite(header, config):
-            records = rewrite(records, header, config, now_ms)
+        check_batch(records, header, config, from_client)
+        if not is_stored_as_it_came(header, config, now_ms, from_client):
+            if must_be_opened(header, config, now_ms, from_client):
+                records = open_batch(BatchOpening(records, header, config, now_ms, self.topic_partition, from_client))
+            elif needs_new_header(header, config):
+                records = with_new_header(records, header, config, now_ms)
             header = read_batch_header(records)
         size = header.batch_length + LOG_OVERHEAD_BYTES
         if size > config.segment_bytes:
@@ -150,7 +175,7 @@ class Log(CompactableLog):
                 last_offset,
                 max_timestamp,
             )
-        except (OSError, CorruptIndex, BadBatch) as error:
+        except (OSError, CorruptIndex, BadBatch, Damage) as error:
             self._undo_append(segment, error)
         next_offset = Offset(last_offset + 1)
         self.log_end_offset = next_offset
@@ -171,12 +196,17 @@ class Log(CompactableLog):
         )
 
     def _undo_append(self, segment: Segment, error: Exception) -> NoReturn:
-        """Takes back what a failed write left. Where even that fails, nobody may write behind it: offline."""
+        """Takes back what a failed write left. Where even that fails, and where the segment is damaged, nobody may
+        write behind it: offline."""
         try:
+            if isinstance(error, Damage):
+                raise error
             if isinstance(error, CorruptIndex | BadBatch):
-                rebuild_indexes(segment)
+                rebuild_or_fail(segment)
             segment.offset_index.truncate_to(self.log_end_offset)
             segment.cut_back()
+        except Damage as damage:
+            self.mark_offline(str(damage))
         except (OSError, CorruptIndex, BadBatch) as second_error:
             self.mark_offline(f"{segment.path} can't be cut back after a failed write ({error}): {second_error}")
         else:
@@ -268,20 +298,37 @@ class Log(CompactableLog):
             except (Damage, CorruptIndex, OSError) as error:
                 self._handle_read_error(error)
 
-    def offset_for_timestamp(self, timestamp_ms: Millis) -> TimestampedOffset | None:
-        """Timestamp, offset and leader epoch of the first record that is no older, None if all are.
+    def search_timestamp(self, timestamp_ms: Millis) -> TimestampSearch:
+        """Looks for the first record that is no older.
 
         Raises `KafkaError` as `read`.
         """
-        return self._look_up(lambda: self._reader.find_timestamp(timestamp_ms, self.log_start_offset))
+        offset = self.log_start_offset
+        fruitless = 0
+        while True:
+            batch = self._look_up(partial(self._reader.find_young_batch, timestamp_ms, offset))
+            if batch is None:
+                return None
+            if not isinstance(batch, BatchLookup):
+                offset = batch
+                yield None
+                continue
+            header = batch.header
+            if fruitless == MAXIMUM_FRUITLESS_LOOKUPS:
+                return header.max_timestamp, max(header.base_offset, offset), header.partition_leader_epoch
+            found = yield batch
+            if found is not None:
+                return found
+            fruitless += 1
+            offset = header.next_offset
 
-    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
-        """Timestamp, offset and leader epoch of the first record with the largest timestamp (KIP-734), None for an
-        empty log.
+    def search_max_timestamp(self) -> TimestampSearch:
+        """Looks for the first record with the largest timestamp (KIP-734).
 
         Raises `KafkaError` as `read`.
         """
-        return self._look_up(self._reader.find_max_timestamp)
+        batch = self._look_up(self._reader.find_youngest_batch)
+        return None if batch is None else (yield batch)
 
     # -- offsets and epochs --------------------------------------------------------------------------------------------
 
@@ -305,12 +352,6 @@ class Log(CompactableLog):
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> EpochEntry:
         """The largest epoch not above `epoch`, and where it ended (KIP-101); see `LeaderEpochs.end_offset_for`."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
-
-    @property
-    def log_start_offset_to_checkpoint(self) -> Offset | None:
-        """The log start offset if the files don't tell it."""
-        segments = self._segments
-        return self.log_start_offset if len(segments) and self.log_start_offset > segments[0].base_offset else None
 
     # -- deletion ------------------------------------------------------------------------------------------------------
 
@@ -383,9 +424,11 @@ class Log(CompactableLog):
             return False
         self._reader.forget_positions()
         try:
-            if offset < self._sync.recovery_point:
-                self._services.before_truncation(self.topic_partition, offset)
-            end = self._sync.forget_above(self._segments.cut_at(offset, now_ms))
+            cut = self._segments.find_cut(offset)
+            if cut.end < self._sync.recovery_point:
+                self._services.before_truncation(self.topic_partition, cut.end)
+            self._sync.forget_above(cut.end)
+            end = self._segments.cut_at(cut, now_ms)
             self.log_end_offset = end
             self._forget_epochs_from(end)
             self.log_start_offset = min(self.log_start_offset, end)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from random import Random
@@ -23,7 +24,7 @@ from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import ZERO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
-from klamm.storage.atomic_file import sync_directory
+from klamm.storage.atomic_file import FOLDER_MODE, sync_directory
 from klamm.storage.checkpoints import (
     read_topic_id,
     take_clean_shutdown_mark,
@@ -32,6 +33,7 @@ from klamm.storage.checkpoints import (
 )
 from klamm.storage.cleaner.checkpoint import CleanerCheckpoint
 from klamm.storage.cleaner.log_cleaner import LogCleaner
+from klamm.storage.damage import LOSS_ADVICE
 from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
@@ -43,11 +45,11 @@ from klamm.storage.log_files import (
     parse_directory_name,
     retired_directory_name,
 )
-from klamm.storage.log_loading import load_log
+from klamm.storage.log_opening import load_logs, offline
 from klamm.storage.log_services import LogServices
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
-from klamm.storage.offset_checkpoints import CheckpointContents, OffsetCheckpoints
-from klamm.storage.recovery_progress import RecoveryProgress
+from klamm.storage.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
+from klamm.storage.removals import remove, remove_let_go
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -88,9 +90,15 @@ class LogDirectory:
         self._meta: MetaProperties | None = None
         self._broker_epoch = _NO_BROKER_EPOCH
         self._checkpoints = OffsetCheckpoints(path)
+        self._noted = NotedOffsets({}, {}, {})
         self._cleaner_checkpoint = CleanerCheckpoint(path)
         self.cleaner = LogCleaner(self.logs, self._cleaner_checkpoint, config if config is not None else BrokerConfig())
         self._removals: list[tuple[Millis, Path]] = []
+        """Folders, and when they are to be removed."""
+        self._kept_back: deque[Path] = deque()
+        """Files that could not be removed yet."""
+        self._deleted_topics: set[str] = set()
+        """Those of which something may still be noted."""
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
         self._services = LogServices(
             FilePool(open_files if open_files is not None else default_open_files()),
@@ -110,7 +118,7 @@ class LogDirectory:
         Raises `DataDirectoryInUse`, `InconsistentDataDirectory`, OSError.
         """
         if self._lock is None:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             self._lock = FileLock(self.path)
             try:
                 self._meta = MetaProperties.read(self.path)
@@ -154,7 +162,7 @@ class LogDirectory:
         if had_clean_shutdown:
             sync_directory(self.path)  # or a power failure might bring the mark back, and what is torn be trusted
         now_ms = self._clock()
-        noted = self._checkpoints.read()
+        self._noted = noted = self._checkpoints.read()
         self._cleaner_checkpoint.read()
         configs: dict[str, TopicConfig] = {}
         requests = []
@@ -168,20 +176,10 @@ class LogDirectory:
             topic = topic_partition.topic
             if topic not in configs:
                 configs[topic] = topic_config_of(topic)
-            requests.append(
-                LoadRequest(
-                    folder,
-                    topic_partition,
-                    segment_settings(configs[topic], self._services),
-                    noted.recovery_points.get(topic_partition, Offset(0)),
-                    noted.log_start_offsets.get(topic_partition, Offset(0)),
-                    had_clean_shutdown,
-                    configs[topic].compact or self._cleaner_checkpoint.get(topic_partition) is not None,
-                    self._services.producer_id_expiration_ms,
-                    now_ms,
-                )
-            )
-        for request, loaded in zip(requests, self._load(requests, had_clean_shutdown), strict=True):
+            requests.append(self._request(folder, topic_partition, configs[topic], now_ms, had_clean_shutdown))
+        for request, loaded in zip(
+            requests, load_logs(requests, self.path, threads=self._recovery_threads), strict=True
+        ):
             topic_partition = request.topic_partition
             log = Log(
                 topic_partition,
@@ -203,19 +201,25 @@ class LogDirectory:
             time.perf_counter() - started,
         )
 
-    def _load(self, requests: list[LoadRequest], had_clean_shutdown: bool) -> Iterable[LoadedLog]:
-        # After a clean stop there is next to nothing to read, and threads would only get in each other's way.
-        if had_clean_shutdown:
-            return map(_load_or_offline, requests)
-        progress = RecoveryProgress(self.path, len(requests))
-
-        def recover(request: LoadRequest) -> LoadedLog:
-            loaded = _load_or_offline(request._replace(read_bytes=progress.read))
-            progress.loaded()
-            return loaded
-
-        with ThreadPoolExecutor(self._recovery_threads, thread_name_prefix="klamm-recovery") as threads:
-            return list(threads.map(recover, requests))
+    def _request(
+        self,
+        folder: Path,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        now_ms: Millis,
+        had_clean_shutdown: bool,
+    ) -> LoadRequest:
+        return LoadRequest(
+            folder,
+            topic_partition,
+            segment_settings(config, self._services),
+            self._noted.recovery_points.get(topic_partition, Offset(0)),
+            self._noted.log_start_offsets.get(topic_partition),
+            had_clean_shutdown,
+            config.compact or self._cleaner_checkpoint.get(topic_partition) is not None,
+            self._services.producer_id_expiration_ms,
+            now_ms,
+        )
 
     def close(self, clean: bool = True) -> None:
         """Closes every log, writes the checkpoints and, if all went well, the mark of a clean stop; lets the lock go.
@@ -237,7 +241,8 @@ class LogDirectory:
                 for log in self.logs.values():
                     log.leave(log.directory, "is closed")
         except OSError as error:
-            logger.error("%s was not closed in order, the next start will look through it: %s", self.path, error)
+            reason = error.strerror or error
+            logger.error("%s was not closed in order, the next start will look through it: %s", self.path, reason)
         finally:
             self.logs.clear()
             self._unlock()
@@ -254,6 +259,30 @@ class LogDirectory:
                 wait([threads.submit(flush.run) for flush in flushes])
                 is_clean = all([log.end_close() for log in some]) and is_clean  # noqa: C419 - each must be closed
         return is_clean
+
+    def find_lost(
+        self, partitions: Mapping[TopicPartition, TopicId], topic_config_of: Callable[[str], TopicConfig]
+    ) -> list[TopicPartition]:
+        """Has those of the metadata's partitions offline that had records on the disk and have no folder any more.
+
+        To be called after `open` and before anything else: what is noted of a partition without a log is forgotten by
+        the next checkpoint. Returns which they are.
+        """
+        lost = []
+        now_ms = self._clock()
+        for topic_partition, topic_id in partitions.items():
+            recovery_point = self._noted.recovery_points.get(topic_partition, Offset(0))
+            if topic_partition in self.logs or not recovery_point:
+                continue
+            folder = self.path / str(topic_partition)
+            config = topic_config_of(topic_partition.topic)
+            request = self._request(folder, topic_partition, config, now_ms, had_clean_shutdown=False)
+            loaded = offline(
+                request, f"{folder} is gone, but records up to offset {recovery_point} were on the disk. {LOSS_ADVICE}"
+            )
+            self.logs[topic_partition] = Log(topic_partition, topic_id, config, self._services, loaded, now_ms=now_ms)
+            lost.append(topic_partition)
+        return lost
 
     # -- partitions ----------------------------------------------------------------------------------------------------
 
@@ -278,7 +307,7 @@ class LogDirectory:
                 # The name was another topic's before: after a crash this one would have its recovery point and start.
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
             self._cleaner_checkpoint.forget(topic_partition)
-            folder.mkdir()
+            folder.mkdir(mode=FOLDER_MODE)
             if topic_id != ZERO_TOPIC_ID:
                 write_topic_id(folder, topic_id)
             segment = Segment.create(folder, Offset(0), segment_settings(config, self._services), created_ms=now_ms)
@@ -293,6 +322,7 @@ class LogDirectory:
             log_start_offset=Offset(0),
             log_end_offset=Offset(0),
             recovery_point=Offset(0),
+            indexed_offset=Offset(0),
             leader_epochs=LeaderEpochs(),
             producers=ProducerState(self._services.producer_id_expiration_ms),
             snapshot_offset=Offset(0),
@@ -305,6 +335,7 @@ class LogDirectory:
         """Takes a log out of use at once; its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition, None)
         if log is not None:
+            self._deleted_topics.add(topic_partition.topic)
             self.cleaner.abort(topic_partition)
             folder = self._retire(log, DELETED_DIRECTORY_SUFFIX)
             if folder is not None:
@@ -314,17 +345,22 @@ class LogDirectory:
         """Renames the folders of topics that are not among `topic_ids` or have another id there, to `….-stray`.
 
         Such a folder is of a topic that was deleted while this broker could not notice. As in Kafka its records are
-        kept, but not under the name of a topic that may be another one. Returns where they are.
+        kept, but not under the name of a topic that may be another one. Returns where they are. Raises OSError.
         """
-        aside = []
+        strays = []
         for topic_partition, log in list(self.logs.items()):
             topic_id = topic_ids.get(topic_partition.topic)
             if topic_id is None or log.topic_id not in (topic_id, ZERO_TOPIC_ID):
-                del self.logs[topic_partition]
-                folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
-                if folder is not None:
-                    logger.warning("%s is of a topic that is no more: it was renamed to %s", topic_partition, folder)
-                    aside.append(folder)
+                strays.append(self.logs.pop(topic_partition))
+        if strays:
+            # First of all nothing must be noted of them any more: another topic of the name would miss their records.
+            self._write_durably(self._checkpoints.gather(self.logs))
+        aside = []
+        for log in strays:
+            folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
+            if folder is not None:
+                logger.warning("%s is of a topic that is no more: it was renamed to %s", log, folder)
+                aside.append(folder)
         return aside
 
     def _retire(self, log: Log, suffix: str) -> Path | None:
@@ -335,6 +371,9 @@ class LogDirectory:
         target = self.path / retired_directory_name(log.topic_partition, suffix)
         try:
             log.directory.rename(target)
+        except FileNotFoundError:  # it was gone before
+            log.leave(log.directory, "is deleted")
+            return None
         except OSError as error:
             logger.error("the folder of %s can't be renamed: %s", log, error)
             log.leave(log.directory, "is deleted")
@@ -351,8 +390,9 @@ class LogDirectory:
 
     def housekeep_in_steps(self, now_ms: Millis) -> Iterator[None]:
         """The same, a log in a step: logs may come and go between two."""
-        due = [path for due_ms, path in self._removals if due_ms <= now_ms]
+        folders = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        files = [self._kept_back.popleft() for _ in range(len(self._kept_back))]
         for log in list(self.logs.values()):
             if log.is_offline or self.logs.get(log.topic_partition) is not log:
                 continue
@@ -363,10 +403,23 @@ class LogDirectory:
             except KafkaError as error:
                 logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.expire_producers(now_ms)
-            due += log.take_removals(now_ms)
+            files += log.take_removals(now_ms)
             yield
-        if due:
-            self._background.submit(_remove, due)
+        if folders:
+            self._background.submit(remove, folders)
+        if files:
+            contents = yield from self._checkpoints.gather_in_steps(self.logs)
+            if contents is None:
+                self._kept_back += files  # another checkpoint has begun meanwhile: the next time
+            else:
+                self._background.submit(self._remove_files, files, contents)
+
+    def _remove_files(self, paths: Sequence[Path], contents: CheckpointContents) -> None:
+        self._kept_back += remove_let_go(paths, lambda: self._write_durably(contents))
+
+    def _write_durably(self, contents: CheckpointContents) -> None:
+        self._checkpoints.write(contents)
+        sync_directory(self.path)
 
     def checkpoint(self) -> Future[None]:
         """Notes recovery points, log start offsets and high watermarks; done when it is on the disk.
@@ -384,6 +437,30 @@ class LogDirectory:
         if contents is not None:
             self._background.submit(self._write_checkpoints_or_log, contents)
 
+    def forget_in_steps(self, topics: Collection[str]) -> Generator[None, None, Future[None] | None]:
+        """Before topics are made: has nothing on the disk say anything of deleted ones that had their names.
+
+        Else a crash before the new folders are made would look as if they had been lost. Returns what to wait for,
+        which may raise KafkaError KAFKA_STORAGE_ERROR; None if there is nothing to forget.
+        """
+        if self._deleted_topics.isdisjoint(topics):
+            return None
+        contents = None
+        while contents is None:
+            forgotten = self._deleted_topics.copy()
+            contents = yield from self._checkpoints.gather_in_steps(self.logs)
+        self._deleted_topics -= forgotten
+        return self._background.submit(self._forget, forgotten, contents)
+
+    def _forget(self, topics: set[str], contents: CheckpointContents) -> None:
+        try:
+            self._write_durably(contents)
+        except OSError as error:
+            self._deleted_topics |= topics
+            raise KafkaError(
+                ErrorCode.kafka_storage_error, f"the checkpoints of {self.path} can't be written: {error}"
+            ) from error
+
     def wait_for_background(self) -> None:
         """Returns when all that was given to the directory's own thread is done."""
         wait([self._background.submit(bool)])
@@ -397,26 +474,4 @@ class LogDirectory:
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: Offset) -> None:
         self.cleaner.abort(topic_partition)
         self._cleaner_checkpoint.lower(topic_partition, offset)
-        self._checkpoints.write(self._checkpoints.gather(self.logs, {topic_partition: offset}))
-        sync_directory(self.path)
-
-
-def _load_or_offline(request: LoadRequest) -> LoadedLog:
-    """Loads one log; a folder that can't be read makes that partition offline, and no other."""
-    try:
-        return load_log(request)
-    except OSError as error:
-        reason = f"{request.topic_partition} is offline: its folder can't be read: {error}"
-        logger.error("%s", reason)
-        return LoadedLog.offline(request, reason, [], LeaderEpochs())
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        try:
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        except OSError as error:
-            logger.error("%s can't be removed: %s", path, error)
+        self._write_durably(self._checkpoints.gather(self.logs, {topic_partition: offset}))

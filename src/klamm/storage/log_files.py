@@ -23,7 +23,9 @@ __all__ = [
     "SWAP_SUFFIX",
     "TIME_INDEX_SUFFIX",
     "TRANSACTION_INDEX_SUFFIX",
+    "deleted_to",
     "file_name",
+    "let_go_name",
     "parse_directory_name",
     "parse_offset",
     "retired_directory_name",
@@ -44,6 +46,7 @@ STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 
 _OFFSET_DIGITS: Final = 20
 _LONGEST_NAME: Final = 255
+_LET_GO: Final = re.compile(rf"\d{{20}}{re.escape(LOG_SUFFIX)}\.(?P<start>\d{{20}}){re.escape(DELETED_SUFFIX)}")
 _DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
 
@@ -56,6 +59,17 @@ def parse_offset(name: str) -> Offset | None:
     """The offset that a file's name begins with, None if it is no file of a segment."""
     digits, dot, _ = name.partition(".")
     return Offset(int(digits)) if dot and len(digits) == _OFFSET_DIGITS and digits.isdigit() else None
+
+
+def let_go_name(name: str, log_start_offset: int) -> str:
+    """The name of a segment's log file that retention has let go of: it tells where the log begins since."""
+    return f"{name}.{log_start_offset:020d}{DELETED_SUFFIX}"
+
+
+def deleted_to(name: str) -> Offset | None:
+    """Where the log begins since the file of that name was let go of; None for any other name."""
+    match = _LET_GO.fullmatch(name)
+    return Offset(int(match["start"])) if match else None
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

@@ -4,26 +4,38 @@ checked first (`recovery.py`).
 What was known to be on the disk is never cut: if it is damaged, the partition goes offline, and the error names the
 file and the offset. That is more than Kafka does, which cuts there too.
 
+What a start may believe of which file is written down in `log_sync.py`.
+
 Source: `storage/internals/log/LogLoader.java` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import Offset
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.cleaner.swap import finish_swaps
-from klamm.storage.damage import DAMAGE_ADVICE, Damage, damage_in
+from klamm.storage.damage import Damage, damage_in
 from klamm.storage.epoch_recovery import load_leader_epochs
-from klamm.storage.failed_sync import forget_cached_pages, forget_failed_sync
+from klamm.storage.failed_sync import (
+    forget_all_cached_pages,
+    forget_failed_sync,
+    forget_unsynced_cached_pages,
+    has_failed_sync,
+)
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.index_recovery import rebuild_or_fail
 from klamm.storage.loaded_log import LoadedLog, LoadRequest
+from klamm.storage.log_files import parse_offset
+from klamm.storage.log_presence import check_beginning, check_end, check_no_gaps
 from klamm.storage.partition_files import PartitionFiles, list_files
-from klamm.storage.producer_recovery import rebuild_producer_state, usable_snapshots
+from klamm.storage.producer_recovery import newest_good_snapshot, rebuild_producer_state, usable_snapshots
 from klamm.storage.recovery import recover
 from klamm.storage.segment import Segment
 from klamm.storage.segment_search import read_next_offset
@@ -32,66 +44,100 @@ __all__ = ["load_log"]
 
 logger = logging.getLogger(__name__)
 
+_NOTHING: Final = Offset(-1)
+"""No snapshot is as old: none is trusted."""
+
 
 def load_log(request: LoadRequest) -> LoadedLog:
     """Reads the folder, recovers what a crash left, and writes one line to the log if there was something to recover.
 
     A damaged partition is returned with `offline_reason`. Raises OSError for a folder that can't be read at all.
     """
-    has_failed_sync = forget_cached_pages(request.directory)
-    if has_failed_sync:
+    is_marked = has_failed_sync(request.directory)
+    if is_marked:
         request = request._replace(had_clean_shutdown=False)
+        forget_all_cached_pages(request.directory)
+    elif not request.had_clean_shutdown:
+        forget_unsynced_cached_pages(request.directory, request.recovery_point)
     finish_swaps(request.directory)
     files = list_files(request)
+    if files.deleted_to > request.log_start_offset:
+        request = request._replace(noted_log_start_offset=files.deleted_to)
     epochs = load_leader_epochs(request.directory, files.segments)
     producers = ProducerState(request.producer_id_expiration_ms)
+    snapshot_offset = Offset(0)
+    if not request.had_clean_shutdown:
+        snapshot_offset = newest_good_snapshot(request.directory, files.snapshots)
+        # The snapshot vouches for the batches below it, and may be newer than the checkpoint.
+        request = request._replace(recovery_point=max(request.recovery_point, snapshot_offset))
     try:
-        _check_presence(request, files)
-        log_end_offset = _open_clean(request, files) if request.had_clean_shutdown else recover(request, files, epochs)
-        _check_end(request, files, log_end_offset)
+        check_beginning(request, files.segments)
+        if request.had_clean_shutdown:
+            log_end_offset = _open_clean(request, files)
+        else:
+            log_end_offset = recover(request, files, epochs, snapshot_offset)
+        check_end(request, files.segments, log_end_offset)
     except Damage as damage:
         return _offline(request, damage, files.segments, epochs)
     segments = files.segments
-    if segments and log_end_offset < request.log_start_offset:
-        # Nothing that was synced lies above the log start offset, and all below was deleted.
-        for segment in segments:
-            segment.delete()
-        segments.clear()
-    if not segments:
-        log_end_offset = request.log_start_offset
-        segments.append(Segment.create(request.directory, log_end_offset, request.settings, created_ms=request.now_ms))
+    trusted_end = log_end_offset
+    if not segments or log_end_offset < request.log_start_offset:
+        _begin_anew(request, segments)
+        log_end_offset, trusted_end = request.log_start_offset, _NOTHING
     log_start_offset = Offset(max(request.log_start_offset, segments[0].base_offset))
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    recovery_point = log_end_offset if request.had_clean_shutdown else min(request.recovery_point, log_end_offset)
+    if request.had_clean_shutdown:
+        recovery_point = indexed_offset = log_end_offset
+    else:
+        recovery_point = min(request.recovery_point, log_end_offset)
+        indexed_offset = _indexed_offset(segments, snapshot_offset, log_end_offset)
     try:
         snapshot_offset = rebuild_producer_state(
             producers,
             segments,
-            usable_snapshots(request.directory, files.snapshots, segments, log_end_offset),
+            usable_snapshots(request.directory, files.snapshots, segments, trusted_end),
             log_start_offset,
             log_end_offset,
             request.now_ms,
-            committed_below=Offset(recovery_point),
+            committed_below=recovery_point,
             may_skip=request.had_clean_shutdown,
-            indexes_from=None
-            if request.had_clean_shutdown or _ended_with_a_snapshot(request, files, log_end_offset)
-            else _first_unsure(segments, request.recovery_point),
+            indexes_from=None if indexed_offset == log_end_offset else indexed_offset,
         )
     except Damage as damage:
         return _offline(request, damage, segments, epochs)
-    if has_failed_sync:
-        forget_failed_sync(request.directory)
+    _tidy_up(request.directory, files)
     return LoadedLog(
         request.directory,
         segments,
         log_start_offset,
         log_end_offset,
-        Offset(recovery_point),
+        recovery_point,
+        # Those of the last segment were written anew, and are not synced.
+        indexed_offset if request.had_clean_shutdown else min(indexed_offset, segments[-1].base_offset),
         epochs,
         producers,
         snapshot_offset,
+        removals=files.removals,
     )
+
+
+def _tidy_up(directory: Path, files: PartitionFiles) -> None:
+    """Removes what the log, which is known to be whole now, has no use for. Raises OSError."""
+    forget_failed_sync(directory)
+    bases = {segment.base_offset for segment in files.segments}
+    for path in files.orphans:
+        if parse_offset(path.name) not in bases:  # one may have been made at the same offset
+            path.unlink()
+
+
+def _begin_anew(request: LoadRequest, segments: list[Segment]) -> None:
+    """Puts an empty segment at the log start offset in the place of all others: nothing that was synced lies above that
+    offset, and all below was deleted."""
+    for segment in segments:
+        segment.delete()
+    start = request.log_start_offset
+    segments[:] = [Segment.create(request.directory, start, request.settings, created_ms=request.now_ms)]
 
 
 def _offline(request: LoadRequest, damage: Damage, segments: list[Segment], epochs: LeaderEpochs) -> LoadedLog:
@@ -100,33 +146,17 @@ def _offline(request: LoadRequest, damage: Damage, segments: list[Segment], epoc
     return LoadedLog.offline(request, reason, segments, epochs)
 
 
-def _ended_with_a_snapshot(request: LoadRequest, files: PartitionFiles, log_end_offset: Offset) -> bool:
-    """Whether the log was closed in order where it ends now: all was synced then, and nothing was written since."""
-    return request.recovery_point == log_end_offset and log_end_offset in files.snapshots
-
-
-def _first_unsure(segments: list[Segment], recovery_point: Offset) -> Offset:
-    """The base offset of the first segment that was not wholly on the disk, whose indexes may not have been either."""
-    return max(
-        (segment.base_offset for segment in segments if segment.base_offset <= recovery_point),
-        default=segments[0].base_offset,
-    )
-
-
-def _check_presence(request: LoadRequest, files: PartitionFiles) -> None:
-    if not files.segments and request.recovery_point > request.log_start_offset:
-        raise Damage(
-            f"{request.directory} has no segment, but records up to offset {request.recovery_point} were on the disk. "
-            + DAMAGE_ADVICE
+def _indexed_offset(segments: list[Segment], snapshot_offset: Offset, log_end_offset: Offset) -> Offset:
+    """The end of the log if all its indexes can be believed, else where the first segment begins whose index can't."""
+    if snapshot_offset < log_end_offset:
+        return max(
+            (each.base_offset for each in segments if each.base_offset <= snapshot_offset),
+            default=segments[0].base_offset,
         )
-
-
-def _check_end(request: LoadRequest, files: PartitionFiles, log_end_offset: Offset) -> None:
-    if files.segments and log_end_offset < request.recovery_point:
-        raise Damage(
-            f"{files.segments[-1].path} ends at offset {log_end_offset}, but records up to offset "
-            f"{request.recovery_point} were on the disk. " + DAMAGE_ADVICE
-        )
+    with suppress(CorruptIndex):  # one that is no good is built anew by who reads it first
+        # It may have entries of what was written after the snapshot, and is gone.
+        segments[-1].transaction_index.truncate_to(log_end_offset)
+    return log_end_offset
 
 
 def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
@@ -136,6 +166,7 @@ def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
             rebuild_or_fail(segment)
     if not files.segments:
         return request.log_start_offset
+    check_no_gaps(request, files.segments, files.gaps)
     active = files.segments[-1]
     try:
         try:

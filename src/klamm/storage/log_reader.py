@@ -12,21 +12,30 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from klamm.core.log.timestamp_lookup import BatchLookup
+from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
-from klamm.protocol.types import LeaderEpoch, Millis, Offset
-from klamm.storage.batch_scan import BadBatch
+from klamm.protocol.types import Offset
+from klamm.storage.batch_scan import BadBatch, ScannedBatch
 from klamm.storage.damage import damage_in
 from klamm.storage.first_read import check_first_read
 from klamm.storage.segment import Segment
-from klamm.storage.segment_search import find_batch, find_max_timestamp, find_timestamp, last_batch_end
+from klamm.storage.segment_search import (
+    find_batch,
+    find_young_batch,
+    find_youngest_batch,
+    last_batch_end,
+    offset_beyond,
+)
 from klamm.storage.segments import Segments
 
-__all__ = ["FileRange", "LogReader", "TimestampedOffset"]
+__all__ = ["FileRange", "LogReader"]
 
 REMEMBERED_POSITIONS: Final = 32
-
-TimestampedOffset = tuple[Millis, Offset, LeaderEpoch]
-"""A record's timestamp, its offset and the leader epoch it was written under."""
+HEADERS_AT_ONCE: Final = 1000
+"""So many headers are looked at in one step of a search: two milliseconds. The time index leads near to the batch,
+unless the youngest one lies before the offset that the search begins at."""
+LARGEST_TIMESTAMP: Final = 2**63 - 1
 
 
 class FileRange(NamedTuple):
@@ -101,10 +110,10 @@ class LogReader:
         if first_size > length:
             if not minimum_one_batch:
                 return b""
-            self._remember(read_batch_header(data).next_offset, segment, position + first_size)
             whole = os.pread(segment.descriptor, first_size, position)
             if position < segment.unchecked_end:
                 check_first_read(segment, position, whole)
+            self._remember(_next_offset(whole, position), segment, position + first_size)
             return whole
         end, next_offset = last_batch_end(segment, position, position + length)
         batches = memoryview(data)[: end - position]
@@ -138,7 +147,7 @@ class LogReader:
         if found is None:
             return log_end_offset
         segment, position = found
-        indexed = segment.offset_index.first_offset_from(position + size_bytes)
+        indexed = offset_beyond(segment, position + size_bytes)
         if indexed is not None:
             return indexed
         following = self._segments.index_of(segment.base_offset) + 1
@@ -175,31 +184,49 @@ class LogReader:
         found = find_batch(segment, upper_bound)
         return found.position if found is not None else segment.size_bytes
 
-    def find_timestamp(self, timestamp: int, log_start_offset: Offset) -> TimestampedOffset | None:
-        """The first record from `log_start_offset` on that is no older than `timestamp`.
+    def find_young_batch(self, timestamp: int, start_offset: Offset) -> BatchLookup | Offset | None:
+        """The first batch from `start_offset` on that has a record no older than `timestamp`, if its header is right.
 
+        None if there is none; the offset to go on from where there are too many headers to look at in one step.
         Kafka looks only into the first segment that has one as young, which may lie below the log start offset.
         """
-        for segment in self._segments:
+        segments = self._segments
+        for index in range(segments.index_of(start_offset), len(segments)):
+            segment = segments[index]
             if not segment.size_bytes:
                 continue
             try:
                 is_young = segment.largest_timestamp() >= timestamp
-                found = find_timestamp(segment, timestamp, log_start_offset) if is_young else None
+                found = find_young_batch(segment, timestamp, start_offset, HEADERS_AT_ONCE) if is_young else None
             except BadBatch as error:
                 raise damage_in(segment, error) from error
+            if isinstance(found, ScannedBatch):
+                return _lookup(segment, found, timestamp, LARGEST_TIMESTAMP, start_offset)
             if found is not None:
                 return found
         return None
 
-    def find_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp."""
+    def find_youngest_batch(self) -> BatchLookup | None:
+        """The first batch that has the largest timestamp."""
         # max returns the first of equals, as Kafka's search does.
         segment = max(self._segments, key=_max_timestamp_of)
         try:
-            return find_max_timestamp(segment)
+            found = find_youngest_batch(segment)
         except BadBatch as error:
             raise damage_in(segment, error) from error
+        timestamp = segment.max_timestamp
+        return None if found is None else _lookup(segment, found, timestamp, timestamp, Offset(0))
+
+
+def _lookup(segment: Segment, batch: ScannedBatch, oldest: int, newest: int, first_offset: Offset) -> BatchLookup:
+    """What is to be looked through. Raises Damage for a batch that was not read before, and is not what was written."""
+    records = os.pread(segment.descriptor, batch.header.size_bytes, batch.position)
+    if batch.position < segment.unchecked_end:
+        try:
+            check_first_read(segment, batch.position, records)
+        except BadBatch as error:
+            raise damage_in(segment, error) from error
+    return BatchLookup(records, batch.header, oldest, newest, first_offset)
 
 
 def _max_timestamp_of(segment: Segment) -> int:
@@ -207,3 +234,11 @@ def _max_timestamp_of(segment: Segment) -> int:
         return segment.max_timestamp
     except BadBatch as error:
         raise damage_in(segment, error) from error
+
+
+def _next_offset(batch: bytes, position: int) -> Offset:
+    """Returns the offset after a batch that was read at `position`. Raises BadBatch."""
+    try:
+        return read_batch_header(batch).next_offset
+    except KafkaError as error:
+        raise BadBatch(position, str(error)) from error

@@ -1,4 +1,30 @@
-"""What of a log is on the disk for sure, and what has to be synced to make it more."""
+"""What of a log is on the disk for sure, and what has to be synced to make it more.
+
+A log's files reach the disk in one order, in a flush as at a stop. Each step begins when the one before is done:
+
+1. the batches (`.log`),
+2. the indexes (`.index`, `.timeindex`, `.txnindex`) of every segment that is not written any more; at a stop those of
+   the last segment as well,
+3. the leader epochs,
+4. the snapshots of the producers, where a segment ends whose indexes are on the disk,
+5. the names of these files in their folder,
+6. the recovery point,
+7. after a stop in which every log came this far, the mark of a clean stop.
+
+So a file vouches for what comes before it in this list, and a start believes exactly that:
+
+- The recovery point: the batches below it are there and whole, and so are their leader epochs. It says nothing of
+  indexes.
+- A snapshot whose CRC is right: the same of its offset, the indexes of each segment that ends there or before, and what
+  producers had written up to there.
+- The mark: every log has a snapshot at its end, and there is nothing above it.
+- An index: nothing of its own. A start looks at the indexes of all segments that end above the newest good snapshot.
+  Entries of `.index` and `.timeindex` are kept if they lead to the batches that they name. In a `.txnindex` a missing
+  entry would not show, and aborted records would be visible: it is built anew from the batches. What is built anew
+  below a snapshot is synced at once.
+
+ADR 24 has the reasons.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +33,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from klamm.protocol.types import Offset
 from klamm.storage.flush import Flush
@@ -17,92 +44,74 @@ __all__ = ["LogSync"]
 logger = logging.getLogger(__name__)
 
 
-class LogSync:
-    """Keeps two offsets of one log: up to where a power failure takes nothing, and the recovery point.
+class _Write(NamedTuple):
+    """A small file that a flush has to write, and the number of the request for it."""
 
-    `synced_offset`: every record below it outlasts a power failure. `recovery_point`, never above it: recovery need not
-    look at what is below, since the indexes are on the disk as well. Flushes run one after the other, on any thread;
-    whatever one of them has to sync, the next one syncs too until one of them has done it.
+    number: int
+    indexed_offset: Offset
+    """The indexes must be on the disk up to there before it is written."""
+    write: Callable[[], None]
+
+
+class LogSync:
+    """Keeps the recovery point of one log: up to where a power failure takes nothing.
+
+    Flushes run one after the other, on any thread; whatever one of them has to sync, the next one syncs too until one
+    of them has done it.
     """
 
     __slots__ = (
-        "_before",
-        "_files",
         "_folders",
         "_has_failed",
         "_indexed_offset",
         "_lock",
         "_number",
-        "_rolls",
-        "_truncations",
         "_turn",
+        "_writes",
         "recovery_point",
-        "synced_offset",
+        "truncations",
     )
 
-    def __init__(self, recovery_point: Offset, folders: Sequence[Path] = ()) -> None:
-        """`folders` have names in them that are not synced yet."""
+    def __init__(self, recovery_point: Offset, indexed_offset: Offset, folders: Sequence[Path] = ()) -> None:
+        """`indexed_offset`: the indexes of each segment that ends there or before are on the disk. `folders` have names
+        in them that are not synced yet."""
         self.recovery_point = recovery_point
-        self.synced_offset = recovery_point
-        self._indexed_offset = recovery_point
+        self.truncations = 0
+        """How often the log was cut."""
+        self._indexed_offset = indexed_offset
         self._number = 0
-        self._before: tuple[int, Callable[[], None]] | None = None
+        self._writes: list[_Write] = []
         # What is to be synced by its name, with the number of the request for it.
-        self._files: dict[Path, int] = {}
         self._folders = dict.fromkeys(folders, 0)
-        self._truncations = 0
-        self._rolls = 0
         self._has_failed = False
         self._turn = Lock()
         self._lock = Lock()
 
-    def recovery_point_to_checkpoint(self, log_end_offset: Offset) -> Offset:
-        """The recovery point, as a start may be told of it.
+    def has_all_below(self, offset: Offset) -> bool:
+        """Whether all that belongs to the log up to there is on the disk: batches, indexes, small files and names."""
+        return min(self.recovery_point, self._indexed_offset) >= offset and not self._folders and not self._writes
 
-        One that is the log's end may come to be where the next segment begins, and then a start would rely on the
-        indexes of the one before, which are not synced before it is rolled. So it stays within that segment, unless it
-        is where the log ended when it was opened.
-        """
-        if self.recovery_point == log_end_offset > self._indexed_offset:
-            return Offset(log_end_offset - 1)
-        return self.recovery_point
-
-    @property
-    def has_new_names(self) -> bool:
-        """Whether files were made that a folder may not know of after a power failure."""
-        return bool(self._folders)
-
-    def made_file(self, path: Path, *, with_content: bool) -> None:
-        """Takes note of a new file; with `with_content` it is synced by its name."""
+    def made_file(self, path: Path) -> None:
+        """Takes note of a new name in a folder."""
         with self._lock:
             self._number += 1
-            if with_content:
-                self._files[path] = self._number
             self._folders[path.parent] = self._number
 
-    def call_before(self, write: Callable[[], None]) -> None:
-        """Has the next flush call `write`, which makes a file of the folder anew, ahead of syncing the folder."""
+    def write_later(self, write: Callable[[], None], *, indexed_offset: Offset = Offset(0)) -> None:  # noqa: B008 - a NewType of int
+        """Has a flush call `write`, which makes a small file of the folder anew and syncs it, ahead of syncing the
+        folder: the next flush that finds or brings the indexes up to `indexed_offset` to the disk."""
         with self._lock:
             self._number += 1
-            self._before = self._number, write
-
-    def rolled(self, base_offset: Offset) -> None:
-        """A new segment begins there: the indexes of the one before must be synced before recovery may rely on them.
-
-        A flush of the active segment leaves them out. So the recovery point, if it got to the end of the segment with
-        such a flush, stays within it until another flush; also if that flush is still under way.
-        """
-        with self._lock:
-            self._rolls += 1
-            self.recovery_point = min(self.recovery_point, Offset(base_offset - 1))
+            self._writes = [each for each in self._writes if each.write != write]
+            self._writes.append(_Write(self._number, indexed_offset, write))
 
     def forget_above(self, offset: Offset) -> Offset:
-        """The log was cut at `offset`, which is returned; flushes under way no longer say anything about it."""
+        """The log is cut at `offset`, which is returned; flushes under way no longer say anything about it."""
         with self._lock:
-            self._truncations += 1
+            self.truncations += 1
             self.recovery_point = min(self.recovery_point, offset)
-            self.synced_offset = min(self.synced_offset, offset)
-            self._indexed_offset = min(self._indexed_offset, Offset(offset - 1))
+            self._indexed_offset = min(self._indexed_offset, offset)
+            self._writes = [each for each in self._writes if each.indexed_offset <= offset]
         return offset
 
     def prepare(
@@ -110,58 +119,65 @@ class LogSync:
     ) -> Flush | None:
         """What makes the log last up to its end; None if the disk does not even let it be gathered.
 
-        An index that can't be written holds the recovery point back. That of the active segment can wait until the
-        roll, or until the log is closed (`is_last`): recovery always builds that one anew.
+        The indexes of the active segment wait until the roll, or until the log is closed (`is_last`): after a crash
+        they are built anew. An index that can't be written is tried again by the next flush.
         """
         with self._lock:
-            files, folders, before = list(self._files), list(self._folders), self._before
-        up_to_offset = log_end_offset
+            number, folders, writes = self._number, list(self._folders), list(self._writes)
+            is_done_below = min(self.recovery_point, self._indexed_offset)
+        indexed_offset = log_end_offset
         unsynced = []
+        files = []
         for index, segment in enumerate(segments):
             is_active = index + 1 == len(segments)
-            if not is_active and segments[index + 1].base_offset <= self.recovery_point:
+            if not is_active and segments[index + 1].base_offset <= is_done_below:
                 continue
             unsynced.append(segment)
             if is_active and not is_last:
+                indexed_offset = min(indexed_offset, segment.base_offset)
                 continue
             try:
                 segment.write_indexes()
             except OSError as error:
                 logger.warning("the index of %s can't be written yet: %s", segment.path, error)
-                up_to_offset = min(up_to_offset, segment.base_offset)
+                indexed_offset = min(indexed_offset, segment.base_offset)
             else:
                 files += [segment.offset_index.path, segment.time_index.path]
                 if segment.transaction_index.path.exists():
                     # It may have been made just now: its name must last too, or aborted records would come back.
                     files.append(segment.transaction_index.path)
                     folders.append(segment.directory)
+        # The leader epochs first, which have 0 there: a snapshot vouches for them.
+        writes = sorted(
+            (each for each in writes if each.indexed_offset <= indexed_offset), key=lambda each: each.indexed_offset
+        )
+        if writes:
+            folders.append(segments.directory)
         try:
             return Flush(
                 unsynced,
                 files=files,
-                folders=folders,
-                before=before[1] if before is not None else None,
+                writes=[each.write for each in writes],
+                folders=list(dict.fromkeys(folders)),
                 turn=self._turn,
                 may_begin=lambda: not self._has_failed,
-                done=partial(self._done, up_to_offset, log_end_offset, self._truncations, self._rolls, self._number),
+                done=partial(self._done, log_end_offset, indexed_offset, writes, self.truncations, number),
                 failed=partial(self._fail, failed),
             )
         except OSError as error:
             logger.warning("%s can't be opened to be synced: %s", segments[-1].path, error)
             return None
 
-    def _done(self, recovery_point: Offset, synced_offset: Offset, truncations: int, rolls: int, number: int) -> None:
+    def _done(
+        self, synced_offset: Offset, indexed_offset: Offset, writes: Sequence[_Write], truncations: int, number: int
+    ) -> None:
         with self._lock:
-            if rolls != self._rolls:
-                recovery_point = min(recovery_point, Offset(synced_offset - 1))
-            if truncations == self._truncations:
-                self.recovery_point = max(self.recovery_point, recovery_point)
-                self.synced_offset = max(self.synced_offset, synced_offset)
-            if self._before is not None and self._before[0] <= number:
-                self._before = None
-            for names in (self._files, self._folders):
-                for path in [path for path, asked in names.items() if asked <= number]:
-                    del names[path]
+            if truncations == self.truncations:
+                self.recovery_point = max(self.recovery_point, synced_offset)
+                self._indexed_offset = max(self._indexed_offset, indexed_offset)
+            self._writes = [each for each in self._writes if each not in writes]
+            for path in [path for path, asked in self._folders.items() if asked <= number]:
+                del self._folders[path]
 
     def _fail(self, failed: Callable[[str], None], reason: str) -> None:
         self._has_failed = True

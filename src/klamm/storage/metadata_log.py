@@ -31,7 +31,7 @@ from klamm.protocol.schema.snapshot_footer_record import SnapshotFooterRecord
 from klamm.protocol.schema.snapshot_header_record import SnapshotHeaderRecord
 from klamm.protocol.schema.voters_record import VotersRecord
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
-from klamm.storage.atomic_file import sync_directory, write_atomically
+from klamm.storage.atomic_file import FOLDER_MODE, sync_directory, write_atomically
 from klamm.storage.batch_scan import BadBatch, check_batches
 from klamm.storage.log_files import LOG_SUFFIX, parse_offset
 
@@ -140,7 +140,7 @@ def write_bootstrap(directory: Path, records: Sequence[MetadataRecord], *, now_m
 def write_first_snapshot(directory: Path, voters: VotersRecord, *, now_ms: Millis) -> None:
     """Makes the folder of the metadata log with the snapshot that says who its voters are. Raises OSError."""
     folder = directory / METADATA_FOLDER
-    folder.mkdir()
+    folder.mkdir(mode=FOLDER_MODE)
     controls: Iterable[tuple[ControlRecordType, KRaftVersionRecord | VotersRecord]] = (
         (ControlRecordType.kraft_version, KRaftVersionRecord(k_raft_version=1)),
         (ControlRecordType.kraft_voters, voters),

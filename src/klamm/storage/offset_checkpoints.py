@@ -43,6 +43,7 @@ class NotedOffsets(NamedTuple):
 
     recovery_points: dict[TopicPartition, Offset]
     log_start_offsets: dict[TopicPartition, Offset]
+    """A partition that is not there may begin anywhere: Kafka notes only what the files don't tell."""
     high_watermarks: dict[TopicPartition, Offset]
 
 
@@ -116,7 +117,7 @@ class OffsetCheckpoints:
             for topic_partition, log in all_logs[first : first + _LOGS_AT_ONCE]:
                 if logs.get(topic_partition) is not log:
                     continue
-                recovery_points[topic_partition] = log.recovery_point_to_checkpoint
+                recovery_points[topic_partition] = log.recovery_point
                 high_watermarks[topic_partition] = log.high_watermark
                 start = log.log_start_offset_to_checkpoint
                 if start is not None:

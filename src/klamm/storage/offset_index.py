@@ -53,12 +53,11 @@ class OffsetIndex(IndexFile):
         index = bisect_right(range(len(data) >> 3), position, key=lambda entry: int(_unpack(data, entry << 3)[1]))
         return max(start, int(_unpack(data, index - 1 << 3)[1])) if index else start
 
-    def first_offset_from(self, position: int) -> Offset | None:
-        """The offset of the first entry at `position` or after it, None if there is none: a batch that begins there or
-        later ends with it."""
+    def first_entry_from(self, position: int) -> tuple[Offset, int] | None:
+        """(offset, position) of the first entry at `position` or after it, None if there is none."""
         data = self.data
         index = bisect_left(range(len(data) >> 3), position, key=lambda entry: int(_unpack(data, entry << 3)[1]))
-        return self._entry(data, index << 3)[0] if index < len(data) >> 3 else None
+        return self._entry(data, index << 3) if index < len(data) >> 3 else None
 
     def truncate_to(self, offset: int) -> None:
         """Drops entries of `offset` and above. Raises OSError."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.gaps import GAP_SUFFIX
 from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log_files import (
     CLEANED_SUFFIX,
@@ -15,6 +17,7 @@ from klamm.storage.log_files import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    deleted_to,
     parse_offset,
 )
 from klamm.storage.segment import Segment
@@ -29,18 +32,34 @@ class PartitionFiles(NamedTuple):
     without_index: set[int]
     """Base offsets of segments that lack an index, of offsets or of times."""
     snapshots: list[Offset]
+    gaps: set[int]
+    """The offsets that a noted gap ends at."""
+    removals: list[Path]
+    """Log files that an earlier run has let go of; others are removed at once."""
+    deleted_to: Offset
+    """Where the log begins since, 0 if there are none."""
+    orphans: list[Path]
+    """Indexes of segments that have no log file, to be removed once the log is known to be whole."""
 
 
 def list_files(request: LoadRequest) -> PartitionFiles:
-    """Looks through the folder, and removes what an earlier run meant to remove. Raises OSError."""
+    """Looks through the folder, and removes what an earlier run meant to remove. Raises OSError.
+
+    An index that lacks its log stays: should the log turn out to be lost, and be brought back, it is needed again.
+    """
     directory = request.directory
     logs: dict[int, os.stat_result] = {}
     indexes: dict[int, int] = {}
     index_paths: list[tuple[int, str]] = []
     snapshots: list[Offset] = []
+    gaps: set[int] = set()
+    let_go: list[tuple[Offset, Path]] = []
     with os.scandir(directory) as entries:
         for entry in entries:
             name = entry.name
+            if (start := deleted_to(name)) is not None and start > request.log_start_offset:
+                let_go.append((start, Path(entry.path)))
+                continue
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
                 os.unlink(entry.path)
                 continue
@@ -54,9 +73,8 @@ def list_files(request: LoadRequest) -> PartitionFiles:
                 indexes[offset] = indexes.get(offset, 0) + (not name.endswith(TRANSACTION_INDEX_SUFFIX))
             elif name.endswith(SNAPSHOT_SUFFIX):
                 snapshots.append(offset)
-    for index_offset, path in index_paths:
-        if index_offset not in logs:
-            os.unlink(path)
+            elif name.endswith(GAP_SUFFIX):
+                gaps.add(offset)
     segments = [
         Segment(
             directory,
@@ -67,4 +85,12 @@ def list_files(request: LoadRequest) -> PartitionFiles:
         )
         for base_offset, stat in sorted(logs.items())
     ]
-    return PartitionFiles(segments, {offset for offset in logs if indexes.get(offset) != 2}, sorted(snapshots))
+    return PartitionFiles(
+        segments,
+        {offset for offset in logs if indexes.get(offset) != 2},
+        sorted(snapshots),
+        gaps,
+        [path for _, path in let_go],
+        max((start for start, _ in let_go), default=Offset(0)),
+        [Path(path) for offset, path in index_paths if offset not in logs],
+    )

@@ -15,10 +15,10 @@ from typing import Final
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.control_batch import EndTransactionMarker, read_end_transaction_marker
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.record_batch import BatchHeader
+from klamm.protocol.record_batch import BatchHeader, batch_crc_is_valid
 from klamm.protocol.records import iterate_records
 from klamm.protocol.types import Millis, Offset
-from klamm.storage.atomic_file import sync_directory
+from klamm.storage.atomic_file import sync_directory, sync_file
 from klamm.storage.batch_scan import BadBatch, ScannedBatch, scan_headers
 from klamm.storage.damage import damage_in
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
@@ -28,6 +28,7 @@ from klamm.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 __all__ = [
     "marker_of",
+    "newest_good_snapshot",
     "rebuild_producer_state",
     "rebuild_transaction_index",
     "segment_headers",
@@ -40,18 +41,23 @@ _NO_EXPIRATION_MS: Final = 2**62
 
 
 def usable_snapshots(
-    directory: Path, snapshots: list[Offset], segments: list[Segment], log_end_offset: Offset
+    directory: Path, snapshots: list[Offset], segments: list[Segment], trusted_end: Offset
 ) -> list[Path]:
     """The snapshot files worth keeping, oldest first; the others are removed.
 
+    `trusted_end`: from there on the log may have other records than those that a snapshot was taken of, because it was
+    cut, or because a power failure took the end of a segment. A later start would believe that snapshot.
+    A snapshot of before the first segment lacks what was deleted since, the end of a transaction for example. Kafka
+    removes it as well (`truncateAndReload`).
     A snapshot is kept where a segment begins, so that recovery can begin there, and the newest is.
     """
     keep = {segment.base_offset for segment in segments}
-    usable = [offset for offset in snapshots if offset <= log_end_offset]
+    start = segments[0].base_offset
+    usable = [offset for offset in snapshots if start <= offset <= trusted_end]
     kept = []
     for offset in snapshots:
         path = directory / file_name(offset, SNAPSHOT_SUFFIX)
-        if offset <= log_end_offset and (offset in keep or offset == usable[-1]):
+        if start <= offset <= trusted_end and (offset in keep or offset == usable[-1]):
             kept.append(path)
         else:
             path.unlink(missing_ok=True)
@@ -59,6 +65,17 @@ def usable_snapshots(
         # They tell of records that are no more. Others will have their offsets, and they must not come back for those.
         sync_directory(directory)
     return kept
+
+
+def newest_good_snapshot(directory: Path, snapshots: list[Offset]) -> Offset:
+    """Where the newest snapshot was taken whose CRC is right, 0 without one. Raises OSError."""
+    for offset in reversed(snapshots):
+        try:
+            read_snapshot(directory / file_name(offset, SNAPSHOT_SUFFIX))
+        except CorruptSnapshot:
+            continue
+        return offset
+    return Offset(0)
 
 
 def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
@@ -122,7 +139,8 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
 def rebuild_transaction_index(
     segments: list[Segment], snapshots: list[Path], log_start_offset: Offset, end_offset: Offset
 ) -> None:
-    """Builds the transaction index of the last of `segments` anew from what the log says; the others come before it.
+    """Builds the transaction index of the last of `segments` anew from what the log says and brings it to the disk; the
+    others come before it.
 
     Raises Damage, OSError; the index is then as it was.
     """
@@ -136,6 +154,9 @@ def rebuild_transaction_index(
         committed_below=end_offset,
         indexes_from=segments[-1].base_offset,
     )
+    path = segments[-1].transaction_index.path
+    if path.exists():
+        sync_file(path)
 
 
 def _replay(
@@ -174,8 +195,12 @@ def _replay(
 
 
 def _read_marker(descriptor: int, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+    """Raises BadBatch, also for a marker whose CRC is wrong: one bit makes an abort of a commit."""
+    data = os.pread(descriptor, header.size_bytes, position)
     try:
-        return marker_of(os.pread(descriptor, header.size_bytes, position))
+        if not batch_crc_is_valid(data, 0, header):
+            raise BadBatch(position, f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
+        return marker_of(data)
     except KafkaError as error:
         raise BadBatch(position, str(error)) from error
 

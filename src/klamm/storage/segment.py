@@ -11,7 +11,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+from klamm.protocol.record_batch import BatchHeader
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
+from klamm.storage.atomic_file import FILE_MODE
 from klamm.storage.batch_scan import scan_headers
 from klamm.storage.file_pool import FilePool
 from klamm.storage.index_file import CorruptIndex
@@ -22,6 +24,7 @@ from klamm.storage.log_files import (
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     file_name,
+    let_go_name,
 )
 from klamm.storage.offset_index import OffsetIndex
 from klamm.storage.time_index import TimeIndex
@@ -118,7 +121,7 @@ class Segment:
         """An empty segment with its three files; when it fails, it leaves none of them."""
         segment = cls(directory, base_offset, settings, created_ms=created_ms)
         try:
-            segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+            segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE))
             segment.reset_indexes()
             segment.transaction_index.reset()
             segment.write_indexes()
@@ -133,6 +136,11 @@ class Segment:
     def path(self) -> Path:
         """The log file."""
         return self.directory / file_name(self.base_offset, LOG_SUFFIX)
+
+    @property
+    def index_paths(self) -> tuple[Path, Path, Path]:
+        """The files of its indexes; that of aborted transactions need not be there."""
+        return self.offset_index.path, self.time_index.path, self.transaction_index.path
 
     @property
     def descriptor(self) -> int:
@@ -181,12 +189,18 @@ class Segment:
         for path in self._paths():
             path.unlink(missing_ok=True)
 
-    def retire(self) -> list[Path]:
-        """Renames the files so that they are no segment any more; the names, to be removed later."""
+    def retire(self, log_start_offset: Offset | None = None) -> list[Path]:
+        """Renames the files so that they are no segment any more; the names, to be removed later.
+
+        `log_start_offset`: where the log begins since, if it lets go of its oldest segments. The log file tells.
+        """
         self.close()
         retired = []
         for path in self._paths():
-            target = path.with_name(path.name + DELETED_SUFFIX)
+            name = path.name + DELETED_SUFFIX
+            if log_start_offset is not None and path.suffix == LOG_SUFFIX:
+                name = let_go_name(path.name, log_start_offset)
+            target = path.with_name(name)
             try:
                 path.rename(target)
             except FileNotFoundError:
@@ -282,8 +296,25 @@ class Segment:
             raise CorruptIndex(self.base_offset, f"{self.offset_index.path} ends with what is no batch of its log")
         if found.header.max_timestamp > self._max_timestamp:
             raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does")
+        start = self.offset_index.lookup(self._offset_of_max_timestamp)[1]
+        for _, header in scan_headers(self.descriptor, start, self.size_bytes):
+            if header.last_offset >= self._offset_of_max_timestamp:
+                self.check_time_entry(self._max_timestamp, header)
+                break
         self._bytes_since_index_entry = 0
         return position
+
+    def check_time_entry(self, timestamp: int, header: BatchHeader) -> None:
+        """Raises CorruptIndex unless an entry of the time index tells the largest timestamp of the batch that it names.
+
+        The index is not synced while its segment is written: a power failure may leave any bytes in it.
+        """
+        if header.max_timestamp != timestamp:
+            raise CorruptIndex(
+                self.base_offset,
+                f"{self.time_index.path} has timestamp {timestamp} for the batch at offset {header.base_offset}, whose "
+                f"largest is {header.max_timestamp}",
+            )
 
     def write_indexes(self) -> None:
         """Brings the index files up to date with what is in memory."""

@@ -1,21 +1,33 @@
 """Finding batches in a segment: by offset, by timestamp, and the end.
 
-The index leads to a batch at or before the one that is looked for; from there headers are walked.
+The index leads to a batch at or before the one that is looked for; from there headers are walked. An index is not
+synced while its segment is written, so a power failure may leave any bytes in it: whether a batch begins where it leads
+is looked at each time.
 Source: `LogSegment.translateOffset`, `readNextOffset`, `findOffsetByTimestamp` and `FileRecords.searchForTimestamp` of
 Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from typing import Final
 
-from klamm.protocol.record_batch import BatchHeader
-from klamm.protocol.records import Record, decode_batch
-from klamm.protocol.types import LeaderEpoch, Millis, Offset
-from klamm.storage.batch_scan import BatchBounds, check_batches, scan_bounds, scan_headers
+from klamm.protocol.types import Offset
+from klamm.storage.batch_scan import BadBatch, BatchBounds, ScannedBatch, check_batches, scan_bounds, scan_headers
+from klamm.storage.index_file import CorruptIndex
 from klamm.storage.segment import Segment
 
-__all__ = ["find_batch", "find_max_timestamp", "find_timestamp", "last_batch_end", "read_next_offset"]
+__all__ = [
+    "find_batch",
+    "find_last_batch",
+    "find_young_batch",
+    "find_youngest_batch",
+    "last_batch_end",
+    "offset_beyond",
+    "read_next_offset",
+]
+
+_ANY_OFFSET: Final = 2**63 - 1
 
 
 def find_batch(segment: Segment, offset: int) -> BatchBounds | None:
@@ -23,11 +35,48 @@ def find_batch(segment: Segment, offset: int) -> BatchBounds | None:
 
     Raises BadBatch, CorruptIndex, OSError.
     """
-    start = segment.offset_index.lookup(offset)[1]
-    for batch in scan_bounds(segment.descriptor, start, segment.size_bytes):
+    for batch in _scan_from(segment, segment.offset_index.lookup(offset)[1], offset):
         if batch.last_offset >= offset:
             return batch
     return None
+
+
+def offset_beyond(segment: Segment, position: int) -> Offset | None:
+    """An offset behind a batch that begins at `position` or later; None if the index knows of no such batch.
+
+    Raises as `find_batch`.
+    """
+    entry = segment.offset_index.first_entry_from(position)
+    if entry is None:
+        return None
+    offset, position = entry
+    if next(_scan_from(segment, position, offset)).last_offset > offset:
+        raise _misled(segment, position)
+    return offset
+
+
+def _scan_from(segment: Segment, position: int, offset: int, *, is_sure: bool = False) -> Iterator[BatchBounds]:
+    """The batches from `position` on, where the index has led from `offset`.
+
+    `is_sure`: a batch is known to begin there, whatever the index says. Raises BadBatch, OSError, and CorruptIndex if
+    no batch begins there or it begins behind `offset`.
+    """
+    batches = scan_bounds(segment.descriptor, position, segment.size_bytes)
+    if position and not is_sure:
+        try:
+            first = next(batches, None)
+        except BadBatch as error:
+            raise _misled(segment, position) from error
+        if first is None or not segment.base_offset <= first.base_offset <= offset:
+            raise _misled(segment, position)
+        yield first
+    yield from batches
+
+
+def _misled(segment: Segment, position: int) -> CorruptIndex:
+    return CorruptIndex(
+        segment.base_offset, f"{segment.offset_index.path} leads to position {position}, where no such batch begins"
+    )
 
 
 def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offset | None]:
@@ -37,7 +86,7 @@ def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offse
     """
     position = segment.offset_index.last_position_up_to(limit, start)
     end, next_offset = position, None
-    for batch in scan_bounds(segment.descriptor, position, segment.size_bytes):
+    for batch in _scan_from(segment, position, _ANY_OFFSET, is_sure=position == start):
         if batch.end > limit:
             # The index may point at the very batch that doesn't fit, behind others that do.
             if next_offset is None and position > start:
@@ -52,47 +101,61 @@ def read_next_offset(segment: Segment) -> Offset:
 
     That batch's CRC is checked: what is written next has offsets that follow from what it says of its own.
     """
-    next_offset = segment.base_offset
-    start = segment.offset_index.last_entry()[1]
+    last = find_last_batch(segment)
+    if last is None:
+        return segment.base_offset
+    for _ in check_batches(segment.descriptor, last.end, last.position):
+        pass
+    return Offset(last.last_offset + 1)
+
+
+def find_last_batch(segment: Segment) -> BatchBounds | None:
+    """The last batch, None in an empty segment. Raises as `find_batch`."""
+    offset, position = segment.offset_index.last_entry()
     last = None
-    for last in scan_bounds(segment.descriptor, start, segment.size_bytes):
-        next_offset = Offset(last.last_offset + 1)
-    if last is not None:
-        for _ in check_batches(segment.descriptor, last.end, last.position):
-            pass
-    return next_offset
+    for last in _scan_from(segment, position, offset):  # noqa: B007 - the last one is wanted
+        pass
+    return last
 
 
-def find_timestamp(segment: Segment, timestamp: int, start_offset: int) -> tuple[Millis, Offset, LeaderEpoch] | None:
-    """Timestamp, offset and leader epoch of the first record from `start_offset` on that is no older than `timestamp`.
+def find_young_batch(
+    segment: Segment, timestamp: int, start_offset: int, max_headers: int
+) -> ScannedBatch | Offset | None:
+    """The first batch that ends at `start_offset` or after it and whose largest timestamp is no older than `timestamp`.
 
-    Raises as `find_batch`, and KafkaError if the batch can't be opened.
+    None if the segment has none; the offset to go on from if it was not among the first `max_headers` looked at.
+    Raises as `find_batch`.
     """
-    _, indexed_offset = segment.time_index.lookup(timestamp)
-    start = segment.offset_index.lookup(max(indexed_offset, start_offset))[1]
-    for position, header in scan_headers(segment.descriptor, start, segment.size_bytes):
+    indexed_timestamp, indexed_offset = segment.time_index.lookup(timestamp)
+    is_unchecked = indexed_timestamp >= 0 and indexed_offset >= start_offset
+    for count, batch in enumerate(_headers_from(segment, max(indexed_offset, start_offset)), 1):
+        header = batch.header
+        if is_unchecked and header.last_offset >= indexed_offset:
+            # Records before it would be passed over if the entry were not that batch's.
+            segment.check_time_entry(indexed_timestamp, header)
+            is_unchecked = False
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            for record in _open(segment, position, header):
-                if record.timestamp_ms >= timestamp and record.offset >= start_offset:
-                    return record.timestamp_ms, record.offset, header.partition_leader_epoch
+            return batch
+        if count >= max_headers and not is_unchecked:
+            return header.next_offset
     return None
 
 
-def find_max_timestamp(segment: Segment) -> tuple[Millis, Offset, LeaderEpoch] | None:
-    """Timestamp, offset and leader epoch of the first record that has the segment's largest timestamp.
-
-    Raises as `find_timestamp`.
-    """
+def find_youngest_batch(segment: Segment) -> ScannedBatch | None:
+    """The first batch that has the segment's largest timestamp. Raises as `find_batch`."""
     timestamp = segment.max_timestamp
-    start = segment.offset_index.lookup(segment.offset_of_max_timestamp)[1]
-    for position, header in scan_headers(segment.descriptor, start, segment.size_bytes):
-        if header.max_timestamp == timestamp:
-            for record in _open(segment, position, header):
-                if record.timestamp_ms == timestamp:
-                    return record.timestamp_ms, record.offset, header.partition_leader_epoch
-            return None
+    if timestamp < 0:
+        return None
+    offset = segment.offset_of_max_timestamp
+    for batch in _headers_from(segment, offset):
+        if batch.header.last_offset >= offset:
+            segment.check_time_entry(timestamp, batch.header)
+            return batch
     return None
 
 
-def _open(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-    return decode_batch(os.pread(segment.descriptor, header.size_bytes, position))
+def _headers_from(segment: Segment, offset: int) -> Iterator[ScannedBatch]:
+    """The batches from one on that is not behind `offset`. Raises as `find_batch`."""
+    found = find_batch(segment, offset)
+    if found is not None:
+        yield from scan_headers(segment.descriptor, found.position, segment.size_bytes)

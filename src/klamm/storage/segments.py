@@ -6,11 +6,13 @@ Source: `storage/internals/log/LocalLog.java`, `LogSegments.java` of Apache Kafk
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from klamm.core.log.retention import SegmentFacts
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.cleaner.swap import SwapFiles
 from klamm.storage.damage import damage_in
@@ -18,7 +20,16 @@ from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
 from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segment_search import find_batch
 
-__all__ = ["Segments"]
+__all__ = ["Cut", "Segments"]
+
+
+class Cut(NamedTuple):
+    """Where a log is cut: the offset that it ends at then, and the place in one of its segments; without a position
+    all of them go, and an empty one begins there."""
+
+    end: Offset
+    segment: int
+    position: int | None
 
 
 class Segments:
@@ -29,12 +40,19 @@ class Segments:
 
     __slots__ = ("_removals", "_segments", "active", "directory", "settings")
 
-    def __init__(self, directory: Path, settings: SegmentSettings, segments: list[Segment]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: SegmentSettings,
+        segments: list[Segment],
+        removals: Iterable[tuple[Millis, Path]] = (),
+    ) -> None:
+        """`removals`: files that were let go of earlier, and from when on they are to be removed."""
         self.directory = directory
         self.settings = settings
         self.active = segments[-1] if segments else None
         self._segments = segments
-        self._removals: list[tuple[Millis, Path]] = []
+        self._removals = list(removals)
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -79,7 +97,7 @@ class Segments:
         """Lets go of the oldest `count`, whose files are to be removed from `due_ms` on; one must be left."""
         retired = self._segments[:count]
         del self._segments[:count]
-        self._retire(retired, due_ms)
+        self._retire(retired, due_ms, self._segments[0].base_offset)
 
     def replace(self, replaced: range, cleaned: SwapFiles, due_ms: Millis) -> None:
         """Puts a cleaned segment in the place of some inactive ones, whose files are to be removed from `due_ms` on."""
@@ -98,38 +116,47 @@ class Segments:
         for segment in old[1:]:
             (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
-    def cut_at(self, offset: Offset, now_ms: Millis) -> Offset:
-        """Removes the batch that holds `offset` and all after it; the new end of the log."""
+    def find_cut(self, offset: Offset) -> Cut:
+        """Where a log is cut that is to end at `offset` at the latest, which lies below its end: before a batch."""
         segments = self._segments
         if offset < segments[0].base_offset:
-            new = Segment.create(self.directory, offset, self.settings, created_ms=now_ms)
+            return Cut(offset, 0, None)
+        index = self.index_of(offset)
+        found = find_batch(segments[index], offset)
+        while found is None:  # `offset` lies in a gap at the end of a segment
+            index += 1
+            found = find_batch(segments[index], offset)
+        return Cut(Offset(found.base_offset), index, found.position)
+
+    def cut_at(self, cut: Cut, now_ms: Millis) -> Offset:
+        """Removes what lies behind the cut, which was found just now; the new end of the log."""
+        segments = self._segments
+        end, index, position = cut
+        # Snapshots vouch for what is below them, and what will be there is not that: they are gone for sure first.
+        stale = [path for path in self.snapshots() if (parse_offset(path.name) or 0) > end]
+        for path in stale:
+            path.unlink()
+        if stale:
+            sync_directory(self.directory)
+        if position is None:
+            new = Segment.create(self.directory, end, self.settings, created_ms=now_ms)
             retired = segments[:]
             segments[:] = [new]
-            end = offset
         else:
-            index = self.index_of(offset)
-            found = find_batch(segments[index], offset)
-            while found is None:  # `offset` lies in a gap at the end of a segment
-                index += 1
-                found = find_batch(segments[index], offset)
             retired = segments[index + 1 :]
             del segments[index + 1 :]
-            end = Offset(found.base_offset)
-            segments[index].truncate(found.position, end)
+            segments[index].truncate(position, end)
         self.active = segments[-1]
         self._retire(retired, now_ms)
-        for path in self.snapshots():
-            if (parse_offset(path.name) or 0) > end:
-                path.unlink()
         return end
 
     def snapshots(self) -> list[Path]:
         """The producer snapshots, oldest first."""
         return sorted(self.directory.glob(f"*{SNAPSHOT_SUFFIX}"))
 
-    def _retire(self, segments: Sequence[Segment], due_ms: Millis) -> None:
+    def _retire(self, segments: Sequence[Segment], due_ms: Millis, log_start_offset: Offset | None = None) -> None:
         for segment in segments:
-            self._removals += [(due_ms, path) for path in segment.retire()]
+            self._removals += [(due_ms, path) for path in segment.retire(log_start_offset)]
             (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
     def take_removals(self, now_ms: Millis) -> list[Path]:

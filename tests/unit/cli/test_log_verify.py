@@ -140,3 +140,19 @@ def test_what_is_no_data_directory_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert main(["log", "verify", str(tmp_path)]) == 1
     assert "neither a data directory nor the folder of a partition" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_lost_metadata_is_damage(directory: Path, is_empty: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """No broker starts without it. A directory of Apache Kafka has none."""
+    path = directory / "metadata.sqlite"
+    path.unlink()
+    if is_empty:
+        path.touch()
+    finding, summary = lines(capsys, "log", "verify", str(directory), status=1)
+    assert (finding["severity"], finding["path"], finding["repair"]) == ("damage", str(path), None)
+    assert "Bring metadata.sqlite back from a copy" in finding["text"]
+    assert summary["is_damaged"]
+    path.unlink(missing_ok=True)
+    (directory / "__cluster_metadata-0").mkdir()
+    assert main(["log", "verify", str(directory)]) == 0

@@ -6,12 +6,14 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
 
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.storage.atomic_file import write_atomically
 
 Failing = Callable[..., Any]
 
@@ -87,7 +89,8 @@ def test_a_roll_that_fails_leaves_the_log_as_it_was(folder: LogFolder) -> None:
 
 
 def test_an_index_that_can_not_be_written_waits(folder: LogFolder) -> None:
-    """The segment is rolled all the same; the recovery point does not pass it until its index is there."""
+    """The segment is rolled all the same, and its records are synced; no snapshot vouches for the index until it is
+    there."""
     log = folder.create(index_interval_bytes=0)
     for _ in range(5):
         append(log)
@@ -97,12 +100,14 @@ def test_an_index_that_can_not_be_written_waits(folder: LogFolder) -> None:
         append(log)
         log.flush()
         folder.directory.wait_for_background()
-        assert log.recovery_point == 0
+        assert log.recovery_point == 6
         assert index.stat().st_size == 0
+        assert not list(log.directory.glob("*.snapshot"))
     assert len(read_all(log, 3)) == 3
+    append(log)
     log.flush()
-    assert log.recovery_point == 6
     assert index.stat().st_size == 32
+    assert [path.stem for path in log.directory.glob("*.snapshot")] == [f"{5:020d}"]
 
 
 @pytest.mark.parametrize("name", ["fdatasync", "fsync"])
@@ -135,6 +140,18 @@ def test_a_batch_that_must_last_is_not_acknowledged_without(folder: LogFolder) -
     with _failing("fdatasync", errno.EIO):
         _assert_storage_error(lambda: append(log))
     assert log.recovery_point == 1
+
+
+def test_a_file_whose_sync_failed_is_not_written_again(tmp_path: Path) -> None:
+    """The next attempt makes a file of its own: of the first one's pages nobody knows which are on the disk."""
+    path = tmp_path / "checkpoint"
+    with _failing("fsync", errno.EIO, times=1), pytest.raises(OSError, match="Input/output error"):
+        write_atomically(path, b"first")
+    (failed,) = tmp_path.iterdir()
+    with failed.open("rb") as file:
+        write_atomically(path, b"second")
+        assert path.read_bytes() == b"second"
+        assert file.read() == b"first"
 
 
 def test_a_stop_without_a_sync_is_no_clean_one(folder: LogFolder) -> None:

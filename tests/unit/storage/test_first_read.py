@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all, read_bytes
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import Record, decode_records
@@ -15,6 +15,9 @@ from klamm.protocol.types import Millis, Offset
 from klamm.storage.recovery_progress import RecoveryProgress
 
 BATCHES = 40
+BATCH_BYTES = len(batch(value=b"00"))
+_UNCOVERED_BYTES = 16
+"""Base offset, length and leader epoch are outside of a batch's CRC."""
 
 
 def _filled(path: Path, *, segment_bytes: int = 1000) -> LogFolder:
@@ -34,9 +37,15 @@ def _flip(path: Path, position: int) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(hit=st.integers(0, BATCHES - 2), start=st.integers(0, BATCHES - 1), step=st.integers(1, 400))
+@given(
+    hit=st.integers(0, BATCHES - 2),
+    at=st.integers(_UNCOVERED_BYTES, BATCH_BYTES - 1),
+    start=st.integers(0, BATCHES - 1),
+    step=st.integers(1, 400),
+)
+@example(hit=0, at=_UNCOVERED_BYTES, start=0, step=1)
 def test_a_flipped_bit_is_never_served(
-    tmp_path_factory: pytest.TempPathFactory, hit: int, start: int, step: int
+    tmp_path_factory: pytest.TempPathFactory, hit: int, at: int, start: int, step: int
 ) -> None:
     """I8, I9: after a clean stop, wherever a reader begins, what it gets is what was written; the damaged batch takes
     the log offline, and the reason names file, offset and position."""
@@ -49,7 +58,8 @@ def test_a_flipped_bit_is_never_served(
         (index, hit * size - sum(sizes[:index])) for index in range(len(sizes)) if hit * size < sum(sizes[: index + 1])
     )
     path = folder.log_files()[index]
-    _flip(path, position + size - 1)
+    assert size == BATCH_BYTES
+    _flip(path, position + at)
     folder.start()
     log = folder.log()
     assert not log.is_offline
@@ -72,6 +82,44 @@ def test_a_flipped_bit_is_never_served(
     assert all(record.offset != hit for record in served)
     assert log.is_offline
     assert f"{path} is damaged at offset {hit}, position {position}: " in (log.offline_reason or "")
+    folder.kill()
+
+
+def test_damage_that_an_append_meets_takes_the_log_offline(tmp_path: Path) -> None:
+    """I8: the timestamps of a segment are looked up before the first append to it. The reason says what to do."""
+    folder = LogFolder(tmp_path / "data")
+    log = folder.create(index_interval_bytes=0)
+    for _ in range(3):
+        append(log)
+    folder.directory.close()
+    path = folder.log_files()[0]
+    _flip(path, _UNCOVERED_BYTES)
+    folder.start()
+    with pytest.raises(KafkaError) as refused:
+        append(folder.log())
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert f"{path} is damaged at offset 0, position 0: " in (folder.log().offline_reason or "")
+    folder.kill()
+
+
+@pytest.mark.parametrize("at", ["the value", "the number of records"])
+def test_a_damaged_batch_is_no_answer_to_a_search_by_time(tmp_path: Path, at: str) -> None:
+    """I8: a batch that is opened for the timestamps of its records is checked as one that is read: where it is damaged
+    the log goes offline, whether its records could still be told apart or not."""
+    folder = LogFolder(tmp_path / "data")
+    log = folder.create()
+    for number in range(3):
+        append(log, batch(timestamp_ms=NOW_MS + number))
+    size = log.size_bytes // 3
+    folder.directory.close()
+    path = folder.log_files()[0]
+    _flip(path, 2 * size - 2 if at == "the value" else size + 60)
+    folder.start()
+    log = folder.log()
+    with pytest.raises(KafkaError) as refused:
+        found_by_time(log.search_timestamp(Millis(NOW_MS + 1)))
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert f"{path} is damaged at offset 1, position {size}: " in (log.offline_reason or "")
     folder.kill()
 
 
@@ -106,7 +154,7 @@ def test_after_a_crash_only_what_may_be_missing_is_read(tmp_path: Path, monkeypa
     assert sum(read) < size / 4
     assert index.read_bytes()[: len(before)] == before
     assert [record.offset for record in read_all(log)] == list(range(BATCHES + 1))
-    assert log.offset_for_timestamp(Millis(NOW_MS + 1)) is None
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 1))) is None
     folder.close()
 
 

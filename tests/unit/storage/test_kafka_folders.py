@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
 
+from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import write_topic_id
-from klamm.storage.kafka_folders import find_folders
+from klamm.storage.kafka_folders import find_folders, note_gaps
 from klamm.storage.kafka_ownership import METADATA_FILE, BelongsToKafka, refuse_kafkas
 from klamm.storage.metadata_log import METADATA_FOLDER
 
@@ -59,3 +62,29 @@ def test_a_broker_does_not_take_kafkas_directory_for_its_own(tmp_path: Path) -> 
         refuse_kafkas(tmp_path)
     (tmp_path / METADATA_FILE).touch()
     refuse_kafkas(tmp_path)
+
+
+def test_gaps_that_kafkas_cleaner_left_are_noted(tmp_path: Path) -> None:
+    """Between two segments, and where it has emptied one. A start takes them for no damage, and others for one."""
+    folder = LogFolder(tmp_path / "data")
+    log = folder.create(cleanup_policy=frozenset({"compact"}))
+    for _ in range(4):
+        append(log, batch(2))
+        append(log, batch(3))
+        log.roll(NOW_MS)
+    folder.directory.close()
+    first, second, third, *_ = folder.log_files()
+    _, second_batch = (position for position, _ in iterate_batches(first.read_bytes()))
+    os.truncate(first, second_batch)
+    os.truncate(second, 0)
+    note_gaps(first.parent)
+    assert sorted(path.name for path in first.parent.glob("*.gap")) == [f"{end:020d}.gap" for end in (5, 10)]
+    for start in (folder.start, folder.crash, folder.restart):
+        start()
+        assert folder.log().offline_reason is None
+        assert [record.offset for record in read_all(folder.log())] == [0, 1, *range(10, 20)]
+    folder.directory.close()
+    os.truncate(third, 0)
+    folder.start()
+    assert folder.log().is_offline
+    folder.close()

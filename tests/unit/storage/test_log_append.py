@@ -86,6 +86,7 @@ def test_segments_are_rolled_at_their_size(folder: LogFolder) -> None:
         append(log, batch(2))
     assert [path.name for path in folder.log_files()] == [f"{base:020d}.log" for base in (0, 6, 12)]
     assert [path.stat().st_size for path in folder.log_files()] == [3 * size, 3 * size, 2 * size]
+    folder.directory.wait_for_background()
     assert (log.directory / f"{12:020d}.snapshot").exists()
     assert [record.offset for record in read_all(log)] == list(range(16))
 

@@ -162,3 +162,16 @@ def test_a_crash_during_a_truncation_does_not_look_like_damage(folder: LogFolder
     folder.crash()
     assert not folder.log().is_offline
     assert folder.log().log_end_offset == 2
+
+
+def test_a_crash_after_a_truncation_within_a_batch_does_not_look_like_damage(folder: LogFolder) -> None:
+    """The recovery point is lowered to where the log ends then, which is before the batch."""
+    log = folder.create()
+    append(log, batch(4))
+    log.flush()
+    folder.directory.checkpoint().result()
+    log.truncate_to(Offset(2), NOW_MS)
+    append(log)
+    folder.crash()
+    assert not folder.log().is_offline
+    assert folder.log().log_end_offset == 1

@@ -79,7 +79,7 @@ def test_other_folders_and_files_are_left_alone(folder: LogFolder) -> None:
 
 
 def test_checkpoints_are_written_in_kafkas_format(folder: LogFolder) -> None:
-    """Recovery points, log start offsets where they say more than the files, high watermarks."""
+    """Recovery points, log start offsets (also where the files tell them: they may be lost), high watermarks."""
     log = folder.create()
     append(log, batch(5))
     log.roll(NOW_MS)
@@ -90,7 +90,7 @@ def test_checkpoints_are_written_in_kafkas_format(folder: LogFolder) -> None:
     read = {path.name: path.read_text() for path in folder.path.glob("*-checkpoint")}
     assert read == {
         "recovery-point-offset-checkpoint": "0\n2\norders 0 5\nidle 0 0\n",
-        "log-start-offset-checkpoint": "0\n1\norders 0 2\n",
+        "log-start-offset-checkpoint": "0\n2\norders 0 2\nidle 0 0\n",
         "replication-offset-checkpoint": "0\n2\norders 0 5\nidle 0 1\n",
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import iterate_batches
@@ -102,8 +102,8 @@ def test_an_index_that_vanishes_is_built_anew(folder: LogFolder) -> None:
     "look",
     [
         lambda log: log.read(Offset(2), 10**6, upper_bound=Offset(3), minimum_one_batch=True),
-        lambda log: log.offset_for_timestamp(Millis(NOW_MS + 2)),
-        lambda log: log.offset_of_max_timestamp(),
+        lambda log: found_by_time(log.search_timestamp(Millis(NOW_MS + 2))),
+        lambda log: found_by_time(log.search_max_timestamp()),
     ],
     ids=["read", "search by time", "largest timestamp"],
 )

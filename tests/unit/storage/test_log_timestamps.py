@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all
 
 from klamm.protocol.compression import Compression
 from klamm.protocol.records import Record, encode_batch
@@ -36,11 +36,11 @@ def test_a_timestamp_finds_the_first_record_that_is_no_older(
         log = folder.log()
     visible = read_all(log)
     for wanted in range(-1, 62):
-        found = log.offset_for_timestamp(Millis(NOW_MS + wanted))
+        found = found_by_time(log.search_timestamp(Millis(NOW_MS + wanted)))
         assert (found[:2] if found else None) == _first(visible, NOW_MS + wanted)
     if start == 0:
         largest = max(record.timestamp_ms for record in visible)
-        newest = log.offset_of_max_timestamp()
+        newest = found_by_time(log.search_max_timestamp())
         assert newest is not None
         assert newest[:2] == _first(visible, largest)
     folder.close()
@@ -51,16 +51,16 @@ def test_the_leader_epoch_of_the_record_is_told(folder: LogFolder) -> None:
     log = folder.create()
     for epoch in (1, 4):
         append(log, batch(timestamp_ms=NOW_MS + epoch), leader_epoch=epoch)
-    assert log.offset_for_timestamp(Millis(NOW_MS + 1)) == (NOW_MS + 1, 0, 1)
-    assert log.offset_for_timestamp(Millis(NOW_MS + 2)) == (NOW_MS + 4, 1, 4)
-    assert log.offset_of_max_timestamp() == (NOW_MS + 4, 1, 4)
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 1))) == (NOW_MS + 1, 0, 1)
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 2))) == (NOW_MS + 4, 1, 4)
+    assert found_by_time(log.search_max_timestamp()) == (NOW_MS + 4, 1, 4)
 
 
 def test_an_empty_log_has_no_records_of_any_time(folder: LogFolder) -> None:
     """None for every question."""
     log = folder.create()
-    assert log.offset_for_timestamp(Millis(0)) is None
-    assert log.offset_of_max_timestamp() is None
+    assert found_by_time(log.search_timestamp(Millis(0))) is None
+    assert found_by_time(log.search_max_timestamp()) is None
 
 
 def test_log_append_time_counts_as_the_records_time(folder: LogFolder) -> None:
@@ -68,5 +68,5 @@ def test_log_append_time_counts_as_the_records_time(folder: LogFolder) -> None:
     log = folder.create(message_timestamp_type="LogAppendTime")
     append(log, batch(3, timestamp_ms=1))
     append(log, batch(3, timestamp_ms=1), now_ms=NOW_MS + 10)
-    assert log.offset_for_timestamp(Millis(NOW_MS + 1)) == (NOW_MS + 10, 3, 0)
-    assert log.offset_of_max_timestamp() == (NOW_MS + 10, 3, 0)
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 1))) == (NOW_MS + 10, 3, 0)
+    assert found_by_time(log.search_max_timestamp()) == (NOW_MS + 10, 3, 0)

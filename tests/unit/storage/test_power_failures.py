@@ -12,12 +12,17 @@ import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
 
 from klamm.core.log.transaction_verification import UNVERIFIED
-from klamm.protocol.types import LeaderEpoch, Offset
+from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
+from klamm.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from klamm.storage import durable_log
+from klamm.storage.log import Log
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _LAST_OFFSET_DELTA_AT = 26
+_HEADER_BYTES = 61
+_MARKER_VALUE_BYTES = 8
+"""Of a marker's record what follows its key: the value with its length, and the number of headers."""
 
 
 @contextmanager
@@ -32,6 +37,22 @@ def _synced() -> Iterator[set[int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", sync)
+        yield inodes
+
+
+@contextmanager
+def _forgotten() -> Iterator[set[int]]:
+    """Collects the inodes of the files whose pages the system is asked to forget."""
+    inodes: set[int] = set()
+    real = os.posix_fadvise
+
+    def advise(descriptor: int, offset: int, length: int, advice: int) -> None:
+        if advice == os.POSIX_FADV_DONTNEED:
+            inodes.add(os.fstat(descriptor).st_ino)
+        real(descriptor, offset, length, advice)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "posix_fadvise", advise)
         yield inodes
 
 
@@ -55,6 +76,50 @@ def test_names_of_a_killed_process_are_synced(folder: LogFolder) -> None:
     assert {folder.path.stat().st_ino, folder.log().directory.stat().st_ino} <= inodes
 
 
+def test_the_name_of_new_leader_epochs_is_synced(folder: LogFolder) -> None:
+    """I1: the checkpoint of the epochs is made anew and takes the old one's name. Below the recovery point no start
+    looks for epochs in the batches, so the name must last before the recovery point moves."""
+    append(folder.create())
+    folder.restart()
+    log = folder.log()
+    log.assign_leader_epoch(LeaderEpoch(7))
+    append(log, leader_epoch=7)
+    with _synced() as inodes:
+        log.flush()
+    assert log.directory.stat().st_ino in inodes
+
+
+def test_indexes_that_recovery_wrote_are_synced_before_a_clean_stop(folder: LogFolder) -> None:
+    """I9: the next start trusts them, and the flush of an active segment leaves them out. Without them a search for the
+    largest timestamp finds none. Here a stop in order was killed before it could leave its mark, so that there is
+    nothing more to write."""
+    append(folder.create())
+    folder.log().close()
+    folder.directory.checkpoint().result()
+    folder.crash()
+    with _synced() as inodes:
+        folder.log().flush_in_background(NOW_MS)
+        folder.directory.close()
+    indexes = [folder.log_files()[0].with_suffix(suffix) for suffix in (".index", ".timeindex")]
+    assert {path.stat().st_ino for path in indexes} <= inodes
+
+
+def test_what_a_killed_process_had_not_synced_is_read_from_the_disk(folder: LogFolder) -> None:
+    """I8: the kill may have come while a sync failed, before the mark of that was left. Linux then takes pages for
+    clean that the disk does not have, and reports success for them from then on."""
+    log = folder.create(segment_bytes=150)
+    for _ in range(2):
+        append(log)
+    log.flush()
+    folder.directory.checkpoint().result()
+    append(log)
+    synced, unsynced = folder.log_files()[0], folder.log_files()[-1]
+    with _forgotten() as inodes:
+        folder.crash()
+    assert unsynced.stat().st_ino in inodes
+    assert synced.stat().st_ino not in inodes
+
+
 def test_what_recovery_cuts_stays_cut(folder: LogFolder) -> None:
     """Else it might come back behind what is written in its place."""
     log = folder.create(segment_bytes=150)
@@ -62,33 +127,12 @@ def test_what_recovery_cuts_stays_cut(folder: LogFolder) -> None:
         append(log)
     files = folder.log_files()
     folder.kill()
-    (folder.path / RECOVERY_POINTS).unlink(missing_ok=True)
+    folder.forget_syncs()
     os.truncate(files[0], 10)
     with _synced() as inodes:
         folder.start()
     assert folder.log().log_end_offset == 0
     assert {files[0].stat().st_ino, files[0].parent.stat().st_ino} <= inodes
-
-
-def test_a_recovery_point_does_not_vouch_for_indexes_that_are_written_to(folder: LogFolder) -> None:
-    """I11: a flush of the active segment leaves its indexes out. When the next one begins just there, a start must not
-    rely on them before they have been synced."""
-    log = folder.create()
-    append(log, batch(3))
-    log.flush()
-    assert log.recovery_point == 3
-    folder.directory.checkpoint().result()
-    assert (folder.path / RECOVERY_POINTS).read_text() == "0\n1\norders 0 2\n"
-    flush = log.begin_flush(NOW_MS)
-    assert flush is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log._services, "run_in_background", lambda job: None)
-        log.roll(NOW_MS)
-    assert log.recovery_point == 2
-    flush.run()
-    assert log.recovery_point == 2, "it was begun before"
-    log.flush()
-    assert log.recovery_point == 3
 
 
 def test_a_flipped_bit_does_not_move_the_end_of_a_log(folder: LogFolder) -> None:
@@ -155,9 +199,188 @@ def test_a_compacted_log_does_not_go_on_behind_a_hole(folder: LogFolder) -> None
         append(log)
     first, second = folder.log_files()[:2]
     folder.kill()
-    (folder.path / RECOVERY_POINTS).write_text("0\n1\norders 0 1\n")
+    folder.forget_syncs(1)
     half = first.stat().st_size // 2
     os.truncate(first, half)
     folder.start()
     assert folder.log().log_end_offset == 1
     assert not second.exists()
+
+
+def test_a_marker_that_is_damaged_is_not_believed(folder: LogFolder) -> None:
+    """I8, I11: a start that looks for transactions reads what their markers say. A bit that fell over makes an abort of
+    a commit."""
+    log = folder.create(index_interval_bytes=0)
+    log.append_as_leader(
+        batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
+        leader_epoch=LeaderEpoch(0),
+        now_ms=NOW_MS,
+        verification_guard=UNVERIFIED,
+    )
+    marker = _marker(1, is_commit=True)
+    log.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    for _ in range(3):
+        append(log)
+    folder.restart()
+    append(folder.log())
+    path = folder.log_files()[0]
+    folder.kill()
+    content = bytearray(path.read_bytes())
+    at = content.index(marker[_HEADER_BYTES:]) + len(marker) - _HEADER_BYTES - _MARKER_VALUE_BYTES - 1
+    content[at] ^= 1
+    path.write_bytes(content)
+    folder.start()
+    assert f"{path} is damaged at offset 1, position " in (folder.log().offline_reason or "")
+
+
+def test_a_snapshot_of_before_the_first_segment_is_not_used(folder: LogFolder) -> None:
+    """I10, I11: retention removed the marker and the snapshot, and a power failure brought back the snapshot alone. The
+    transaction that it takes for open has no end any more, so it would hold the last stable offset for good."""
+    log = folder.create()
+    log.append_as_leader(
+        batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
+        leader_epoch=LeaderEpoch(0),
+        now_ms=NOW_MS,
+        verification_guard=UNVERIFIED,
+    )
+    log.roll(NOW_MS)
+    log.append_as_leader(_marker(1, is_commit=True), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.roll(NOW_MS)
+    append(log)
+    folder.directory.wait_for_background()
+    old, new = sorted(log.directory.glob("*.snapshot"))
+    content = old.read_bytes()
+    log.delete_records_before(Offset(2))
+    log.delete_old_segments(NOW_MS)
+    folder.kill()
+    old.write_bytes(content)
+    new.unlink()
+    folder.start()
+    assert (folder.log().log_start_offset, _last_stable_offset(folder.log())) == (2, 3)
+    assert not old.exists()
+
+
+def test_an_abort_that_was_lost_is_forgotten(folder: LogFolder) -> None:
+    """I11: the disk has the entry of an aborted transaction, and lost its marker. The snapshot vouches for the index up
+    to the log's end, not for what lies behind it: the transaction may be committed now."""
+    log = folder.create()
+    log.append_as_leader(
+        batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
+        leader_epoch=LeaderEpoch(0),
+        now_ms=NOW_MS,
+        verification_guard=UNVERIFIED,
+    )
+    size_bytes = log.size_bytes
+    folder.restart()
+    folder.log().append_as_leader(
+        _marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False
+    )
+    folder.directory.close()
+    (folder.path / CLEAN_MARK).unlink()
+    folder.forget_syncs(1)
+    os.truncate(folder.log_files()[0], size_bytes)
+    folder.start()
+    log = folder.log()
+    assert log.log_end_offset == 1
+    log.append_as_leader(_marker(1, is_commit=True), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    assert log.aborted_transactions(Offset(0), 1_000) == []
+
+
+def test_a_log_that_begins_anew_knows_no_producers(folder: LogFolder) -> None:
+    """I10, I11: all that is left lies below the log start offset. As in Kafka (truncateFullyAndStartAt) the snapshots
+    go with it: a transaction that they take for open would hold the last stable offset for good."""
+    log = folder.create()
+    log.append_as_leader(
+        batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
+        leader_epoch=LeaderEpoch(0),
+        now_ms=NOW_MS,
+        verification_guard=UNVERIFIED,
+    )
+    log.roll(NOW_MS)
+    log.append_as_leader(_marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    append(log)
+    log.delete_records_before(Offset(3))
+    folder.directory.checkpoint().result()
+    folder.kill()
+    (folder.path / RECOVERY_POINTS).unlink()
+    os.truncate(folder.log_files()[-1], 0)
+    folder.start()
+    log = folder.log()
+    assert (log.log_start_offset, log.log_end_offset, _last_stable_offset(log)) == (3, 3, 3)
+    assert not list(log.active_producers())
+    append(log)
+    assert _last_stable_offset(log) == 4
+    folder.crash()
+    assert not list(folder.log().active_producers())
+
+
+def test_a_hole_that_was_taken_for_a_gap_stays_one(folder: LogFolder) -> None:
+    """I8: without a recovery point the lost end of a segment looks like what Kafka's cleaner leaves. The log goes on
+    behind it, so a later start must not find a recovery point in the hole, and then cut the log there or refuse it."""
+    log = folder.create(cleanup_policy=frozenset({"compact"}))
+    append(log)
+    log.flush()
+    append(log, leader_epoch=1)
+    left = log.size_bytes
+    append(log, leader_epoch=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log._services, "run_in_background", lambda job: None)
+        log.roll(NOW_MS)
+    folder.kill()
+    os.truncate(folder.log_files()[0], left)
+    folder.start()
+    log = folder.log()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+    flush = log.begin_flush(NOW_MS)
+    assert flush is not None
+    append(log, leader_epoch=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log._services, "run_in_background", lambda job: None)
+        log.roll(NOW_MS)
+    flush.run()
+    folder.directory.checkpoint().result()
+    folder.crash()
+    assert [record.offset for record in read_all(folder.log())] == [0, 1, 3]
+    assert folder.log().leader_epochs == ((0, 0), (1, 1))
+
+
+def test_a_snapshot_that_knows_of_lost_records_is_not_used_later(folder: LogFolder) -> None:
+    """I10, I11: a power failure took a marker from the end of a segment, before there was a recovery point. So the
+    transaction is open again, also after the next crash, when the recovery point has passed the snapshot."""
+    log = folder.create(cleanup_policy=frozenset({"compact"}))
+    log.append_as_leader(
+        batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
+        leader_epoch=LeaderEpoch(0),
+        now_ms=NOW_MS,
+        verification_guard=UNVERIFIED,
+    )
+    size_bytes = log.size_bytes
+    log.append_as_leader(_marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.roll(NOW_MS)
+    append(log)
+    first = folder.log_files()[0]
+    folder.kill()
+    folder.forget_syncs()
+    os.truncate(first, size_bytes)
+    folder.start()
+    assert _last_stable_offset(folder.log()) == 0
+    append(folder.log())
+    folder.log().flush()
+    folder.directory.checkpoint().result()
+    assert folder.log().recovery_point > 2
+    folder.crash()
+    assert _last_stable_offset(folder.log()) == 0
+
+
+def _marker(producer_id: int, *, is_commit: bool) -> bytes:
+    return encode_end_transaction_marker(
+        EndTransactionMarker(is_commit, coordinator_epoch=0),
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        timestamp_ms=NOW_MS,
+    )
+
+
+def _last_stable_offset(log: Log) -> Offset:
+    log.advance_high_watermark(log.log_end_offset)
+    return log.last_stable_offset

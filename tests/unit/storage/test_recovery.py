@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, read_all, read_bytes
+from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
-
-CHECKPOINT = "recovery-point-offset-checkpoint"
 
 
 def _filled(path: Path, counts: list[int], *, segment_bytes: int = 700, leader_epochs: int = 3) -> LogFolder:
@@ -35,10 +33,6 @@ def _damage(path: Path, position: int, flip: int = 0x10) -> None:
         file.write(bytes([byte ^ flip]))
 
 
-def _set_recovery_point(folder: LogFolder, offset: int) -> None:
-    (folder.path / CHECKPOINT).write_text(f"0\n1\n{ORDERS.topic} {ORDERS.partition} {offset}\n")
-
-
 @settings(max_examples=80, deadline=None)
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=25), data=st.data())
 def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
@@ -48,6 +42,7 @@ def test_a_log_cut_anywhere_is_recovered_as_a_prefix(
     folder = _filled(tmp_path_factory.mktemp("cut"), counts)
     before = read_bytes(folder.log())
     folder.kill()
+    folder.forget_syncs()
     files = folder.log_files()
     index = data.draw(st.integers(0, len(files) - 1))
     size = files[index].stat().st_size
@@ -87,7 +82,7 @@ def test_a_flipped_bit_is_cut_away_above_the_recovery_point_and_reported_below(
     inside = data.draw(st.integers(0, header.size_bytes - 1).filter(lambda at: not 12 <= at < 16))
     point = data.draw(st.sampled_from([0, *(batch_header.next_offset for _, batch_header in bounds)]))
     _damage(folder.log_files()[0], hit + inside, 1 << data.draw(st.integers(0, 7)))
-    _set_recovery_point(folder, point)
+    folder.forget_syncs(point)
     folder.start()
     log = folder.log()
     if header.base_offset < point:
@@ -106,7 +101,7 @@ def test_damage_below_the_recovery_point_names_file_offset_and_position(tmp_path
     size = folder.log().size_bytes // 3
     folder.kill()
     _damage(folder.log_files()[0], size + 70)
-    _set_recovery_point(folder, 6)
+    folder.forget_syncs(6)
     folder.start()
     log = folder.log()
     assert log.offline_reason is not None
@@ -116,7 +111,7 @@ def test_damage_below_the_recovery_point_names_file_offset_and_position(tmp_path
         lambda: append(log),
         lambda: log.read(Offset(0), 100, upper_bound=Offset(6), minimum_one_batch=True),
         lambda: log.delete_old_segments(NOW_MS),
-        log.offset_of_max_timestamp,
+        lambda: found_by_time(log.search_max_timestamp()),
         log.flush,
     ):
         with pytest.raises(KafkaError) as refused:
@@ -135,7 +130,7 @@ def test_a_partition_that_comes_back_from_a_copy_is_online_again(tmp_path: Path)
     path = folder.log_files()[0]
     content = path.read_bytes()
     path.write_bytes(content[:100])
-    _set_recovery_point(folder, 6)
+    folder.forget_syncs(6)
     folder.start()
     assert folder.log().is_offline
     folder.kill()
@@ -188,7 +183,7 @@ def test_segments_behind_a_cut_go_too(tmp_path: Path, caplog: pytest.LogCaptureF
     assert len(files) > 2
     folder.kill()
     _damage(files[1], 70)
-    _set_recovery_point(folder, 0)
+    folder.forget_syncs(0)
     with caplog.at_level(logging.INFO):
         folder.start()
     assert folder.log_files() == files[:2]
@@ -210,7 +205,7 @@ def test_a_segment_that_lost_its_tail_at_a_batch_is_noticed(tmp_path: Path) -> N
     last = list(iterate_batches(files[0].read_bytes()))[-1][0]
     with files[0].open("r+b") as file:
         file.truncate(last)
-    _set_recovery_point(folder, 0)
+    folder.forget_syncs(0)
     folder.start()
     assert not folder.log().is_offline
     assert read_bytes(folder.log()) == before[:last]
@@ -341,7 +336,7 @@ def test_recovered_indexes_are_those_that_were_built_on_the_way(tmp_path: Path) 
     names = sorted(path for path in (folder.path / "orders-0").iterdir() if path.suffix in (".index", ".timeindex"))
     before = {path.name: path.read_bytes() for path in names}
     (folder.path / ".kafka_cleanshutdown").unlink()
-    _set_recovery_point(folder, 0)
+    folder.forget_syncs(0)
     for path in names:
         path.write_bytes(b"")
     folder.start()
@@ -355,6 +350,7 @@ def test_a_new_segment_without_the_end_of_the_old_one_goes(tmp_path: Path) -> No
     for keeps_content in (False, True):
         folder = _filled(tmp_path / str(keeps_content), [1] * 12, segment_bytes=400, leader_epochs=1)
         folder.kill()
+        folder.forget_syncs()
         old, new = folder.log_files()[-2:]
         os.truncate(old, old.stat().st_size - 1)
         if not keeps_content:

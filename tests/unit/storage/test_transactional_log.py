@@ -329,7 +329,7 @@ class Lagging:
         """The high watermark begins where the records are sure to be on the disk."""
         reopen()
         self.log = self.folder.log()
-        self.log.advance_high_watermark(self.log.synced_offset)
+        self.log.advance_high_watermark(self.log.recovery_point)
 
     def delete_records(self) -> None:
         self.log.delete_records_before(self.log.high_watermark)

@@ -15,7 +15,7 @@ from typing import Final, Self
 from klamm.core.log.compaction_batches import AbortedEntry
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
-from klamm.storage.atomic_file import sync_file
+from klamm.storage.atomic_file import FILE_MODE, sync_file, write_file
 from klamm.storage.log_files import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -56,7 +56,9 @@ class CleanedSegment:
         self._time_index.reset()
         for path in self.paths:
             path.unlink(missing_ok=True)
-        self._descriptor = os.open(self._path(LOG_SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(
+            self._path(LOG_SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE
+        )
 
     def _path(self, suffix: str) -> Path:
         return self.directory / (file_name(self.base_offset, suffix) + CLEANED_SUFFIX)
@@ -104,7 +106,7 @@ class CleanedSegment:
         entries = encode_entries(aborted)
         transaction_index = self._path(TRANSACTION_INDEX_SUFFIX)
         if entries:
-            transaction_index.write_bytes(entries)
+            write_file(transaction_index, entries)
         os.fsync(self._descriptor)
         os.utime(self._descriptor, ns=(modified_ns, modified_ns))
         for path in self.paths[1:]:

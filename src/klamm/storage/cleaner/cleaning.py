@@ -66,13 +66,15 @@ def clean_log(
     table = OffsetTable(table_settings.memory_bytes, os.urandom(16))
     sources = log.sources_below(plan.first_uncleanable_offset)
     aborted = log.aborted_below(plan.first_uncleanable_offset)
-    if log.synced_offset < plan.first_uncleanable_offset:
-        # What takes an older record's place must last before that one goes.
+    # What takes an older record's place must last before that one goes, and so must the markers that decided about the
+    # transactions. These may lie behind all that is cleaned, up to the high watermark.
+    needed_offset = log.high_watermark
+    if log.recovery_point < needed_offset:
         flush = log.begin_flush(clock())
         if flush is None:
             raise CleaningAborted
         yield flush.run
-        if log.synced_offset < plan.first_uncleanable_offset:
+        if log.recovery_point < needed_offset:
             raise CleaningAborted
     # From the first swap on there may be gaps, also for a start that finds another cleanup.policy.
     yield partial(note, plan.first_dirty_offset)

@@ -6,6 +6,7 @@ Source: `Cleaner.buildOffsetMap` of Apache Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from klamm.core.log.compaction_batches import AbortedEntry, CleanedTransactions
 from klamm.protocol.record_scanner import OffsetTable
@@ -16,6 +17,9 @@ from klamm.storage.index_file import CorruptIndex
 from klamm.storage.offset_index import OffsetIndex
 
 __all__ = ["fill_offset_table"]
+
+_MARKER_OFFSET: Final = 2
+"""Of an `AbortedEntry`: its last offset."""
 
 
 def fill_offset_table(
@@ -32,7 +36,8 @@ def fill_offset_table(
     Returns the offset up to which the table knows everything. Records of aborted transactions count for nothing.
     Raises `CleaningAborted`, `UncleanableSegment`, OSError.
     """
-    transactions = CleanedTransactions(aborted)
+    # The markers of others were passed by an earlier cleaning, and would not be met here.
+    transactions = CleanedTransactions(entry for entry in aborted if entry[_MARKER_OFFSET] >= first_dirty_offset)
     end_offset = first_dirty_offset
     for source in sources:
         start = _position_of(source, first_dirty_offset)

@@ -35,6 +35,12 @@ class MendKind(StrEnum):
     """Put the file aside: it is built anew at the next start."""
     accept = "accept"
     """Let the log end where it ends."""
+    accept_start = "accept start"
+    """Let the log begin where it begins."""
+    accept_gap = "accept gap"
+    """Let the log go on behind the records that are gone."""
+    begin_anew = "begin anew"
+    """Let the log begin, empty, where it was last known to end: no offset is given away twice."""
     remove = "remove"
     """Remove the file: it is built anew at the next start."""
 
@@ -48,6 +54,10 @@ class Mend(NamedTuple):
     """The parts of a segment that are good, as start and end; of one that is cut, the part before."""
     recover_from: int | None = None
     """The offset from which the next start must look through the log."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """The offsets that will be missing, from and up to: the next start takes them for no damage."""
+    log_start_offset: int | None = None
+    """Where the log begins then, if that changes."""
 
 
 class Finding(NamedTuple):

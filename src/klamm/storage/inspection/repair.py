@@ -14,40 +14,74 @@ from pathlib import Path
 from typing import Final
 
 from klamm.protocol.types import Offset, TopicPartition
-from klamm.storage.atomic_file import sync_directory, sync_file, write_atomically
+from klamm.storage.atomic_file import FILE_MODE, FOLDER_MODE, sync_directory, sync_file, write_atomically, write_file
 from klamm.storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
+    LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     MalformedCheckpoint,
     encode_offsets,
     read_offsets,
 )
+from klamm.storage.gaps import note_gap
 from klamm.storage.inspection.findings import Mend, MendKind, PartitionReport
-from klamm.storage.log_files import INDEX_SUFFIX, QUARANTINE_SUFFIX, TIME_INDEX_SUFFIX
+from klamm.storage.log_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    QUARANTINE_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    file_name,
+    parse_offset,
+)
 
-__all__ = ["lower_recovery_points", "mend_partition", "will_be_looked_through"]
+__all__ = [
+    "log_start_after",
+    "lower_recovery_points",
+    "mend_partition",
+    "raise_log_start_offsets",
+    "will_be_looked_through",
+]
 
 _COPY_BYTES: Final = 1024 * 1024
+_ACCEPTED: Final = {
+    MendKind.accept: "to end where it ends",
+    MendKind.accept_start: "to be the first segment",
+    MendKind.accept_gap: "to follow on what comes before it",
+}
 
 
 def mend_partition(report: PartitionReport) -> list[str]:
     """Does what the findings ask for; what was done, in words. The data directory must be locked. Raises OSError."""
     done = []
     for mend in dict.fromkeys(finding.mend for finding in report.findings if finding.mend is not None):
+        for start, end in mend.gaps:
+            # Ahead of the rest: until the batches before it are gone, a gap that is noted changes nothing.
+            note_gap(report.folder, Offset(start), Offset(end), "`klamm log verify --repair` was told to go on without")
         if mend.kind is MendKind.cut:
             done.append(_cut(mend))
         elif mend.kind is MendKind.salvage:
             done.append(_salvage(mend))
         elif mend.kind is MendKind.set_aside:
             done.append(f"{mend.path} was put aside as {_set_aside(mend.path).name}")
-        elif mend.kind is MendKind.accept:
-            done.append(f"{mend.path} is taken to end where it ends")
+        elif mend.kind is MendKind.begin_anew:
+            done.append(_begin_anew(mend))
+        elif mend.kind in _ACCEPTED:
+            done.append(f"{mend.path} is taken {_ACCEPTED[mend.kind]}")
         else:
             mend.path.unlink(missing_ok=True)
             done.append(f"{mend.path} was removed, to be built anew")
     if done:
         sync_directory(report.folder)
     return done
+
+
+def _begin_anew(mend: Mend) -> str:
+    assert mend.log_start_offset is not None
+    mend.path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    write_file(mend.path / file_name(mend.log_start_offset, LOG_SUFFIX), b"")
+    sync_directory(mend.path.parent)
+    return f"{mend.path} begins anew, empty, at offset {mend.log_start_offset}"
 
 
 def _free_name(path: Path) -> Path:
@@ -101,8 +135,12 @@ def _salvage(mend: Mend) -> str:
     return f"{path} was put aside as {target.name}; {kept} bytes of good batches are in its place"
 
 
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, FILE_MODE)
+
+
 def _copy(source: Path, target: Path, ranges: Iterable[tuple[int, int]]) -> None:
-    with source.open("rb") as reader, target.open("wb") as writer:
+    with source.open("rb") as reader, open(target, "wb", opener=_for_its_owner) as writer:
         for start, end in ranges:
             reader.seek(start)
             left = end - start
@@ -124,10 +162,30 @@ def will_be_looked_through(report: PartitionReport) -> int | None:
     return min([report.log_end_offset, *(mend.recover_from for mend in mends if mend.recover_from is not None)])
 
 
-def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -> None:
-    """Lowers the recovery points of partitions to these offsets, and takes the mark of a clean stop away.
+def log_start_after(report: PartitionReport) -> int | None:
+    """Where a mended log begins, None if that has not changed."""
+    starts = (finding.mend.log_start_offset for finding in report.findings if finding.mend is not None)
+    return max((start for start in starts if start is not None), default=None)
 
-    So the next start looks through what was mended, and does not miss what is gone. Raises OSError.
+
+def raise_log_start_offsets(directory: Path, offsets: dict[TopicPartition, int]) -> None:
+    """Notes where partitions begin that have lost their first segments. Raises OSError."""
+    path = directory / LOG_START_OFFSET_FILE
+    try:
+        starts = read_offsets(path)
+    except MalformedCheckpoint:
+        starts = {}
+    for topic_partition, offset in offsets.items():
+        starts[topic_partition] = Offset(max(starts.get(topic_partition, 0), offset))
+    write_atomically(path, encode_offsets(starts))
+    sync_directory(directory)
+
+
+def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -> None:
+    """Lowers the recovery points of partitions to these offsets, removes the snapshots of producers above them, and
+    takes the mark of a clean stop away: nothing vouches any more for what was mended or is gone.
+
+    So the next start looks through the former, and does not miss the latter. Raises OSError.
     """
     path = directory / RECOVERY_POINT_FILE
     try:
@@ -135,6 +193,11 @@ def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -
     except MalformedCheckpoint:
         points = {}  # everything is looked through then
     for topic_partition, offset in offsets.items():
+        folder = directory / str(topic_partition)
+        for snapshot in folder.glob(f"*{SNAPSHOT_SUFFIX}"):
+            if (parse_offset(snapshot.name) or 0) > offset:
+                snapshot.unlink()
+        sync_directory(folder)
         if topic_partition in points:
             points[topic_partition] = Offset(min(points[topic_partition], offset))
     (directory / CLEAN_SHUTDOWN_FILE).unlink(missing_ok=True)

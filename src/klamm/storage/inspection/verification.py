@@ -6,12 +6,14 @@ Nothing is changed. What `kafka-dump-log --index-sanity-check` and `--verify-ind
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from klamm.protocol.types import Offset
 from klamm.storage.checkpoints import LEADER_EPOCH_FILE, MalformedCheckpoint, read_leader_epochs
 from klamm.storage.failed_sync import FAILED_SYNC_FILE
+from klamm.storage.gaps import GAP_SUFFIX
 from klamm.storage.index_file import CorruptIndex
 from klamm.storage.inspection.findings import Finding, Mend, MendKind, PartitionReport, Severity
 from klamm.storage.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
@@ -23,13 +25,15 @@ from klamm.storage.log_files import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    deleted_to,
     file_name,
     parse_offset,
 )
+from klamm.storage.producer_recovery import newest_good_snapshot
 from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 from klamm.storage.transaction_index import TransactionIndex
 
-__all__ = ["KnownOfPartition", "verify_partition"]
+__all__ = ["KnownOfPartition", "verify_missing", "verify_partition"]
 
 
 class KnownOfPartition(NamedTuple):
@@ -37,6 +41,8 @@ class KnownOfPartition(NamedTuple):
 
     recovery_point: int = 0
     """Everything below was on the disk."""
+    log_start_offset: int | None = None
+    """Where the log begins, as far as it was noted."""
     is_compacted: bool | None = None
     """Whether a cleaner may have left gaps; None where nobody knows."""
     is_closed: bool = False
@@ -49,16 +55,21 @@ def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
     """What is in the folder, and what is wrong with it. Raises OSError."""
     report = PartitionReport(folder)
     names = sorted(path.name for path in folder.iterdir())
-    bases = [offset for name in names if name.endswith(LOG_SUFFIX) and (offset := parse_offset(name)) is not None]
-    was_repaired = any(name.endswith(QUARANTINE_SUFFIX) for name in names)
+    bases = _offsets(names, LOG_SUFFIX)
+    snapshot_offset = newest_good_snapshot(folder, _offsets(names, SNAPSHOT_SUFFIX))
+    known = known._replace(recovery_point=max(known.recovery_point, snapshot_offset))
     if not bases and known.recovery_point > 0:
-        text = f"there is no segment, but records up to offset {known.recovery_point} were on the disk"
-        report.add([Finding(Severity.damage, folder, text)])
+        _report_nothing_left(report, "there is no segment", known)
+        return report
+    gaps = set(_offsets(names, GAP_SUFFIX))
+    log_start_offset = max([known.log_start_offset or 0, *(deleted_to(name) or 0 for name in names)])
+    if bases and known.log_start_offset is not None and bases[0] > log_start_offset:
+        report.add([_missing_beginning(folder, log_start_offset, bases[0])])
     expected = bases[0] if bases else 0
     for number, base_offset in enumerate(bases):
         limit = bases[number + 1] if number + 1 < len(bases) else None
-        if base_offset > expected and not was_repaired:
-            report.add(_gap_between(folder, expected, base_offset, known))
+        if base_offset > max(expected, log_start_offset) and base_offset not in gaps:
+            report.add([_gap_between(folder, expected, base_offset, known)])
         expected = _verify_segment(report, base_offset, limit, known)
     report.log_end_offset = expected
     if bases and known.recovery_point > expected and not any(finding.mend for finding in report.findings):
@@ -69,20 +80,50 @@ def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
     return report
 
 
-def _gap_between(folder: Path, expected: int, base_offset: int, known: KnownOfPartition) -> Iterator[Finding]:
-    text = f"there is no segment with the offsets {expected} to {base_offset - 1}"
+def verify_missing(folder: Path, known: KnownOfPartition) -> PartitionReport:
+    """What is wrong with a partition whose folder is gone."""
+    report = PartitionReport(folder)
+    if known.is_compacted is None:
+        text = f"it is gone; records up to offset {known.recovery_point} were on the disk, unless the topic was deleted"
+        report.add([Finding(Severity.note, folder, text)])
+    else:
+        _report_nothing_left(report, "it is gone", known)
+    return report
+
+
+def _offsets(names: Sequence[str], suffix: str) -> list[Offset]:
+    return [offset for name in names if name.endswith(suffix) and (offset := parse_offset(name)) is not None]
+
+
+def _report_nothing_left(report: PartitionReport, what: str, known: KnownOfPartition) -> None:
+    report.log_end_offset = end = known.recovery_point
+    mend = Mend(MendKind.begin_anew, report.folder, log_start_offset=end)
+    text = f"{what}, but records up to offset {end} were on the disk"
+    report.add([Finding(Severity.damage, report.folder, text, offset=known.log_start_offset or 0, mend=mend)])
+
+
+def _missing_beginning(folder: Path, log_start_offset: int, base_offset: int) -> Finding:
+    text = f"the log begins at offset {log_start_offset}, and the offsets up to {base_offset - 1} are missing before it"
     path = folder / file_name(base_offset, LOG_SUFFIX)
-    if known.is_compacted is False:
-        yield Finding(Severity.damage, path, text, offset=expected)
-    elif known.is_compacted is None:
-        yield Finding(Severity.note, path, text + ", which is right in a compacted topic only", offset=expected)
+    mend = Mend(MendKind.accept_start, path, log_start_offset=base_offset)
+    return Finding(Severity.damage, path, text, offset=log_start_offset, mend=mend)
+
+
+def _gap_between(folder: Path, expected: int, base_offset: int, known: KnownOfPartition) -> Finding:
+    text = f"the offsets {expected} to {base_offset - 1} are missing before it"
+    path = folder / file_name(base_offset, LOG_SUFFIX)
+    if known.is_compacted is None:
+        return Finding(Severity.note, path, f"{text}, which Apache Kafka leaves in compacted topics", offset=expected)
+    mend = Mend(MendKind.accept_gap, path, gaps=((expected, base_offset),))
+    return Finding(Severity.damage, path, text, offset=expected, mend=mend)
 
 
 # -- segments ----------------------------------------------------------------------------------------------------------
 
 
 def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None, known: KnownOfPartition) -> int:
-    """Looks through a segment and its indexes; the offset behind its last good batch."""
+    """Looks through a segment and its indexes; the offset behind its last good batch, or behind what is damaged at its
+    end if that is known."""
     path = report.folder / file_name(base_offset, LOG_SUFFIX)
     checks: tuple[OffsetIndexCheck | TimeIndexCheck, ...] = (
         OffsetIndexCheck(path.with_suffix(INDEX_SUFFIX), base_offset),
@@ -90,6 +131,7 @@ def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None
     )
     keep: list[tuple[int, int]] = []
     bad: list[tuple[BadRange, int]] = []
+    gaps: list[tuple[int, int]] = []
     next_offset = base_offset
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -98,6 +140,8 @@ def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None
             if isinstance(found, BadRange):
                 bad.append((found, next_offset))
                 continue
+            if bad and bad[-1][0].end == found.position and found.header.base_offset > next_offset:
+                gaps.append((next_offset, found.header.base_offset))
             _extend(keep, found)
             for check in checks:
                 check.batch(found)
@@ -107,7 +151,10 @@ def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None
         os.close(descriptor)
     report.segments += 1
     report.size_bytes += size
-    segment = _Segment(path, base_offset, size, tuple(keep), tuple(bad), is_last=limit is None)
+    if bad and bad[-1][0].end == size and limit is not None and limit > next_offset:
+        gaps.append((next_offset, limit))
+        next_offset = limit
+    segment = _Segment(path, base_offset, size, tuple(keep), tuple(bad), tuple(gaps), is_last=limit is None)
     report.add(_judge(segment, known))
     if not bad:
         # Of a damaged segment the indexes are built anew anyway.
@@ -131,6 +178,8 @@ class _Segment(NamedTuple):
     size_bytes: int
     keep: tuple[tuple[int, int], ...]
     bad: tuple[tuple[BadRange, int], ...]
+    gaps: tuple[tuple[int, int], ...]
+    """The offsets that are gone with the bad parts."""
     is_last: bool
 
 
@@ -145,7 +194,7 @@ def _judge(segment: _Segment, known: KnownOfPartition) -> Iterator[Finding]:
         if is_tail and len(segment.bad) == 1:
             mend = Mend(MendKind.cut, path, ((0, found.position),))
         else:
-            mend = Mend(MendKind.salvage, path, segment.keep, segment.base_offset)
+            mend = Mend(MendKind.salvage, path, segment.keep, segment.base_offset, segment.gaps)
         is_torn = is_tail and not known.is_closed and offset >= known.recovery_point
         severity = Severity.torn_tail if is_torn else Severity.damage
         yield Finding(severity, path, f"{where}: {found.reason}", found.position, offset, mend)
@@ -181,5 +230,7 @@ def _other_files(folder: Path, names: list[str]) -> Iterator[Finding]:
                 yield Finding(Severity.derived, path, f"{error}; the broker reads the epochs from the log instead")
         elif name == FAILED_SYNC_FILE:
             yield Finding(Severity.note, path, "a sync of this log has failed: the next start reads it from the disk")
+        elif name.endswith(GAP_SUFFIX):
+            yield Finding(Severity.note, path, "the offsets before it are gone, and known to be")
         elif name.endswith(QUARANTINE_SUFFIX):
             yield Finding(Severity.note, path, "put aside by an earlier repair; may be removed")

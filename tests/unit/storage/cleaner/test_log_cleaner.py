@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cleaner import clean, clean_steps, find_dirtiest, run_with
-from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, read_all, read_bytes
+from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.config.broker import BrokerConfig
 from klamm.protocol.compression import Compression
@@ -207,10 +207,10 @@ def test_reading_goes_over_the_gaps(folder: LogFolder) -> None:
     left = [record.offset for record in read_all(log)]
     for offset in range(40):
         assert [record.offset for record in read_all(log, offset)] == [each for each in left if each >= offset]
-        found = log.offset_for_timestamp(Millis(NOW_MS + offset))
+        found = found_by_time(log.search_timestamp(Millis(NOW_MS + offset)))
         assert found is not None
         assert found[:2] == (NOW_MS + found[1], min(each for each in left if each >= offset))
-    assert log.offset_of_max_timestamp() == (NOW_MS + 39, 39, 0)
+    assert found_by_time(log.search_max_timestamp()) == (NOW_MS + 39, 39, 0)
 
 
 def test_a_crash_after_cleaning_cuts_nothing_though_offsets_are_missing(folder: LogFolder) -> None:
@@ -274,6 +274,11 @@ def test_a_producer_goes_on_where_it_was(folder: LogFolder) -> None:
 
 
 def _transaction(log: Log, producer: int, pairs: Sequence[tuple[str, str]], *, sequence: int, commits: bool) -> None:
+    _begin_transaction(log, producer, pairs, sequence=sequence)
+    _end_transaction(log, producer, commits=commits)
+
+
+def _begin_transaction(log: Log, producer: int, pairs: Sequence[tuple[str, str]], *, sequence: int) -> None:
     records = [(NOW_MS, key.encode(), value.encode(), ()) for key, value in pairs]
     guard = log.begin_verification(
         ProducerId(producer), ProducerEpoch(0), sequence, adds_partitions=False, now_ms=NOW_MS
@@ -284,6 +289,9 @@ def _transaction(log: Log, producer: int, pairs: Sequence[tuple[str, str]], *, s
         now_ms=NOW_MS,
         verification_guard=guard,
     )
+
+
+def _end_transaction(log: Log, producer: int, *, commits: bool) -> None:
     marker = encode_end_transaction_marker(
         EndTransactionMarker(commits, 0),
         producer_id=ProducerId(producer),
@@ -292,6 +300,39 @@ def _transaction(log: Log, producer: int, pairs: Sequence[tuple[str, str]], *, s
     )
     log.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
     log.advance_high_watermark(log.log_end_offset)
+
+
+def test_an_abort_of_before_does_not_count_against_what_is_committed_since(folder: LogFolder) -> None:
+    """I9: the first cleaning has passed the marker of the abort, and the second begins behind it. What the producer has
+    committed since supersedes older values, and a tombstone goes only after those."""
+    log = _create(folder, min_cleanable_dirty_ratio=0.0)
+    _put(log, ("a", "old"))
+    _transaction(log, 1, [("b", "aborted")], sequence=0, commits=False)
+    _roll(folder, log)
+    _put(log, ("c", "1"))
+    _roll(folder, log)
+    assert clean(folder)
+    _transaction(log, 1, [("a", "new")], sequence=1, commits=True)
+    _roll(folder, log)
+    _put(log, ("d", "1"))
+    _roll(folder, log)
+    assert clean(folder)
+    assert ("a", "old") not in [(key, value) for _, key, value in _values(log)]
+
+
+def test_a_marker_lasts_before_what_its_transaction_supersedes_goes(folder: LogFolder) -> None:
+    """I9: the marker lies in the active segment, behind all that is cleaned. Were it lost with the power afterwards,
+    the transaction could still be aborted, and the key would have no value."""
+    log = _create(folder)
+    _put(log, ("a", "old"))
+    _begin_transaction(log, 1, [("a", "new")], sequence=0)
+    _roll(folder, log)
+    folder.directory.wait_for_background()
+    _end_transaction(log, 1, commits=True)
+    assert log.recovery_point < log.log_end_offset
+    assert clean(folder)
+    assert _values(log)[0] == (1, "a", "new")
+    assert log.recovery_point == log.log_end_offset
 
 
 def test_what_was_aborted_goes_and_hides_nothing(folder: LogFolder) -> None:

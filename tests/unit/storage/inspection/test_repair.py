@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,16 @@ from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, r
 
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Offset
-from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE, read_offsets
-from klamm.storage.inspection.repair import lower_recovery_points, mend_partition, will_be_looked_through
-from klamm.storage.inspection.verification import KnownOfPartition, verify_partition
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
+from klamm.storage.inspection.findings import PartitionReport
+from klamm.storage.inspection.repair import (
+    log_start_after,
+    lower_recovery_points,
+    mend_partition,
+    raise_log_start_offsets,
+    will_be_looked_through,
+)
+from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
 
 
 def _filled(path: Path, segment_bytes: int = 1500) -> LogFolder:
@@ -33,16 +41,26 @@ def _damage(path: Path, number: int) -> tuple[int, int]:
     return header.base_offset, header.next_offset
 
 
-def _repair(folder: LogFolder) -> list[str]:
+def _verify(folder: LogFolder) -> PartitionReport:
     partition = folder.path / str(ORDERS)
-    points = read_offsets(folder.path / RECOVERY_POINT_FILE)
-    is_closed = (folder.path / CLEAN_SHUTDOWN_FILE).exists()
-    report = verify_partition(partition, KnownOfPartition(points.get(ORDERS, 0), False, is_closed))
+    known = KnownOfPartition(
+        recovery_point=read_offsets(folder.path / RECOVERY_POINT_FILE).get(ORDERS, 0),
+        log_start_offset=read_offsets(folder.path / LOG_START_OFFSET_FILE).get(ORDERS),
+        is_compacted=False,
+        is_closed=(folder.path / CLEAN_SHUTDOWN_FILE).exists(),
+    )
+    return verify_partition(partition, known) if partition.exists() else verify_missing(partition, known)
+
+
+def _repair(folder: LogFolder) -> list[str]:
+    report = _verify(folder)
     done = mend_partition(report)
-    offset = will_be_looked_through(report)
+    offset, start = will_be_looked_through(report), log_start_after(report)
+    if start is not None:
+        raise_log_start_offsets(folder.path, {ORDERS: start})
     if offset is not None:
         lower_recovery_points(folder.path, {ORDERS: offset})
-    report = verify_partition(partition, KnownOfPartition(min(points[ORDERS], offset or 0), False, False))
+    report = _verify(folder)
     assert not [finding for finding in report.findings if finding.severity != "note"], report.findings
     return done
 
@@ -116,6 +134,55 @@ def test_a_log_that_lost_its_end_goes_on_where_it_ends(tmp_path: Path) -> None:
     folder.start()
     assert not folder.log().is_offline
     assert folder.log().log_end_offset == int(last.stem)
+    folder.close()
+
+
+def _delete(folder: LogFolder, number: int) -> None:
+    folder.log_files()[number].unlink()
+
+
+def _truncate(folder: LogFolder, number: int) -> None:
+    folder.log_files()[number].write_bytes(b"")
+
+
+@pytest.mark.parametrize("lose", [_delete, _truncate])
+@pytest.mark.parametrize("number", [0, 1, -1])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_segment_that_is_gone_can_be_given_up(
+    tmp_path: Path, lose: Callable[[LogFolder, int], None], number: int, is_clean: bool
+) -> None:
+    """The log goes on without its offsets, in this start and in all that follow, whatever else is put aside."""
+    folder = _filled(tmp_path)
+    if not is_clean:
+        (tmp_path / CLEAN_SHUTDOWN_FILE).unlink()
+    starts = [*(int(path.stem) for path in folder.log_files()), 60]
+    lost = range(*starts[number : number + 2]) if number >= 0 else range(starts[-2], 60)
+    lose(folder, number)
+    folder.start()
+    assert str(folder.path / str(ORDERS)) in (folder.log().offline_reason or "")
+    folder.directory.close()
+    assert _repair(folder)
+    kept = [offset for offset in range(60) if offset not in lost]
+    for start in (folder.start, folder.restart, folder.crash):
+        start()
+        assert [record.offset for record in read_all(folder.log())] == kept
+    assert append(folder.log()).first_offset == kept[-1] + 1
+    folder.close()
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_partition_that_is_gone_begins_anew_where_it_ended(tmp_path: Path, has_folder: bool) -> None:
+    """No offset is given away twice."""
+    folder = _filled(tmp_path)
+    shutil.rmtree(tmp_path / str(ORDERS))
+    if has_folder:
+        (tmp_path / str(ORDERS)).mkdir()
+    (said,) = _repair(folder)
+    assert said == f"{tmp_path / str(ORDERS)} begins anew, empty, at offset 60"
+    for start in (folder.start, folder.restart, folder.crash):
+        start()
+        assert (folder.log().log_start_offset, folder.log().log_end_offset) == (60, 60)
+    assert append(folder.log()).first_offset == 60
     folder.close()
 
 

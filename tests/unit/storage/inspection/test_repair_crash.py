@@ -21,7 +21,7 @@ from pathlib import Path
 from klamm.storage.inspection.repair import mend_partition
 from klamm.storage.inspection.verification import KnownOfPartition, verify_partition
 
-report = verify_partition(Path(sys.argv[1]), KnownOfPartition(60, False, True))
+report = verify_partition(Path(sys.argv[1]), KnownOfPartition(60, 0, False, True))
 left = [int(sys.argv[2])]
 
 def end_at_a_change(event, arguments):
@@ -70,7 +70,7 @@ def test_every_step_leaves_all_that_can_be_read(tmp_path: Path, damaged: int) ->
         if now == good:
             kept = b"".join(each.read_bytes() for each in partition.glob("*.quarantined"))
             assert content[slice(*bounds[damaged])] in kept, f"step {steps}"
-        report = verify_partition(partition, KnownOfPartition(0, False, False))
+        report = verify_partition(partition, KnownOfPartition(0, 0, False, False))
         assert report.batches == len(bounds) - 1
         if status == 0:
             break

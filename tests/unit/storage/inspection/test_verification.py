@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from struct import pack, pack_into
 
@@ -11,7 +12,7 @@ from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch
 from klamm.protocol.record_batch import iterate_batches
 from klamm.storage.inspection.data_files import FileKind, data_files, is_data_directory, kind_of, partition_folders
 from klamm.storage.inspection.findings import MendKind, PartitionReport, Severity
-from klamm.storage.inspection.verification import KnownOfPartition, verify_partition
+from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
 from klamm.storage.transaction_index import AbortedTransaction, encode_entries
 
 
@@ -30,7 +31,7 @@ def partition(tmp_path: Path) -> Path:
 
 
 def _verify(partition: Path, known: KnownOfPartition | None = None) -> PartitionReport:
-    return verify_partition(partition, known if known is not None else KnownOfPartition(60, False, True))
+    return verify_partition(partition, known if known is not None else KnownOfPartition(60, 0, False, True))
 
 
 def _only(report: PartitionReport) -> tuple[Severity, str, str, MendKind | None]:
@@ -70,11 +71,12 @@ def test_a_torn_tail_is_told_from_damage(partition: Path) -> None:
     """Beyond the recovery point, after a stop that was no clean one, it is what a crash leaves (I8)."""
     path = _logs(partition)[-1]
     path.write_bytes(path.read_bytes()[:-7])
+    (partition / f"{60:020d}.snapshot").unlink()  # it would vouch for all of it
     for known, severity in (
-        (KnownOfPartition(50, False, False), Severity.torn_tail),
-        (KnownOfPartition(60, False, False), Severity.damage),
-        (KnownOfPartition(50, False, True), Severity.damage),
-        (KnownOfPartition(50, False, False, is_live=True), Severity.note),
+        (KnownOfPartition(50, 0, False, False), Severity.torn_tail),
+        (KnownOfPartition(60, 0, False, False), Severity.damage),
+        (KnownOfPartition(50, 0, False, True), Severity.damage),
+        (KnownOfPartition(50, 0, False, False, is_live=True), Severity.note),
     ):
         report = _verify(partition, known)
         assert report.findings[0].severity is severity, known
@@ -84,21 +86,22 @@ def test_a_torn_tail_is_told_from_damage(partition: Path) -> None:
 
 def test_a_log_that_ends_before_its_recovery_point_is_damaged(partition: Path) -> None:
     """Even where every batch is whole."""
-    severity, name, text, mend = _only(_verify(partition, KnownOfPartition(70, False, True)))
+    severity, name, text, mend = _only(_verify(partition, KnownOfPartition(70, 0, False, True)))
     assert (severity, name, mend) == (Severity.damage, _logs(partition)[-1].name, MendKind.accept)
     assert text == "it ends at offset 60, but records up to offset 70 were on the disk"
 
 
-def test_a_missing_segment_is_missed_where_no_cleaner_can_have_taken_it(partition: Path) -> None:
-    """In a compacted topic nobody can tell."""
+def test_a_missing_segment_is_missed(partition: Path) -> None:
+    """In a compacted topic as well: klamm's cleaner leaves no gap between two segments, and others are noted. Without
+    the metadata nobody can tell."""
     gone, following = _logs(partition)[1:3]
     for path in partition.glob(f"{gone.stem}.*"):
         path.unlink()
     severity, name, text, mend = _only(_verify(partition))
-    assert (severity, name, mend) == (Severity.damage, following.name, None)
-    assert text == f"there is no segment with the offsets {int(gone.stem)} to {int(following.stem) - 1}"
-    assert not _verify(partition, KnownOfPartition(60, True, True)).findings
-    assert _only(_verify(partition, KnownOfPartition(60, None, True)))[0] is Severity.note
+    assert (severity, name, mend) == (Severity.damage, following.name, MendKind.accept_gap)
+    assert text == f"the offsets {int(gone.stem)} to {int(following.stem) - 1} are missing before it"
+    assert _only(_verify(partition, KnownOfPartition(60, 0, True, True)))[0] is Severity.damage
+    assert _only(_verify(partition, KnownOfPartition(60, 0, None, True)))[0] is Severity.note
 
 
 def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
@@ -108,6 +111,30 @@ def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
     findings = _verify(partition).findings
     assert findings[0].severity is Severity.damage
     assert findings[0].text == "there is no segment, but records up to offset 60 were on the disk"
+    assert findings[0].mend is not None
+    assert findings[0].mend.kind is MendKind.begin_anew
+
+
+def test_a_missing_beginning_is_damage(partition: Path) -> None:
+    """If it was noted where the log begins. Files that retention has let go of tell that, too."""
+    _logs(partition)[0].unlink()
+    following = _logs(partition)[0]
+    severity, name, text, mend = _only(_verify(partition, KnownOfPartition(60, 0, False, True)))
+    assert (severity, name, mend) == (Severity.damage, following.name, MendKind.accept_start)
+    assert text == f"the log begins at offset 0, and the offsets up to {int(following.stem) - 1} are missing before it"
+    for start in (None, int(following.stem), int(following.stem) + 1):
+        assert not _verify(partition, KnownOfPartition(60, start, False, True)).findings
+    (partition / f"{0:020d}.log.{int(following.stem):020d}.deleted").touch()
+    assert not _verify(partition, KnownOfPartition(60, 0, False, True)).findings
+
+
+def test_a_missing_folder_is_damage(partition: Path) -> None:
+    """If its topic is known to be there; else it may have been deleted."""
+    shutil.rmtree(partition)
+    severity, name, text, mend = _only(verify_missing(partition, KnownOfPartition(60, 0, False, True)))
+    assert (severity, name, mend) == (Severity.damage, partition.name, MendKind.begin_anew)
+    assert text == "it is gone, but records up to offset 60 were on the disk"
+    assert _only(verify_missing(partition, KnownOfPartition(60)))[0] is Severity.note
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Looking through a batch for its first record of some times.
+
+Headers lead to the batch; which of its records it is, only the records tell. As with batches that a leader opens
+(`batch_opening`), a small batch can hold very much, so a lookup is bounded: it ends at the first record that it has not
+looked at. No record of the wanted times lies before that one, so a consumer that starts there misses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final, NamedTuple
+
+from klamm.core.log.batch_opening import MAXIMUM_OPENED_BYTES, MAXIMUM_OPENED_RECORDS, BeginningIsNotEnough
+from klamm.protocol.compression import OpenedData
+from klamm.protocol.record_batch import BatchHeader
+from klamm.protocol.record_scanner import RecordQuery, find_records, open_batch
+from klamm.protocol.types import LeaderEpoch, Millis, Offset
+
+__all__ = ["BatchLookup", "TimestampedOffset"]
+
+TimestampedOffset = tuple[Millis, Offset, LeaderEpoch]
+"""A record's timestamp, its offset and the leader epoch it was written under."""
+
+_LARGEST: Final = 2**63 - 1
+
+
+class BatchLookup(NamedTuple):
+    """A batch to be looked through, with its own bytes. It may be done on any thread.
+
+    Looked for is the first record from `first_offset` on with a timestamp from `oldest` to `newest`.
+    """
+
+    records: bytes
+    header: BatchHeader
+    oldest: int
+    newest: int
+    first_offset: int
+
+    @property
+    def records_count(self) -> int:
+        """How many records there are to walk over, by the batch's header."""
+        return min(self.header.records_count, MAXIMUM_OPENED_RECORDS)
+
+    @property
+    def cost(self) -> int:
+        """How many bytes may be opened in the time that one of this batch takes; 0 if it is not compressed."""
+        return 1 if self.header.compression else 0
+
+    @property
+    def max_bytes(self) -> int:
+        """How many bytes are opened at most."""
+        return MAXIMUM_OPENED_BYTES
+
+    def open_within(self, max_bytes: int) -> OpenedData:
+        """The batch's records, or the beginning of them. Raises `KafkaError` (CORRUPT_MESSAGE)."""
+        return open_batch(self.records, 0, self.header, min(max_bytes, self.max_bytes))
+
+    def steps(self, opened: OpenedData) -> Generator[None, None, TimestampedOffset | None]:
+        """The record, or the first one that was not looked at; None if the batch has no such record.
+
+        Yields now and then, for other threads. Raises `BeginningIsNotEnough`, and `KafkaError` (INVALID_RECORD) for
+        what is no record.
+        """
+        header = self.header
+        query = RecordQuery(
+            base_timestamp=header.base_timestamp,
+            append_time=header.max_timestamp if header.timestamp_type else None,
+            oldest=self.oldest,
+            newest=min(self.newest, _LARGEST),
+            is_inside=True,
+            first_offset_delta=max(self.first_offset - header.base_offset, 0),
+        )
+        found = yield from find_records(
+            opened, header.records_count, query, max_records=MAXIMUM_OPENED_RECORDS, max_found=1
+        )
+        if found.records:
+            record = found.records[0]
+            offset = Offset(header.base_offset + record.offset_delta)
+            return Millis(record.timestamp), offset, header.partition_leader_epoch
+        if found.is_complete:
+            return None
+        if found.walked < MAXIMUM_OPENED_RECORDS and not opened.is_whole and len(opened.data) < self.max_bytes:
+            raise BeginningIsNotEnough
+        unknown = Offset(max(header.base_offset + found.walked, self.first_offset))
+        return header.max_timestamp, unknown, header.partition_leader_epoch

@@ -1,0 +1,29 @@
+"""Gaps in a log that are no damage: offsets that are gone, and known to be gone.
+
+Compaction leaves gaps within segments, and klamm's cleaner none between two. Where offsets are missing otherwise, and
+somebody has decided that the log is to go on without them, a small file beside the log says so. Its name has the offset
+that the log goes on with, and its content is for people.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from klamm.protocol.types import Offset
+from klamm.storage.atomic_file import write_atomically
+from klamm.storage.log_files import file_name
+
+__all__ = ["GAP_SUFFIX", "note_gap"]
+
+GAP_SUFFIX: Final = ".gap"
+
+
+def note_gap(directory: Path, start: Offset, end: Offset, reason: str) -> Path:
+    """Notes that the offsets from `start` up to but without `end` are not in the log. Raises OSError.
+
+    The caller syncs the folder.
+    """
+    path = directory / file_name(end, GAP_SUFFIX)
+    write_atomically(path, f"the offsets {start} to {end - 1} are not in the log: {reason}\n".encode())
+    return path

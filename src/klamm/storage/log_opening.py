@@ -1,0 +1,47 @@
+"""Loading the logs of a data directory at start: one after the other after a clean stop, else on several threads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.storage.loaded_log import LoadedLog, LoadRequest
+from klamm.storage.log_loading import load_log
+from klamm.storage.recovery_progress import RecoveryProgress
+
+__all__ = ["load_logs", "offline"]
+
+logger = logging.getLogger(__name__)
+
+
+def load_logs(requests: Sequence[LoadRequest], directory: Path, *, threads: int) -> Iterable[LoadedLog]:
+    """Loads the logs, in the order of the requests. One whose folder can't be read is offline."""
+    # After a clean stop there is next to nothing to read, and threads would only get in each other's way.
+    if all(request.had_clean_shutdown for request in requests):
+        return map(_load, requests)
+    progress = RecoveryProgress(directory, len(requests))
+
+    def recover(request: LoadRequest) -> LoadedLog:
+        loaded = _load(request._replace(read_bytes=progress.read))
+        progress.loaded()
+        return loaded
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="klamm-recovery") as pool:
+        return list(pool.map(recover, requests))
+
+
+def _load(request: LoadRequest) -> LoadedLog:
+    try:
+        return load_log(request)
+    except OSError as error:
+        return offline(request, f"its folder can't be read: {error}")
+
+
+def offline(request: LoadRequest, reason: str) -> LoadedLog:
+    """A log that is not served, and one line that says why."""
+    reason = f"{request.topic_partition} is offline: {reason}"
+    logger.error("%s", reason)
+    return LoadedLog.offline(request, reason, [], LeaderEpochs())

@@ -1,0 +1,42 @@
+"""A data directory that has lost klamm's metadata: without it every topic would look like one that was deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from klamm.errors import KlammError
+from klamm.storage.kafka_ownership import METADATA_FILE
+from klamm.storage.log_files import parse_directory_name
+from klamm.storage.meta_properties import META_PROPERTIES_FILE, MetaProperties
+
+__all__ = ["MetadataLost", "is_lost", "refuse_lost_metadata"]
+
+
+class MetadataLost(KlammError):
+    """The directory belongs to a cluster and holds partitions, and what they are of is not there any more."""
+
+
+def is_lost(path: Path) -> bool:
+    """Whether the file of the metadata is missing or empty. Raises OSError."""
+    return not path.exists() or not path.stat().st_size
+
+
+def refuse_lost_metadata(directory: Path) -> None:
+    """Raises `MetadataLost` for a directory with a cluster id and partitions. Called where no metadata was found.
+
+    A first start writes the metadata before `meta.properties`, so with this file there was a store. Raises OSError,
+    InconsistentDataDirectory.
+    """
+    properties = MetaProperties.read(directory)
+    if properties is None:
+        return
+    partitions = sum(parse_directory_name(path.name) is not None and path.is_dir() for path in directory.iterdir())
+    if partitions:
+        path = directory / METADATA_FILE
+        raise MetadataLost(
+            f"{path} is {'empty' if path.exists() else 'missing'}, but {directory} holds {partitions} partition(s) of "
+            f"the cluster {properties.cluster_id}: without it their topics are unknown, and clients would make them "
+            f"again from offset 0. Nothing was changed. Bring {METADATA_FILE} back from a copy and start again. "
+            f"Without a copy, remove {META_PROPERTIES_FILE}: the broker then begins a new cluster and keeps the old "
+            f"partitions aside, in folders that end in -stray"
+        )

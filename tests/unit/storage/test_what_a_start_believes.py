@@ -1,0 +1,174 @@
+"""What each file that a stop or a crash leaves lets the next start believe: see `storage/log_sync.py`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time
+from tests.unit.storage.test_transactional_log import Writer, commit_all, consume
+
+from klamm.protocol.types import Offset
+from klamm.storage import durable_log, producer_snapshot
+from klamm.storage.log import Log
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
+
+def _refuse_indexes(patch: pytest.MonkeyPatch) -> None:
+    """The disk takes batches and small files, and no entry of an index."""
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    patch.setattr(os, "pwrite", fail)
+
+
+def _path_of(descriptor: int) -> Path:
+    return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+
+def _aborted(folder: LogFolder) -> tuple[Log, Writer]:
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.write(log, 0, is_transactional=False)
+    writer.end(log, 1, is_commit=False)
+    commit_all(log)
+    return log, writer
+
+
+def test_a_stop_that_could_not_write_the_indexes_vouches_for_none(folder: LogFolder) -> None:
+    """I11: the batches are synced and the snapshot is written, but not what was aborted: the next start finds that
+    again in the log."""
+    log, writer = _aborted(folder)
+    log.flush()
+    with pytest.MonkeyPatch.context() as patch:
+        _refuse_indexes(patch)
+        folder.directory.close()
+    folder.start()
+    commit_all(folder.log())
+    assert consume(folder.log()) == writer.decided(folder.log())
+
+
+def test_a_recovery_point_says_nothing_of_indexes(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I11: a flush of the active segment leaves its indexes out, and the next one begins just there."""
+    log, writer = _aborted(folder)
+    log.flush()
+    folder.directory.checkpoint().result()
+    assert (folder.path / RECOVERY_POINTS).read_text() == "0\n1\norders 0 3\n"
+    monkeypatch.setattr(log._services, "run_in_background", lambda job: None)
+    log.roll(NOW_MS)
+    monkeypatch.undo()
+    folder.kill()
+    for path in log.directory.glob("*.txnindex"):
+        path.unlink()  # the power has failed: it was not synced
+    folder.start()
+    commit_all(folder.log())
+    assert consume(folder.log()) == writer.decided(folder.log())
+
+
+def test_a_snapshot_is_not_written_before_what_it_vouches_for(folder: LogFolder) -> None:
+    """At a roll and at a stop: batches and indexes are on the disk by then."""
+    log, _ = _aborted(folder)
+    synced: list[str] = []
+    real = producer_snapshot.write_snapshot
+
+    def write(path: Path, *arguments: Any, **options: Any) -> None:
+        synced.append(path.name)
+        real(path, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable_log, "write_snapshot", write)
+        for name in ("fsync", "fdatasync"):
+            patch.setattr(os, name, lambda descriptor: synced.append(Path(_path_of(descriptor)).name))
+        log.roll(NOW_MS)
+        folder.directory.wait_for_background()
+        at_roll = synced[: synced.index(f"{3:020d}.snapshot")]
+        append(log)
+        synced.clear()
+        folder.directory.close()
+        at_stop = synced[: synced.index(f"{4:020d}.snapshot")]
+    folder.start()
+    assert set(at_roll) >= {f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex", ".txnindex")}
+    assert set(at_stop) >= {f"{3:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")}
+
+
+def test_a_snapshot_vouches_for_the_batches_below_it(folder: LogFolder) -> None:
+    """I8: though no checkpoint was written since, what is gone below the snapshot is damage and no torn tail."""
+    log = folder.create()
+    append(log, batch(3))
+    log.roll(NOW_MS)
+    folder.directory.wait_for_background()
+    folder.kill()
+    first, second = folder.log_files()
+    os.truncate(first, 10)
+    second.unlink()
+    folder.start()
+    assert str(first) in (folder.log().offline_reason or "")
+
+
+def _cut_within_a_batch(log: Log) -> None:
+    log.truncate_to(log.log_end_offset - 1, NOW_MS)  # type: ignore[arg-type]
+
+
+def _cut_between_batches(log: Log) -> None:
+    log.truncate_to(log.log_end_offset - 3, NOW_MS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cut", [_cut_within_a_batch, _cut_between_batches])
+def test_a_log_that_is_cut_is_no_loss(folder: LogFolder, cut: Callable[[Log], None]) -> None:
+    """I8: the recovery point that is noted before a cut is not above where the log ends then, and vouches for no index
+    that the cut has reached."""
+    log, writer = _aborted(folder)
+    append(log, batch(3))
+    log.flush()
+    folder.directory.checkpoint().result()
+    cut(log)
+    folder.crash()
+    log = folder.log()
+    assert not log.is_offline
+    assert log.log_end_offset == 3
+    commit_all(log)
+    assert consume(log) == writer.decided(log)
+
+
+def test_an_index_that_was_built_anew_is_on_the_disk(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recovery point goes on vouching for it."""
+    log, _ = _aborted(folder)
+    log.roll(NOW_MS)
+    append(log)
+    folder.directory.wait_for_background()
+    folder.restart()
+    log = folder.log()
+    suffixes = (".index", ".timeindex", ".txnindex")
+    paths = [log.directory / f"{0:020d}{suffix}" for suffix in suffixes]
+    for path in paths:
+        path.write_bytes(b"?")
+    synced: set[Path] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(_path_of(descriptor)))
+    commit_all(log)
+    consume(log)
+    found_by_time(log.search_timestamp(NOW_MS))
+    assert synced >= set(paths)
+
+
+def test_a_late_flush_does_not_take_the_snapshot_of_another(folder: LogFolder) -> None:
+    """I10: two flushes were to write the same snapshot. The log was cut in between, not below it, so the one that is
+    there holds, and a stop relies on it."""
+    log = folder.create()
+    append(log, batch(sequence=0, producer_id=1, epoch=0))
+    with pytest.MonkeyPatch.context() as patch:
+        flushes: list[Callable[[], None]] = []
+        patch.setattr(log._services, "run_in_background", flushes.append)
+        log.roll(NOW_MS)
+        append(log)
+        log.flush_in_background(NOW_MS)
+    flushes[0]()
+    log.truncate_to(Offset(1), NOW_MS)
+    flushes[1]()
+    folder.restart()
+    assert [producer_id for producer_id, _ in folder.log().active_producers()] == [1]
