@@ -26,6 +26,10 @@ by it. How clients see what is not served is told in [Compatibility](../explanat
 
 {served} of the {all} APIs that the brokers of Apache Kafka {kafka} have, in the same versions.
 
+An API is also served where there is nothing behind it yet: its answer is then the one that Kafka gives without it, such
+as SECURITY_DISABLED without an authorizer, or UNSUPPORTED_VERSION where a feature is at level 0
+([why](../adr/0025-apis-of-absent-features.md)).
+
 | API | Key | Versions | What it is for |
 | --- | ---: | --- | --- |
 """
@@ -47,34 +51,9 @@ don't send them.
 
 """
 
-_SECURITY = "No TLS, SASL or ACLs yet."
-_ONE_NODE = "One node: there is nothing to move or to elect."
-_QUORUM = "No controller quorum: metadata is in a store of its own."
-_QUOTAS = "No quotas."
-_TELEMETRY = "Clients are not asked for their metrics (KIP-714)."
-_SHARE = "Share groups (KIP-932) are not served yet."
-_STREAMS = "Streams groups (KIP-1071) are not served."
+_TELEMETRY = "Clients are not asked for their metrics (KIP-714), as in Kafka without a plugin that receives them."
 
-REASONS: dict[str, str] = {
-    _SECURITY: """
-        SASL_HANDSHAKE SASL_AUTHENTICATE DESCRIBE_ACLS CREATE_ACLS DELETE_ACLS CREATE_DELEGATION_TOKEN
-        RENEW_DELEGATION_TOKEN EXPIRE_DELEGATION_TOKEN DESCRIBE_DELEGATION_TOKEN DESCRIBE_USER_SCRAM_CREDENTIALS
-        ALTER_USER_SCRAM_CREDENTIALS
-        """,
-    _ONE_NODE: """
-        ALTER_REPLICA_LOG_DIRS ELECT_LEADERS ALTER_PARTITION_REASSIGNMENTS LIST_PARTITION_REASSIGNMENTS
-        UNREGISTER_BROKER
-        """,
-    _QUORUM: "DESCRIBE_QUORUM UPDATE_FEATURES ADD_RAFT_VOTER REMOVE_RAFT_VOTER",
-    _QUOTAS: "DESCRIBE_CLIENT_QUOTAS ALTER_CLIENT_QUOTAS",
-    _TELEMETRY: "GET_TELEMETRY_SUBSCRIPTIONS PUSH_TELEMETRY",
-    _SHARE: """
-        SHARE_GROUP_HEARTBEAT SHARE_GROUP_DESCRIBE SHARE_FETCH SHARE_ACKNOWLEDGE INITIALIZE_SHARE_GROUP_STATE
-        READ_SHARE_GROUP_STATE WRITE_SHARE_GROUP_STATE DELETE_SHARE_GROUP_STATE READ_SHARE_GROUP_STATE_SUMMARY
-        DESCRIBE_SHARE_GROUP_OFFSETS ALTER_SHARE_GROUP_OFFSETS DELETE_SHARE_GROUP_OFFSETS
-        """,
-    _STREAMS: "STREAMS_GROUP_HEARTBEAT STREAMS_GROUP_DESCRIBE",
-}
+REASONS: dict[str, str] = {_TELEMETRY: "GET_TELEMETRY_SUBSCRIPTIONS PUSH_TELEMETRY"}
 """Why an API of Kafka's brokers is not served, with the APIs that share the reason."""
 
 

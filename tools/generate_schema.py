@@ -65,11 +65,31 @@ OWN_FIELDS: dict[tuple[str, str], list[Json]] = {
             "tag": 27500,
             "default": "-1",
             "ignorable": True,
-        }
+        },
+        {
+            "name": "ChangeCauses",
+            "type": "[]string",
+            "versions": flexible_versions,
+            "nullableVersions": flexible_versions,
+            "taggedVersions": flexible_versions,
+            "tag": 27502,
+            "default": "null",
+            "ignorable": True,
+        },
+        {
+            "name": "ChangingSinceMs",
+            "type": "int64",
+            "versions": flexible_versions,
+            "taggedVersions": flexible_versions,
+            "tag": 27503,
+            "default": "-1",
+            "ignorable": True,
+        },
     ]
     for message, flexible_versions in (("ConsumerGroupDescribeResponse", "0+"), ("DescribeGroupsResponse", "5+"))
 }
-OWN_FIELDS["DescribeGroupsResponse", "DescribedGroup"].append(
+OWN_FIELDS["DescribeGroupsResponse", "DescribedGroup"].insert(
+    1,  # in the order of their tags
     {
         "name": "AwaitedMembers",
         "type": "[]string",
@@ -79,7 +99,7 @@ OWN_FIELDS["DescribeGroupsResponse", "DescribedGroup"].append(
         "tag": 27501,
         "default": "null",
         "ignorable": True,
-    }
+    },
 )
 
 

@@ -15,6 +15,7 @@ __all__ = ["LOOPS", "compiled_loops", "each_loops"]
 def _load_compiled() -> ModuleType | None:
     try:
         from klamm.protocol import _record_scanner
+        from klamm.protocol._record_scanner import find_records as _built_from_this_source  # noqa: F401
     except ImportError:
         return None
     return _record_scanner
@@ -26,9 +27,12 @@ LOOPS: list[ModuleType] = [_record_scanner_py, *([_COMPILED] if _COMPILED is not
 
 
 def compiled_loops() -> ModuleType:
-    """The compiled form; skips where it is not, or fails where KLAMM_REQUIRE_TOOLCHAINS says that it has to be."""
+    """The compiled form; skips where it is not, or fails where REQUIRE_TOOLCHAINS says that it has to be."""
     if _COMPILED is None:
-        message = "klamm was installed without a C compiler: the record scanner's compiled module is missing"
+        message = (
+            "the record scanner's compiled module is missing, or older than its source: "
+            "with a C compiler, `make install` builds it"
+        )
         toolchain_is_missing("compiler", message)
     return _COMPILED
 

@@ -7,7 +7,10 @@ from klamm.protocol._record_scanner_py import OffsetTable as OffsetTable
 from klamm.protocol._record_scanner_py import copy_kept as copy_kept
 from klamm.protocol._record_scanner_py import count_kept as count_kept
 from klamm.protocol._record_scanner_py import find_batches as find_batches
+from klamm.protocol._record_scanner_py import find_records as find_records
 from klamm.protocol._record_scanner_py import scan_body as scan_body
+
+RECORDS_AT_ONCE: int
 
 def siphash128(secret: bytes, data: bytes | bytearray | memoryview) -> bytes: ...
 

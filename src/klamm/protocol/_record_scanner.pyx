@@ -5,8 +5,9 @@ Each function does what its namesake in `_record_scanner_py.py` does; tests hold
 without the interpreter's lock, so that a cleaner's thread does not hold up the loop. Bytes are read only below an end
 that was checked: nothing in here trusts a length.
 
-One module in four files: what numbers look like (`_record_scanner_varints.pxi`), scanning and copying here, the table of
-keys (`_record_scanner_table.pxi`), and columns (`_record_scanner_columns.pxi`).
+One module in five files: what numbers look like (`_record_scanner_varints.pxi`), scanning and copying here, finding
+records (`_record_scanner_find.pxi`), the table of keys (`_record_scanner_table.pxi`), and columns
+(`_record_scanner_columns.pxi`).
 """
 
 from cpython.array cimport array, clone
@@ -20,7 +21,19 @@ from libc.string cimport memcpy, memset
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import timestamp_overflow
 
-__all__ = ["ColumnFiller", "OffsetTable", "copy_kept", "count_kept", "find_batches", "scan_body", "siphash128"]
+__all__ = [
+    "RECORDS_AT_ONCE",
+    "ColumnFiller",
+    "OffsetTable",
+    "copy_kept",
+    "count_kept",
+    "find_batches",
+    "find_records",
+    "scan_body",
+    "siphash128",
+]
+
+RECORDS_AT_ONCE = 65_536
 
 cdef array _INT32 = array("i")
 cdef array _INT64 = array("q")
@@ -323,5 +336,6 @@ def copy_kept(spans, keep, int64_t old_base_timestamp, base_timestamp, append_ti
     return payload, base, largest
 
 
+include "_record_scanner_find.pxi"
 include "_record_scanner_table.pxi"
 include "_record_scanner_columns.pxi"

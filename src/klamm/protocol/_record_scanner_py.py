@@ -15,9 +15,13 @@ from klamm.protocol.types import NO_TIMESTAMP
 from klamm.protocol.varint import encode_varint, read_varint, read_varlong
 
 if TYPE_CHECKING:
-    from klamm.protocol.record_scanner import RecordSpans
+    from klamm.protocol.record_scanner import RecordQuery, RecordSpans
 
-__all__ = ["OffsetTable", "copy_kept", "count_kept", "find_batches", "scan_body"]
+__all__ = ["RECORDS_AT_ONCE", "OffsetTable", "copy_kept", "count_kept", "find_batches", "find_records", "scan_body"]
+
+RECORDS_AT_ONCE: Final[int] = 200
+"""How many records `find_records` should walk in one call. Python holds the interpreter's lock while it walks, so a
+call takes about half a millisecond; the compiled form releases the lock and takes more."""
 
 _NULL: Final = -1
 
@@ -139,7 +143,7 @@ def scan_body(body: memoryview, count: int) -> tuple[memoryview, ...]:  # noqa: 
     )
 
 
-def _skip_headers(data: bytes, position: int, end: int) -> int:
+def _skip_headers(data: bytes | bytearray | memoryview, position: int, end: int) -> int:
     count, position = read_varint(data, position)
     # A header has at least the lengths of its key and value.
     if not 0 <= count <= (end - position) // 2:
@@ -156,6 +160,89 @@ def _skip_headers(data: bytes, position: int, end: int) -> int:
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.invalid_record, message)
+
+
+def find_records(  # noqa: PLR0912, PLR0915, PLR0917 - the signature of the compiled form; in line for speed
+    body: bytes | bytearray | memoryview,
+    query: RecordQuery,
+    position: int,
+    index: int,
+    end_index: int,
+    max_found: int,
+) -> tuple[int, int, list[tuple[int, int, int, int, int]], str | None]:
+    """Walks the records of a body from record `index`, which begins at `position`, up to `end_index`.
+
+    Stops early after `max_found` records that the query asks for, and at the first record that is damaged.
+    Returns the position and the index of the next record; index, offset delta, timestamp, key length and value length
+    (-1 for null) of each record found; and what is wrong with the next record, None if it was not looked at.
+    """
+    found: list[tuple[int, int, int, int, int]] = []
+    data = body if isinstance(body, bytes) else memoryview(body)
+    end = len(data)
+    base_timestamp, append_time = query.base_timestamp, query.append_time
+    oldest, newest, is_inside = query.oldest, query.newest, query.is_inside
+    without_key, out_of_sequence = query.without_key, query.out_of_sequence
+    first_offset_delta = query.first_offset_delta
+    try:
+        while index < end_index and len(found) < max_found:
+            byte = data[position]
+            if byte < 0x80 and not byte & 1:
+                place = position + 1
+                length = byte >> 1
+            else:
+                length, place = read_varint(data, position)
+            record_end = place + length
+            if length < 0 or record_end > end:
+                return position, index, found, "its length is negative or larger than the batch"
+
+            byte = data[place + 1]
+            if byte < 0x80:
+                place += 2
+                timestamp = (byte >> 1) ^ -(byte & 1)
+            else:
+                timestamp, place = read_varlong(data, place + 1)
+            offset_delta, place = read_varint(data, place)
+
+            byte = data[place]
+            if byte < 0x80:
+                place += 1
+                key_length = (byte >> 1) ^ -(byte & 1)
+            else:
+                key_length, place = read_varint(data, place)
+            if key_length >= 0:
+                place += key_length
+            else:
+                key_length = _NULL
+
+            byte = data[place]
+            if byte < 0x80:
+                place += 1
+                value_length = (byte >> 1) ^ -(byte & 1)
+            else:
+                value_length, place = read_varint(data, place)
+            if value_length >= 0:
+                place += value_length
+            else:
+                value_length = _NULL
+
+            place = _skip_headers(data, place, record_end) if data[place] else place + 1
+            if place != record_end:
+                return position, index, found, "it does not end where its length says"
+            timestamp = _as_int64(base_timestamp + timestamp) if append_time is None else append_time
+            is_between = oldest <= timestamp <= newest
+            if offset_delta >= first_offset_delta and (
+                (is_between if is_inside else not is_between and timestamp != NO_TIMESTAMP)
+                or (without_key and key_length == _NULL)
+                or (out_of_sequence and offset_delta != index)
+            ):
+                found.append((index, offset_delta, timestamp, key_length, value_length))
+            position = record_end
+            index += 1
+    except (IndexError, MalformedMessage):
+        return position, index, found, "it ends within a field"
+    except KafkaError as error:
+        return position, index, found, error.message
+    return position, index, found, None
 
 
 def count_kept(spans: RecordSpans, keep: bytes | bytearray | memoryview) -> tuple[int, bool]:

@@ -14,7 +14,18 @@ from klamm.protocol.compile_encoder import Encoder, compile_encoder
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import NEW, Message, UnsupportedField, UnsupportedVersion
 
-__all__ = ["NEW", "Message", "UnsupportedField", "UnsupportedVersion", "decode", "encode", "encode_into"]
+__all__ = [
+    "NEW",
+    "Message",
+    "UnsupportedField",
+    "UnsupportedVersion",
+    "check_version",
+    "decode",
+    "encode",
+    "encode_into",
+    "malformed",
+    "unsupported",
+]
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -33,7 +44,7 @@ def encode(message: Message, version: int) -> bytes:
     try:
         encoder(message, parts.append)
     except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
-        raise UnsupportedField(f"{type(message).__name__} version {version}: {error}") from error
+        raise unsupported(message, version, error) from error
     return b"".join(parts)
 
 
@@ -59,28 +70,42 @@ def decode(cls: type[AnyMessage], version: int, data: bytes | memoryview, offset
             copied = bytes(data[offset:])
             message, end = decoder(copied, 0, len(copied))
             end += offset
-    except MalformedMessage as error:
-        raise MalformedMessage(f"{cls.__name__} version {version}: {error}") from None
-    except (IndexError, struct.error):
-        raise MalformedMessage(f"{cls.__name__} version {version}: ends in the middle of a field") from None
-    except UnicodeDecodeError as error:
-        raise MalformedMessage(f"{cls.__name__} version {version}: text that is not UTF-8: {error.reason}") from None
+    except (MalformedMessage, IndexError, struct.error, UnicodeDecodeError) as error:
+        raise malformed(cls, version, error) from None
     return message, end  # type: ignore[return-value]  # the decoder of a class makes that class
 
 
-def _check_version(cls: type[Message], version: int) -> None:
+def malformed(cls: type[Message], version: int, error: Exception) -> MalformedMessage:
+    """The error for what a compiled decoder raised."""
+    match error:
+        case MalformedMessage():
+            reason = str(error)
+        case UnicodeDecodeError():
+            reason = f"text that is not UTF-8: {error.reason}"
+        case _:
+            reason = "ends in the middle of a field"
+    return MalformedMessage(f"{cls.__name__} version {version}: {reason}")
+
+
+def unsupported(message: Message, version: int, error: Exception) -> UnsupportedField:
+    """The error for what a compiled encoder raised because of a value that can't travel."""
+    return UnsupportedField(f"{type(message).__name__} version {version}: {error}")
+
+
+def check_version(cls: type[Message], version: int) -> None:
+    """Raises UnsupportedVersion for a version that the message does not have."""
     low, high = cls.VERSIONS
     if not low <= version <= high:
         raise UnsupportedVersion(f"{cls.__name__} has versions {low} to {high}, not {version}")
 
 
 def _add_encoder(cls: type[Message], version: int) -> Encoder:
-    _check_version(cls, version)
+    check_version(cls, version)
     encoder = _encoders[cls, version] = compile_encoder(cls, version)
     return encoder
 
 
 def _add_decoder(cls: type[Message], version: int) -> tuple[Decoder, bool]:
-    _check_version(cls, version)
+    check_version(cls, version)
     entry = _decoders[cls, version] = (compile_decoder(cls, version), contains_records(cls, version))
     return entry

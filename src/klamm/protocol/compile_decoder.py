@@ -3,11 +3,14 @@
 Neighbouring fixed-width fields, together with the length that follows them, become one `struct.unpack_from`; arrays of
 structs become loops in the same function, so that an element costs no call. Each length and count is compared with the
 bytes that remain before anything of that size is made. What runs off the end of the input is caught by `codec.decode`.
+
+The same source with a `yield` in each loop is a decoder in steps, for messages from outside that may be large: it stops
+each time it has read `STEP_BYTES`, and it refuses a message with more than `MAXIMUM_ELEMENTS` in its arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, Final
 
@@ -16,10 +19,20 @@ from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import FieldSpec, Message, fields_of, struct_class
 from klamm.protocol.varint import read_unsigned_varint, skip_tagged_fields
 
-__all__ = ["Decoder", "compile_decoder", "contains_records", "decoder_source"]
+__all__ = [
+    "Decoder",
+    "DecoderInSteps",
+    "MAXIMUM_ELEMENTS",
+    "compile_decoder",
+    "compile_decoder_in_steps",
+    "contains_records",
+    "decoder_source",
+]
 
 Decoder = Callable[[bytes | memoryview, int, int], tuple[Message, int]]
 """(data, position, end of data) → (message, position behind it)."""
+DecoderInSteps = Callable[[memoryview, int, int], Iterator[Message]]
+"""As `Decoder`, in steps. Each step yields the message, as far as it has been read; the last one has read all of it."""
 
 FIXED: Final = {
     "bool": ("?", 1),
@@ -34,6 +47,19 @@ FIXED: Final = {
 }
 """Kafka's fixed-width types: struct code, width in bytes."""
 INDENT: Final = " "
+LONGEST_STRING: Final = 32767
+"""As in Kafka, also where the length is a varint."""
+
+MAXIMUM_ELEMENTS: Final = 2**18
+"""The most elements that all arrays of a message together may have if it is decoded in steps. Elements take up to a
+hundred times the memory of their bytes, and a dictionary of so many grows within five milliseconds."""
+LARGEST_BYTES_FIELD: Final = 2**23
+"""The largest value of a field of type `bytes` in a message that is decoded in steps: copying it takes five
+milliseconds."""
+STEP_BYTES: Final = 2048
+"""So many bytes are read in a step: less than a millisecond, even if each is an element."""
+STEP_NUMBERS: Final = 4096
+"""So many numbers of one array are read in a step."""
 
 
 def is_flexible(cls: type[Message], version: int) -> bool:
@@ -74,12 +100,14 @@ def minimum_bytes(cls: type[Message], version: int) -> int:
 class _Source:
     """The decoder's source while it grows."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         self.cls = cls
         self.version = version
         self.flexible = is_flexible(cls, version)
-        # Only records ask for a view of the input; without them the input is bytes, whose slices know `decode`.
-        self.view = contains_records(cls, version)
+        self.in_steps = in_steps
+        # Records ask for a view of the input, and what is too large to be copied first; without them the input is
+        # bytes, whose slices know `decode`.
+        self.view = in_steps or contains_records(cls, version)
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "M": MalformedMessage,
@@ -123,14 +151,31 @@ class _Source:
             self.line(f"{targets}{trailing} = {name}(data, p); p += {layout.size}")
         self.run.clear()
 
-    def read_length(self, code: str) -> str:
-        """Reads a length as the end of the current run; returns the local that holds it (compact ones are one more)."""
+    def read_length(self, code: str, *, text: str = "") -> str:
+        """Reads a length as the end of the current run; returns the local that holds it (compact ones are one more).
+
+        `text` names the string whose length it is.
+        """
         length = self.local("n")
         self.run.append((length, code))
         self.flush()
         if code == "B":
-            self.line(f"if {length} > 127: {length}, p = varint(data, p - 1)")
+            self.line(f"if {length} > 127:")
+            self.line(f"{INDENT}{length}, p = varint(data, p - 1)")
+            if text:
+                self.line(f"{INDENT}if {length} > {LONGEST_STRING + 1}: raise M({text + ' is too long'!r})")
         return length
+
+    def end_element(self) -> None:
+        """Ends the pass of a loop; a decoder in steps stops here when it has read enough."""
+        if self.in_steps:
+            self.line("if p > q: yield o; q = p + STEP_BYTES")
+
+    def count_elements(self, count: str) -> None:
+        """Refuses a message of too many elements, if it is decoded in steps."""
+        if self.in_steps:
+            self.line(f"room -= {count}")
+            self.line(f"if room < 0: raise M('its arrays have more than {MAXIMUM_ELEMENTS} elements')")
 
     def null_or_error(self, target: str, what: str, condition: str, field: FieldSpec) -> None:
         """Opens the branch for a value that is there; the depth is raised by one."""
@@ -168,7 +213,7 @@ class _Source:
         count = self.local("n")
         self.run.append((count, "B"))
         self.flush()
-        if not known:
+        if not known and not self.in_steps:
             self.line(f"if {count}: p = skip(data, p - 1)")
             return
         tag, size, start = self.local("t"), self.local("s"), self.local("p")
@@ -191,7 +236,8 @@ class _Source:
             self.flush()
             self.line(f"if p != {start}: raise M({'tagged field ' + field.name + ' has another size'!r})")
             self.depth -= 1
-        self.line(f"else: p = {start}")
+        self.line(f"else: p = {start}" if known else f"p = {start}")
+        self.end_element()
         self.depth -= 2
 
     def read_field(
@@ -227,9 +273,12 @@ class _Source:
         """A string, bytes or records: a length and that many bytes."""
         compact = flexible and field.type != "string16"
         depth = self.depth
-        length = self.read_length("B" if compact else "h" if field.type.startswith("string") else "i")
+        is_text = field.type.startswith("string")
+        length = self.read_length("B" if compact else "h" if is_text else "i", text=field.name if is_text else "")
         self.null_or_error(target, field.name, f"{length} == 0" if compact else f"{length} < 0", field)
         stop = self.local("e")
+        if field.type == "bytes" and self.in_steps:
+            self.line(f"if {length} > {LARGEST_BYTES_FIELD}: raise M({field.name + ' is too large'!r})")
         self.line(f"{stop} = p + {length}{' - 1' if compact else ''}")
         self.line(f"if {stop} > end: raise M({field.name + ' is longer than the bytes that remain'!r})")
         self.line(f"{target} = {self.slice(field.type, stop)}; p = {stop}")
@@ -250,17 +299,12 @@ class _Source:
             self.line(f"{count} -= 1")
         too_many = f"raise M({'more ' + field.name + ' announced than bytes remain'!r})"
         if field.element in FIXED:
-            code, width = FIXED[field.element]
-            if field.element == "uuid":
-                piece = "bytes(data[i:i + 16])" if self.view else "data[i:i + 16]"
-                values = f"[{piece} for i in range(p, p + {count} * 16, 16)]"
-            else:
-                self.names[f"a_{code}"] = unpackers(code)
-                values = f"list(a_{code}[{count}](data, p))"
             self.line(f"if {count}:")
             self.depth += 1
+            code, width = FIXED[field.element]
             self.line(f"if {count}{f' * {width}' if width > 1 else ''} > end - p: {too_many}")
-            self.line(f"{target} = {values}; p += {count} * {width}")
+            self.count_elements(count)
+            self.read_numbers(target, code, width, count)
             self.depth -= 1
             self.line(f"else: {target} = []")
             self.depth = depth
@@ -272,6 +316,7 @@ class _Source:
         inner = struct_class(cls, field.element) if field.is_struct else None
         least = minimum_bytes(inner, self.version) if inner else FIXED.get(field.element, ("", 1 if flexible else 2))[1]
         self.line(f"if {count} * {least} > end - p: {too_many}")
+        self.count_elements(count)
         self.line(f"for _ in range({count}):")
         self.depth += 1
         if inner:
@@ -285,15 +330,45 @@ class _Source:
             self.read_field(element, cls, field._replace(type=field.element, nullable=None), flexible)
             self.flush()
             self.line(f"{items}.append({element})")
+        self.end_element()
         self.depth = depth
 
+    def read_numbers(self, target: str, code: str, width: int, count: str) -> None:
+        """Reads so many values of a fixed width, at least one; a decoder in steps reads some at a time."""
+        if code == "16s":
+            piece = "bytes(data[i:i + 16])" if self.view else "data[i:i + 16]"
+            values = f"[{piece} for i in range(p, p + {{count}} * 16, 16)]"
+        else:
+            self.names[f"a_{code}"] = unpackers(code)
+            values = f"list(a_{code}[{{count}}](data, p))"
+        if self.in_steps:
+            self.line(f"if {count} <= {STEP_NUMBERS}:")
+            self.depth += 1
+        self.line(f"{target} = {values.format(count=count)}; p += {count} * {width}")
+        if not self.in_steps:
+            return
+        self.depth -= 1
+        self.line("else:")
+        self.depth += 1
+        items, some = self.local("l"), self.local("n")
+        self.line(f"{target} = {items} = []")
+        self.line(f"while {count}:")
+        self.depth += 1
+        self.line(f"{some} = min({count}, {STEP_NUMBERS})")
+        self.line(f"{items} += {values.format(count=some)}; p += {some} * {width}; {count} -= {some}")
+        self.line(f"if {count}: yield o")
+        self.depth -= 2
 
-def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+
+def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
     """The decoder's source and the names that it uses."""
-    source = _Source(cls, version)
+    source = _Source(cls, version, in_steps=in_steps)
+    if in_steps:
+        source.names["STEP_BYTES"] = STEP_BYTES
+        source.line(f"room = {MAXIMUM_ELEMENTS}; q = p + STEP_BYTES")
     source.line(f"o = new({source.bind('C', cls)})")
     source.read_struct("o", cls)
-    source.line("return o, p")
+    source.line("yield o" if in_steps else "return o, p")
     return "def decode(data, p, end):\n" + "\n".join(source.lines), source.names
 
 
@@ -302,4 +377,12 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
     text, names = decoder_source(cls, version)
     exec(compile(text, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
     decoder: Decoder = names["decode"]
+    return decoder
+
+
+def compile_decoder_in_steps(cls: type[Message], version: int) -> DecoderInSteps:
+    """The decoder in steps of one version of a message. It raises what `compile_decoder`'s raises."""
+    text, names = decoder_source(cls, version, in_steps=True)
+    exec(compile(text, f"<decoder in steps of {cls.__name__} version {version}>", "exec"), names)
+    decoder: DecoderInSteps = names["decode"]
     return decoder

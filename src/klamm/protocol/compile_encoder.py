@@ -2,24 +2,34 @@
 
 The encoder hands chunks to `w`, the `append` of a list that is joined once. Neighbouring fixed-width fields, together
 with the length that follows them, become one `struct.pack`; arrays of structs become loops in the same function.
+
+The same source with a `yield` in each loop is an encoder in steps, for messages that may be large: it stops after every
+`STEP_ELEMENTS` elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, Final
 
 from klamm.protocol.array_structs import packers
 from klamm.protocol.compile_decoder import FIXED, INDENT, is_flexible
 from klamm.protocol.message import FieldSpec, Message, UnsupportedField, fields_of, struct_class
+from klamm.protocol.primitives import LONGEST_STRING, encode_error_message
 from klamm.protocol.varint import encode_unsigned_varint
 
-__all__ = ["Encoder", "compile_encoder", "encoder_source"]
+__all__ = ["Encoder", "EncoderInSteps", "compile_encoder", "compile_encoder_in_steps", "encoder_source"]
 
 Encoder = Callable[[Message, Callable[[bytes | memoryview], None]], None]
 """(message, append) → None."""
+EncoderInSteps = Callable[[Message, Callable[[bytes | memoryview], None]], Iterator[None]]
+"""As `Encoder`, in steps."""
 
+STEP_ELEMENTS: Final = 256
+"""So many elements are written in a step: less than a millisecond."""
+STEP_NUMBERS: Final = 4096
+"""So many numbers of one array are written in a step."""
 
 SMALL_VARINTS: Final = tuple(bytes([value]) for value in range(128))
 NULL_LENGTHS: Final = {"B": b"\x00", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
@@ -28,8 +38,9 @@ NULL_LENGTHS: Final = {"B": b"\x00", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 class _Source:
     """The encoder's source while it grows."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         self.version = version
+        self.in_steps = in_steps
         self.where = f"{cls.__name__} version {version}"
         self.flexible = is_flexible(cls, version)
         self.lines: list[str] = []
@@ -37,6 +48,7 @@ class _Source:
             "U": UnsupportedField,
             "V": SMALL_VARINTS,
             "varint": encode_unsigned_varint,
+            "message": encode_error_message,
         }
         self.depth = 1
         self.count = 0
@@ -173,15 +185,18 @@ class _Source:
         depth = self.depth
         value, length = self.local("b"), self.local("n")
         is_text = field.type.startswith("string")
+        is_message = is_text and field.name.endswith("error_message")
         if field.is_nullable(self.version):
             self.line(f"{value} = {source}")
             self.branch_on_null(value, NULL_LENGTHS[code])
             source = value
-        if is_text or source is not value:
+        if is_message:
+            self.line(f"{value} = message({source})")
+        elif is_text or source is not value:
             self.line(f"{value} = {source}{'.encode()' if is_text else ''}")
         self.line(f"{length} = len({value})")
-        if code == "B" and is_text:
-            self.line(f"if {length} > 32767: raise U({f'{self.where}: {field.name} is too long'!r})")
+        if code == "B" and is_text and not is_message:
+            self.line(f"if {length} > {LONGEST_STRING}: raise U({f'{self.where}: {field.name} is too long'!r})")
         self.write_length(length, code)
         self.line(f"{self.write}({value})")
         self.run.clear()
@@ -198,9 +213,7 @@ class _Source:
         self.write_length(length, code)
         self.run.clear()
         if field.element in FIXED and field.element != "uuid":
-            code = FIXED[field.element][0]
-            self.names[f"a_{code}"] = packers(code)
-            self.line(f"if {items}: {self.write}(a_{code}[len({items})](*{items}))")
+            self.write_numbers(items, FIXED[field.element][0], f"{length} - 1" if flexible else length)
         else:
             item = self.local("o")
             self.line(f"for {item} in {items}:")
@@ -214,15 +227,40 @@ class _Source:
             else:
                 self.write_field(item, cls, field._replace(type=field.element, nullable=None), flexible)
                 self.flush()
+            if self.in_steps:
+                self.line("k -= 1")
+                self.line(f"if not k: yield; k = {STEP_ELEMENTS}")
         self.depth = depth
 
+    def write_numbers(self, items: str, code: str, count: str) -> None:
+        """Writes the numbers of a list; an encoder in steps writes some at a time."""
+        self.names[f"a_{code}"] = packers(code)
+        is_short = f"{count} <= {STEP_NUMBERS}" if self.in_steps else items
+        if self.in_steps:
+            self.line(f"if {items}:")
+            self.depth += 1
+        self.line(f"if {is_short}: {self.write}(a_{code}[{count}](*{items}))")
+        if not self.in_steps:
+            return
+        start, some = self.local("i"), self.local("l")
+        self.line("else:")
+        self.depth += 1
+        self.line(f"for {start} in range(0, len({items}), {STEP_NUMBERS}):")
+        self.depth += 1
+        self.line(f"if {start}: yield")
+        self.line(f"{some} = {items}[{start}:{start} + {STEP_NUMBERS}]")
+        self.line(f"{self.write}(a_{code}[len({some})](*{some}))")
+        self.depth -= 3
 
-def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+
+def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
     """The encoder's source and the names that it uses."""
-    source = _Source(cls, version)
+    source = _Source(cls, version, in_steps=in_steps)
+    if in_steps:
+        source.line(f"k = {STEP_ELEMENTS}")
     source.write_struct("o", cls)
     source.flush()
-    source.line("return")
+    source.line("yield" if in_steps else "return")
     return "def encode(o, w):\n" + "\n".join(source.lines), source.names
 
 
@@ -231,4 +269,12 @@ def compile_encoder(cls: type[Message], version: int) -> Encoder:
     text, names = encoder_source(cls, version)
     exec(compile(text, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
     encoder: Encoder = names["encode"]
+    return encoder
+
+
+def compile_encoder_in_steps(cls: type[Message], version: int) -> EncoderInSteps:
+    """The encoder in steps of one version of a message. It raises what `compile_encoder`'s raises."""
+    text, names = encoder_source(cls, version, in_steps=True)
+    exec(compile(text, f"<encoder in steps of {cls.__name__} version {version}>", "exec"), names)
+    encoder: EncoderInSteps = names["encode"]
     return encoder

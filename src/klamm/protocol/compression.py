@@ -15,17 +15,25 @@ The sizes that compressed bytes claim for their content are never believed: what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from mmap import mmap
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cramjam
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 
-__all__ = ["COMPRESSION_BY_ID", "Compression", "DEFAULT_MAX_BYTES", "compress", "decompress"]
+__all__ = [
+    "COMPRESSION_BY_ID",
+    "DEFAULT_MAX_BYTES",
+    "Compression",
+    "OpenedData",
+    "compress",
+    "decompress",
+    "open_up_to",
+]
 
 
 class Compression(IntEnum):
@@ -66,6 +74,11 @@ _LZ4_LENGTH: Final = Struct("<I")
 _LZ4_STORED: Final = 0x8000_0000
 _LZ4_END: Final = b"\x00\x00\x00\x00"
 
+# Stands behind the buffer that is filled. A codec that has more output than the buffer holds writes over it.
+_SENTINEL: Final = b"klamm's sentinel"
+# A larger buffer is mapped: its pages take memory only when output reaches them.
+_LARGEST_BYTEARRAY: Final = 1024 * 1024
+
 # Small inputs are opened into a small buffer first, which most of them fit: cheaper than mapping pages.
 _SMALL_INPUT_BYTES: Final = 32 * 1024
 _SMALL_INPUT_RATIO: Final = 8
@@ -93,19 +106,10 @@ def decompress(codec: Compression, data: bytes | bytearray | memoryview, max_byt
 
     Raises `KafkaError` (CORRUPT_MESSAGE) if the data isn't what the codec writes or would open to more.
     """
-    if codec is Compression.NONE:
-        if len(data) > max_bytes:
-            raise _too_large(codec)
-        return bytes(data)
-    try:
-        if codec is Compression.SNAPPY:
-            return _decompress_snappy(data, max_bytes)
-        return _decompress_bounded(_DECOMPRESS_INTO[codec], data, max_bytes)
-    except cramjam.DecompressionError as failure:
-        raise KafkaError(
-            ErrorCode.corrupt_message,
-            f"{codec.name.lower()} data can't be opened to at most {max_bytes} bytes: {failure}",
-        ) from None
+    opened = open_up_to(codec, data, max_bytes)
+    if not opened.is_whole or len(opened.data) > max_bytes:
+        raise KafkaError(ErrorCode.corrupt_message, f"{codec.name.lower()} data opens to more than {max_bytes} bytes")
+    return bytes(opened.data)
 
 
 _DECOMPRESS_INTO: Final[dict[Compression, Callable[[Any, Any], int]]] = {
@@ -115,25 +119,65 @@ _DECOMPRESS_INTO: Final[dict[Compression, Callable[[Any, Any], int]]] = {
 }
 
 
-def _decompress_bounded(
+class OpenedData(NamedTuple):
+    """What compressed data opens to, or only the beginning of that."""
+
+    data: memoryview
+    is_whole: bool
+
+
+def open_up_to(codec: Compression, data: bytes | bytearray | memoryview, max_bytes: int) -> OpenedData:
+    """What the data opens to; if that is more than `max_bytes`, its beginning.
+
+    Data that is not compressed is not copied, and is whole. One raw block of snappy opens to all or to nothing.
+    The interpreter's lock is free meanwhile. Raises `KafkaError` (CORRUPT_MESSAGE) if the data isn't what the codec
+    writes.
+    """
+    if codec is Compression.NONE:
+        return OpenedData(memoryview(data), True)
+    try:
+        if codec is Compression.SNAPPY:
+            return _open_snappy(memoryview(data), max_bytes)
+        return _open_into(_DECOMPRESS_INTO[codec], data, max_bytes)
+    except cramjam.DecompressionError as failure:
+        raise KafkaError(ErrorCode.corrupt_message, f"{codec.name.lower()} data can't be opened: {failure}") from None
+
+
+def _open_into(
     decompress_into: Callable[[Any, Any], int], data: bytes | bytearray | memoryview, max_bytes: int
-) -> bytes:
-    if len(data) <= _SMALL_INPUT_BYTES:
-        buffer = bytearray(min(len(data) * _SMALL_INPUT_RATIO, max_bytes))
-        try:
-            size = decompress_into(data, buffer)
-            del buffer[size:]
-            return bytes(buffer)
-        except cramjam.DecompressionError:
-            # Too small a buffer and damaged data look alike; the second attempt tells.
-            if len(buffer) == max_bytes:
-                raise
-    # Anonymous pages cost nothing until output reaches them, so that the bound can be mapped at once.
-    with mmap(-1, max(max_bytes, 1)) as pages:
-        size = decompress_into(data, pages)
-        if size > max_bytes:
-            raise cramjam.DecompressionError("too large")
-        return pages[:size]
+) -> OpenedData:
+    if len(data) <= _SMALL_INPUT_BYTES and len(data) * _SMALL_INPUT_RATIO < max_bytes:
+        opened = _fill(decompress_into, data, len(data) * _SMALL_INPUT_RATIO)
+        if opened.is_whole:
+            return opened
+    return _fill(decompress_into, data, max_bytes)
+
+
+def _fill(
+    decompress_into: Callable[[Any, Any], int], data: bytes | bytearray | memoryview, max_bytes: int
+) -> OpenedData:
+    room = max_bytes + len(_SENTINEL)
+    buffer: bytearray | mmap = bytearray(room) if room <= _LARGEST_BYTEARRAY else mmap(-1, room)
+    buffer[max_bytes:room] = _SENTINEL
+    try:
+        size = decompress_into(data, buffer)
+    except cramjam.DecompressionError:
+        # Damaged data and too small a buffer look alike, but only the latter has been filled to its end.
+        if buffer[max_bytes:room] == _SENTINEL:
+            raise
+        size = room
+    return OpenedData(memoryview(buffer)[: min(size, max_bytes)], size <= max_bytes)
+
+
+def _open_snappy(data: memoryview, max_bytes: int) -> OpenedData:
+    parts: list[memoryview] = []
+    room_bytes = max_bytes
+    for block in _snappy_blocks(data):
+        if _claimed_bytes(block) > room_bytes:
+            return OpenedData(memoryview(b"".join(parts)), False)
+        parts.append(memoryview(cramjam.snappy.decompress_raw(block)))
+        room_bytes -= len(parts[-1])
+    return OpenedData(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)), True)
 
 
 def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
@@ -146,12 +190,10 @@ def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: bytes | bytearray | memoryview, max_bytes: int) -> bytes:
-    view = memoryview(data)
+def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_block(view, max_bytes)
-    parts = []
-    remaining_bytes = max_bytes
+        yield view
+        return
     position = len(_XERIAL_HEADER)
     end = len(view)
     while position < end:
@@ -164,22 +206,17 @@ def _decompress_snappy(data: bytes | bytearray | memoryview, max_bytes: int) -> 
         position += _XERIAL_LENGTH.size
         if not 0 <= length <= end - position:
             raise KafkaError(ErrorCode.corrupt_message, f"snappy block of {length} bytes in {end - position} bytes")
-        block = _decompress_snappy_block(view[position : position + length], remaining_bytes)
-        remaining_bytes -= len(block)
-        parts.append(block)
+        yield view[position : position + length]
         position += length
-    return b"".join(parts)
 
 
-def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
+def _claimed_bytes(block: memoryview) -> int:
     claimed_bytes = cramjam.snappy.decompress_raw_len(block)
-    if claimed_bytes > max_bytes:
-        raise _too_large(Compression.SNAPPY)
     if claimed_bytes > len(block) * _SNAPPY_MAXIMUM_RATIO:
         raise KafkaError(
             ErrorCode.corrupt_message, f"snappy block of {len(block)} bytes claims to hold {claimed_bytes}"
         )
-    return bytes(cramjam.snappy.decompress_raw(block))
+    return claimed_bytes
 
 
 def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
@@ -195,7 +232,3 @@ def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
             parts += (_LZ4_LENGTH.pack(len(block)), block)
     parts.append(_LZ4_END)
     return b"".join(parts)
-
-
-def _too_large(codec: Compression) -> KafkaError:
-    return KafkaError(ErrorCode.corrupt_message, f"{codec.name.lower()} data holds more bytes than may be opened")

@@ -14,9 +14,13 @@ from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.varint import encode_unsigned_varint, read_unsigned_varint
 
 __all__ = [
+    "LONGEST_STRING",
     "check_count",
+    "encode_compact_nullable_error_message",
     "encode_compact_nullable_string",
     "encode_compact_string",
+    "encode_error_message",
+    "encode_nullable_error_message",
     "encode_nullable_string",
     "encode_string",
     "read_compact_nullable_string",
@@ -25,6 +29,8 @@ __all__ = [
     "read_string",
 ]
 
+LONGEST_STRING: Final = 32_767
+"""Bytes; in the compact form, too."""
 _INT16: Final = Struct(">h")
 
 
@@ -86,6 +92,33 @@ def encode_string(text: str) -> bytes:
 def encode_nullable_string(text: str | None) -> bytes:
     """A string and its length, or null."""
     return b"\xff\xff" if text is None else encode_string(text)
+
+
+def encode_error_message(text: str) -> bytes:
+    """The bytes of an error message, without a length, and no more of them than a string may have.
+
+    A message may show what a client sent; whether it can be sent back must not depend on that.
+    """
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) > LONGEST_STRING:
+        encoded = encoded[:LONGEST_STRING].decode("utf-8", "ignore").encode()
+    return encoded
+
+
+def encode_nullable_error_message(text: str | None) -> bytes:
+    """An error message and its length, or null."""
+    if text is None:
+        return b"\xff\xff"
+    encoded = encode_error_message(text)
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def encode_compact_nullable_error_message(text: str | None) -> bytes:
+    """An error message and its compact length, or null."""
+    if text is None:
+        return b"\x00"
+    encoded = encode_error_message(text)
+    return encode_unsigned_varint(len(encoded) + 1) + encoded
 
 
 def encode_compact_string(text: str) -> bytes:

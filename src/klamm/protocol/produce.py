@@ -6,7 +6,8 @@ partitions to the transaction (KIP-890). 13: topic ids in place of names (KIP-51
 Layout: ProduceRequest.json and ProduceResponse.json of Apache Kafka 4.3.
 
 No record is looked at and no batch is copied: records are views of the request's bytes. What is common (lengths and
-counts below 127, no tagged fields) is read in line, because calls are what costs.
+counts below 127, no tagged fields) is read in line, because calls are what costs. A request of very many partitions is
+left to the generated codec, which reads it in steps.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from typing import Final, NamedTuple, NoReturn
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.node_endpoint import NodeEndpoint, encode_node_endpoints
 from klamm.protocol.primitives import (
-    encode_compact_nullable_string,
+    encode_compact_nullable_error_message,
     encode_compact_string,
-    encode_nullable_string,
+    encode_nullable_error_message,
     encode_string,
 )
 from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 from klamm.protocol.varint import encode_unsigned_varint, read_unsigned_varint, skip_tagged_fields
 
 __all__ = [
+    "ManyPartitions",
     "ProducePartitionResponse",
     "ProduceRequest",
     "ProduceTopic",
@@ -38,6 +40,14 @@ __all__ = [
 _FLEXIBLE_FROM: Final = 9
 _CURRENT_LEADER_FROM: Final = 10
 _TOPIC_IDS_FROM: Final = 13
+
+
+_MOST_AT_ONCE: Final = 256
+"""So many topics and partitions are read in a fraction of a millisecond."""
+
+
+class ManyPartitions(Exception):
+    """A request has more topics and partitions than should be read at once."""
 
 
 class ProduceTopic(NamedTuple):
@@ -107,7 +117,10 @@ _MINIMUM_FLEXIBLE_PARTITION_BYTES: Final = 6
 
 
 def decode_produce_request(version: int, view: memoryview, offset: int = 0) -> ProduceRequest:
-    """The request of a version from 3 to 13 whose body starts at `offset`. Raises `MalformedMessage`."""
+    """The request of a version from 3 to 13 whose body starts at `offset`.
+
+    Raises `MalformedMessage`, and `ManyPartitions` for a request that the generated codec should read in steps.
+    """
     try:
         if version >= _TOPIC_IDS_FROM:
             return _decode_flexible(True, view, offset)
@@ -177,6 +190,7 @@ def _decode_fixed(view: memoryview, position: int) -> ProduceRequest:
     position += 10
     if not 0 <= topics_count <= (end - position) // _MINIMUM_TOPIC_BYTES:
         _refuse_count(topics_count, "topics")
+    room = _MOST_AT_ONCE - topics_count
     topics = []
     for _ in range(topics_count):
         (length,) = _INT16.unpack_from(view, position)
@@ -189,6 +203,9 @@ def _decode_fixed(view: memoryview, position: int) -> ProduceRequest:
         position = text_end + 4
         if not 0 <= partitions_count <= (end - position) // _MINIMUM_PARTITION_BYTES:
             _refuse_count(partitions_count, "partitions")
+        room -= partitions_count
+        if room < 0:
+            raise ManyPartitions
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partitions_count):
             index, length = _INDEX_LENGTH.unpack_from(view, position)
@@ -224,6 +241,7 @@ def _decode_flexible(has_topic_ids: bool, view: memoryview, position: int) -> Pr
         topics_count, position = read_unsigned_varint(view, position - 1)
     if not 0 < topics_count <= (end - position) // _MINIMUM_FLEXIBLE_TOPIC_BYTES + 1:
         _refuse_count(topics_count - 1, "topics")
+    room = _MOST_AT_ONCE - topics_count
     topics = []
     for _ in range(topics_count - 1):
         name = topic_id = None
@@ -246,6 +264,9 @@ def _decode_flexible(has_topic_ids: bool, view: memoryview, position: int) -> Pr
             partitions_count, position = read_unsigned_varint(view, position - 1)
         if not 0 < partitions_count <= (end - position) // _MINIMUM_FLEXIBLE_PARTITION_BYTES + 1:
             _refuse_count(partitions_count - 1, "partitions")
+        room -= partitions_count
+        if room < 0:
+            raise ManyPartitions
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partitions_count - 1):
             index, length = _INDEX_VARINT.unpack_from(view, position)
@@ -314,8 +335,8 @@ def encode_produce_response(
 def _encode_refused_partition(partition: ProducePartitionResponse) -> bytes:
     parts = [_PARTITION_V5.pack(*partition[:5]), _INT32.pack(len(partition.record_errors))]
     for batch_index, message in partition.record_errors:
-        parts += (_INT32.pack(batch_index), encode_nullable_string(message))
-    parts.append(encode_nullable_string(partition.error_message))
+        parts += (_INT32.pack(batch_index), encode_nullable_error_message(message))
+    parts.append(encode_nullable_error_message(partition.error_message))
     return b"".join(parts)
 
 
@@ -351,8 +372,8 @@ def _encode_flexible(
 def _encode_refused_partition_flexible(version: int, partition: ProducePartitionResponse) -> bytes:
     parts = [_PARTITION_V5.pack(*partition[:5]), encode_unsigned_varint(len(partition.record_errors) + 1)]
     for batch_index, message in partition.record_errors:
-        parts += (_INT32.pack(batch_index), encode_compact_nullable_string(message), b"\x00")
-    parts.append(encode_compact_nullable_string(partition.error_message))
+        parts += (_INT32.pack(batch_index), encode_compact_nullable_error_message(message), b"\x00")
+    parts.append(encode_compact_nullable_error_message(partition.error_message))
     leader = partition.current_leader
     if leader is None or leader == _UNKNOWN_LEADER or version < _CURRENT_LEADER_FROM:
         parts.append(b"\x00")

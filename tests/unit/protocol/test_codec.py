@@ -8,12 +8,12 @@ durations where Kafka has integers, so where it takes part, values are drawn fro
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from importlib import import_module
 from pkgutil import iter_modules, resolve_name
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +24,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 import klamm.protocol.schema
+from klamm.protocol.api import API_SPECS
 from klamm.protocol.codec import (
     Message,
     UnsupportedField,
@@ -32,6 +33,7 @@ from klamm.protocol.codec import (
     encode,
     encode_into,
 )
+from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import FieldSpec, fields_of, struct_class
 from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
@@ -43,6 +45,8 @@ from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import MetadataResponse
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+
+R = TypeVar("R")
 
 strategies: dict[tuple[type[Message], int, Any], st.SearchStrategy[Any]] = {}
 INTEGERS = {
@@ -73,7 +77,7 @@ kio_values: dict[str, st.SearchStrategy[int]] = {
 }
 
 
-OWN_TAGS = (27500, 27501)
+OWN_TAGS = (27500, 27501, 27502, 27503)
 KINDS: dict[str, LoadableEntityType] = {
     "request": EntityType.request,
     "response": EntityType.response,
@@ -154,12 +158,31 @@ def build_instances(cls: type[Message], version: int, kio: Any) -> st.SearchStra
     return st.builds(cls, **arguments)
 
 
+def at_the_end(steps: Generator[Any, None, R]) -> R:
+    """What comes of all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+
+
+def read_or_none(read: Callable[[], Message]) -> Message | None:
+    """What was read, or None if it is malformed."""
+    try:
+        return read()
+    except MalformedMessage:
+        return None
+
+
 few = settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 @each_version
 def test_a_message_comes_back_from_its_bytes_and_kio_agrees_on_them(cls: type[Message], version: int) -> None:
-    """What was encoded is decoded again, at any offset, and kio's reader and writer reproduce it byte for byte."""
+    """What was encoded is decoded again, at any offset, at once and in steps, and kio's reader and writer reproduce it
+    byte for byte."""
     kio = kio_class(cls, version)
 
     @few
@@ -169,6 +192,8 @@ def test_a_message_comes_back_from_its_bytes_and_kio_agrees_on_them(cls: type[Me
         assert decode(cls, version, encoded) == (message, len(encoded))
         shifted = memoryview(b"\xff\xff" + encoded + b"\xff")
         assert decode(cls, version, shifted, 2) == (message, len(encoded) + 2)
+        assert at_the_end(decode_in_steps(cls, version, shifted, 2)) == message
+        assert b"".join(at_the_end(encode_in_steps(message, version))) == encoded
         if kio is not None:
             seen, size = entity_reader(kio)(encoded, 0)
             assert size == len(encoded)
@@ -204,12 +229,17 @@ def test_truncated_and_altered_bytes_are_malformed_and_nothing_else(cls: type[Me
             cut = data.draw(st.integers(0, len(encoded) - 1))
             with pytest.raises(MalformedMessage):
                 decode(cls, version, encoded[:cut])
+            with pytest.raises(MalformedMessage):
+                at_the_end(decode_in_steps(cls, version, memoryview(encoded[:cut])))
             altered = bytearray(encoded)
             for _ in range(3):
                 position = data.draw(st.integers(0, len(encoded) - 1))
                 altered[position] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
-                with suppress(MalformedMessage):
-                    decode(cls, version, bytes(altered))
+                at_once = read_or_none(lambda: decode(cls, version, bytes(altered))[0])
+                in_steps = read_or_none(lambda: at_the_end(decode_in_steps(cls, version, memoryview(altered))))
+                assert (at_once is None) == (in_steps is None)
+                if at_once is not None and in_steps is not None:
+                    assert encode(at_once, version) == encode(in_steps, version)
         with suppress(MalformedMessage):
             decode(cls, version, memoryview(data.draw(st.binary(max_size=64))))
 
@@ -325,6 +355,34 @@ def test_versions_that_do_not_exist_are_refused(version: int) -> None:
         encode(MetadataRequest(), version)
     with pytest.raises(UnsupportedVersion, match="0 to 13"):
         decode(MetadataRequest, version, bytes(10))
+
+
+def answers_with_messages() -> Iterator[tuple[Message, int, Message]]:
+    """Each answer that may have an error message, itself or in one of its structs, and what has that message."""
+    for spec in API_SPECS.values():
+        cls = spec.response_class()
+        for version in range(spec.min_version, spec.max_version + 1):
+            for field in fields_of(cls):
+                if field.name == "error_message" and field.present(version):
+                    answer = cls()
+                    yield answer, version, answer
+                elif field.is_array and field.is_struct and field.present(version):
+                    part = struct_class(cls, field.element)()
+                    if any(each.name == "error_message" and each.present(version) for each in fields_of(type(part))):
+                        yield cls(**{field.name: [part]}), version, part
+
+
+@pytest.mark.parametrize(
+    ("answer", "version", "part"),
+    [pytest.param(*case, id=f"{case[0].NAME} {case[1]}") for case in answers_with_messages()],
+)
+def test_an_error_message_is_cut_to_what_a_string_can_be(answer: Message, version: int, part: Any) -> None:
+    """At the end of a character. It may show what a client sent, which was as long as a string can be already."""
+    for message, kept in (("x" * 40_000, "x" * 32_767), ("é" * 20_000, "é" * 16_383), ("\udc80", "?")):
+        part.error_message = kept
+        expected = encode(answer, version)
+        part.error_message = message
+        assert encode(answer, version) == expected
 
 
 def test_records_are_a_view_of_the_input() -> None:

@@ -31,7 +31,7 @@ from klamm.protocol.produce import (
 from klamm.protocol.produce_client import ProduceResponse, decode_produce_response, encode_produce_request
 from klamm.protocol.schema.produce_request import ProduceRequest as ProduceRequestMessage
 from klamm.protocol.schema.produce_response import ProduceResponse as ProduceResponseMessage
-from klamm.protocol.types import BrokerId, TopicId
+from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, TopicId
 
 VERSIONS = range(3, 14)
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -346,3 +346,15 @@ def test_unknown_leader_is_left_out() -> None:
     topic = ProduceTopicResponse("t", None, [partition])
     unknown = topic._replace(partitions=[partition._replace(current_leader=(-1, -1))])
     assert encode_produce_response(10, [unknown]) == encode_produce_response(10, [topic])
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+def test_error_messages_are_cut_to_what_a_string_can_be(version: int) -> None:
+    """At the end of a character, as the generated codec does it."""
+
+    def answer(message: str) -> bytes:
+        partition = ProducePartitionResponse(0, 87, record_errors=[(0, message)], error_message=message)
+        return encode_produce_response(version, [ProduceTopicResponse("t", ZERO_TOPIC_ID, [partition])])
+
+    assert answer("é" * 20_000) == answer("é" * 16_383)
+    decode_produce_response(version, memoryview(answer("é" * 20_000)))

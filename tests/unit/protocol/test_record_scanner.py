@@ -16,7 +16,7 @@ from tests.support.scanner_loops import LOOPS, compiled_loops, each_loops
 from tests.unit.protocol.test_records import JAVA_BATCHES, JAVA_RECORDS, each_codec, unstamped_records, with_payload
 
 from klamm.protocol import record_scanner
-from klamm.protocol.compression import DEFAULT_MAX_BYTES, Compression, compress
+from klamm.protocol.compression import DEFAULT_MAX_BYTES, Compression, OpenedData, compress
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import (
     HEADER_SIZE_BYTES,
@@ -25,7 +25,17 @@ from klamm.protocol.record_batch import (
     iterate_batches,
     read_batch_header,
 )
-from klamm.protocol.record_scanner import RecordSpans, batches_from, rewrite_batch, scan_records
+from klamm.protocol.record_scanner import (
+    FoundRecord,
+    FoundRecords,
+    RecordQuery,
+    RecordSpans,
+    batches_from,
+    find_records,
+    open_batch,
+    rewrite_batch,
+    scan_records,
+)
 from klamm.protocol.records import Record, UnstampedRecord, decode_batch, encode_batch
 from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset
 from klamm.protocol.varint import read_varint
@@ -450,3 +460,115 @@ def test_default_bound_is_that_of_records() -> None:
     """The scanner opens what `decode_batch` opens."""
     batch = encode_batch(JAVA_RECORDS)
     assert scan_records(batch, max_bytes=DEFAULT_MAX_BYTES).count == len(JAVA_RECORDS)
+
+
+_queries = st.builds(
+    RecordQuery,
+    base_timestamp=st.sampled_from([0, 5, -(2**63), 2**63 - 1]),
+    append_time=st.sampled_from([None, None, -1, 0, 5]),
+    oldest=st.sampled_from([-(2**63), -1, 0, 1, 5, 2**63 - 1]),
+    newest=st.sampled_from([-(2**63), -1, 0, 5, 2**62, 2**63 - 1]),
+    is_inside=st.booleans(),
+    without_key=st.booleans(),
+    out_of_sequence=st.booleans(),
+    first_offset_delta=st.integers(0, 6),
+)
+
+
+def _is_asked_for(query: RecordQuery, record: Record, timestamp: int, number: int) -> bool:
+    is_wanted = (
+        query.asks_for_time(timestamp)
+        or (query.without_key and record.key is None)
+        or (query.out_of_sequence and record.offset != number)
+    )
+    return is_wanted and record.offset >= query.first_offset_delta
+
+
+def _as_int64(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def found_in(loops: ModuleType, opened: OpenedData, count: int, query: RecordQuery, **limits: int) -> FoundRecords:
+    """What a walk finds, in as many steps as it takes."""
+    use(loops)
+    steps = find_records(opened, count, query, **({"max_records": 1_000_000, "max_found": 1000} | limits))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: FoundRecords = end.value
+            return found
+
+
+@each_loops
+@settings(max_examples=200, deadline=None)
+@given(
+    records=unstamped_records,
+    codec=st.sampled_from(Compression),
+    query=_queries,
+    max_found=st.integers(1, 4),
+    max_records=st.integers(1, 8),
+)
+def test_finds_the_records_that_are_asked_for(  # noqa: PLR0917 - what hypothesis gives
+    loops: ModuleType,
+    records: list[UnstampedRecord],
+    codec: Compression,
+    query: RecordQuery,
+    max_found: int,
+    max_records: int,
+) -> None:
+    """The same as looking at each record that `decode_batch` gives, up to the first limit."""
+    batch = encode_batch(records, compression=codec)
+    header = read_batch_header(batch)
+    opened = open_batch(batch, 0, header, DEFAULT_MAX_BYTES)
+    expected: list[FoundRecord] = []
+    walked = 0
+    for number, record in enumerate(decode_batch(batch)[:max_records]):
+        delta = record.timestamp_ms - header.base_timestamp
+        timestamp = _as_int64(query.base_timestamp + delta) if query.append_time is None else query.append_time
+        if _is_asked_for(query, record, timestamp, number):
+            key_length, value_length = (-1 if data is None else len(data) for data in (record.key, record.value))
+            expected.append(FoundRecord(number, record.offset, timestamp, key_length, value_length))
+        walked = number + 1
+        if len(expected) == max_found:
+            break
+    found = found_in(loops, opened, len(records), query, max_found=max_found, max_records=max_records)
+    assert found == (expected, walked, walked == len(records))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    records=unstamped_records,
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),
+    count_change=st.sampled_from([0, 0, 0, -1, 1, 2**31 - 100, -200]),
+    is_whole=st.booleans(),
+    cut=st.integers(0, 40),
+    query=_queries,
+)
+def test_both_forms_find_the_same_in_altered_batches(  # noqa: PLR0917 - what hypothesis gives
+    records: list[UnstampedRecord],
+    flips: list[tuple[int, int]],
+    count_change: int,
+    is_whole: bool,
+    cut: int,
+    query: RecordQuery,
+) -> None:
+    """Records, or the same error; what is not whole ends at the same record."""
+    compiled_loops()
+    payload = bytearray(encode_batch(records)[HEADER_SIZE_BYTES:])
+    for position, byte in flips:
+        payload[position % len(payload)] = byte
+    opened = OpenedData(memoryview(bytes(payload[: max(len(payload) - cut, 0)])), is_whole)
+    count = len(records) + count_change
+    outcomes = [outcome(lambda: found_in(loops, opened, count, query)) for loops in LOOPS]  # noqa: B023 - called at once
+    assert outcomes[0] == outcomes[1]
+
+
+@each_loops
+def test_a_walk_pauses(loops: ModuleType) -> None:
+    """So that the form in Python, which holds the interpreter's lock, can let others have it."""
+    use(loops)
+    count = 3 * loops.RECORDS_AT_ONCE + 1
+    opened = OpenedData(memoryview(b"\x0c\x00\x00\x00\x01\x01\x00" * count), True)
+    query = RecordQuery(base_timestamp=0, append_time=None, oldest=1, newest=0, is_inside=True)
+    assert sum(1 for _ in find_records(opened, count, query, max_records=count, max_found=1)) == 4

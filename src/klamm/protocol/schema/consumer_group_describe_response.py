@@ -27,7 +27,7 @@ class ConsumerGroupDescribeResponse(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations", "members_needed")
+    __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "assignor_name", "members", "authorized_operations", "members_needed", "change_causes", "changing_since_ms")
     VERSIONS = (0, 1)
     FLEXIBLE_FROM = 0
     FIELDS = (
@@ -41,6 +41,8 @@ class DescribedGroup(Message):
         ("members", "[]Member", (0, 32767), None, None, None, (), False),
         ("authorized_operations", "int32", (0, 32767), None, None, None, -2147483648, False),
         ("members_needed", "int32", (0, 32767), None, 27500, (0, 32767), -1, True),
+        ("change_causes", "[]string", (0, 32767), (0, 32767), 27502, (0, 32767), None, True),
+        ("changing_since_ms", "int64", (0, 32767), None, 27503, (0, 32767), -1, True),
     )
 
     def __init__(
@@ -56,6 +58,8 @@ class DescribedGroup(Message):
         members: list[Member] = NEW,
         authorized_operations: int = -2147483648,
         members_needed: int = -1,
+        change_causes: list[str] | None = None,
+        changing_since_ms: int = -1,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -67,6 +71,8 @@ class DescribedGroup(Message):
         self.members = [] if members is NEW else members
         self.authorized_operations = authorized_operations
         self.members_needed = members_needed
+        self.change_causes = change_causes
+        self.changing_since_ms = changing_since_ms
 
 
 class Member(Message):

@@ -27,7 +27,7 @@ class DescribeGroupsResponse(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations", "members_needed", "awaited_members")
+    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations", "members_needed", "awaited_members", "change_causes", "changing_since_ms")
     VERSIONS = (0, 6)
     FLEXIBLE_FROM = 5
     FIELDS = (
@@ -41,6 +41,8 @@ class DescribedGroup(Message):
         ("authorized_operations", "int32", (3, 32767), None, None, None, -2147483648, False),
         ("members_needed", "int32", (5, 32767), None, 27500, (5, 32767), -1, True),
         ("awaited_members", "[]string", (5, 32767), (5, 32767), 27501, (5, 32767), None, True),
+        ("change_causes", "[]string", (5, 32767), (5, 32767), 27502, (5, 32767), None, True),
+        ("changing_since_ms", "int64", (5, 32767), None, 27503, (5, 32767), -1, True),
     )
 
     def __init__(
@@ -56,6 +58,8 @@ class DescribedGroup(Message):
         authorized_operations: int = -2147483648,
         members_needed: int = -1,
         awaited_members: list[str] | None = None,
+        change_causes: list[str] | None = None,
+        changing_since_ms: int = -1,
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
@@ -67,6 +71,8 @@ class DescribedGroup(Message):
         self.authorized_operations = authorized_operations
         self.members_needed = members_needed
         self.awaited_members = awaited_members
+        self.change_causes = change_causes
+        self.changing_since_ms = changing_since_ms
 
 
 class DescribedGroupMember(Message):

@@ -1,0 +1,162 @@
+"""Messages that may be large: in steps that are short, whatever the message says, and freed in steps, too.
+
+`test_codec.py` holds the results against those of the codec that does all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tests.support.steps import finish
+
+from klamm.protocol.codec import encode
+from klamm.protocol.codec_in_steps import MAXIMUM_ELEMENTS, decode_in_steps, dismantle, encode_in_steps
+from klamm.protocol.compile_decoder import LARGEST_BYTES_FIELD, STEP_BYTES, STEP_NUMBERS
+from klamm.protocol.compile_encoder import STEP_ELEMENTS
+from klamm.protocol.errors import MalformedMessage
+from klamm.protocol.message import Message
+from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest, TopicRequest
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.varint import encode_unsigned_varint
+
+TOPICS = 1000
+PARTITIONS = 4
+
+
+def commit() -> OffsetCommitRequest:
+    """Four thousand offsets."""
+    return OffsetCommitRequest(
+        group_id="group",
+        topics=[
+            OffsetCommitRequestTopic(
+                name=f"topic-{number}",
+                partitions=[OffsetCommitRequestPartition(partition_index=index) for index in range(PARTITIONS)],
+            )
+            for number in range(TOPICS)
+        ],
+    )
+
+
+def drive(steps: Generator[Any, None, Any]) -> tuple[Any, int]:
+    """What comes of it, and in how many steps."""
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, taken
+        taken += 1
+
+
+def test_step_of_decoding_reads_so_many_bytes() -> None:
+    """The number of steps rises with the size of the message, wherever in it the elements are."""
+    wire = encode(commit(), 9)
+    message, steps = drive(decode_in_steps(OffsetCommitRequest, 9, memoryview(wire)))
+    assert message == commit()
+    assert steps >= len(wire) // (STEP_BYTES + 200)
+
+
+def test_step_of_encoding_writes_so_many_elements() -> None:
+    """Topics and partitions count alike; the parts are the same bytes."""
+    parts, steps = drive(encode_in_steps(commit(), 9))
+    assert b"".join(parts) == encode(commit(), 9)
+    assert steps >= TOPICS * (PARTITIONS + 1) // STEP_ELEMENTS
+
+
+def test_numbers_of_one_array_are_read_and_written_in_steps() -> None:
+    """Such an array is one call where all is done at once."""
+    count = 10 * STEP_NUMBERS
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))])
+    wire = encode(request, 0)
+    message, steps = drive(decode_in_steps(DescribeProducersRequest, 0, memoryview(wire)))
+    assert message == request
+    assert steps >= 10
+    parts, steps = drive(encode_in_steps(request, 0))
+    assert b"".join(parts) == wire
+    assert steps >= 10
+
+
+def test_what_was_read_so_far_is_seen_after_each_step() -> None:
+    """So it can be freed in steps when its client goes."""
+    steps = decode_in_steps(OffsetCommitRequest, 9, memoryview(encode(commit(), 9)))
+    first = next(steps)
+    assert 0 < len(first.topics) < TOPICS
+    next(steps)
+    assert first.topics == commit().topics[: len(first.topics)]
+
+
+@pytest.mark.parametrize("above", [0, 1])
+def test_arrays_have_so_many_elements_together(above: int) -> None:
+    """Elements of elements count, too."""
+    indexes = list(range(MAXIMUM_ELEMENTS // 2 - 1))
+    topics = [
+        TopicRequest(name="a", partition_indexes=indexes),
+        TopicRequest(name="b", partition_indexes=[*indexes, 7][: len(indexes) + above]),
+    ]
+    wire = memoryview(encode(DescribeProducersRequest(topics=topics), 0))
+    steps = decode_in_steps(DescribeProducersRequest, 0, wire)
+    if above:
+        with pytest.raises(MalformedMessage, match=f"more than {MAXIMUM_ELEMENTS} elements"):
+            drive(steps)
+    else:
+        assert drive(steps)[0].topics == topics
+
+
+def test_unknown_tagged_fields_are_read_in_steps() -> None:
+    """Each takes two bytes only, and there may be as many as there are bytes."""
+    count = 100_000
+    wire = encode(FindCoordinatorRequest(coordinator_keys=["key"]), 4)
+    assert wire.endswith(b"\x00")
+    tags = encode_unsigned_varint(count) + b"\x63\x00" * count
+    message, steps = drive(decode_in_steps(FindCoordinatorRequest, 4, memoryview(wire[:-1] + tags)))
+    assert message == FindCoordinatorRequest(coordinator_keys=["key"])
+    assert steps >= 2 * count // (STEP_BYTES + 10)
+
+
+def test_bytes_that_take_long_to_copy_are_refused() -> None:
+    """No group's metadata is as large."""
+    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(LARGEST_BYTES_FIELD + 1))
+    wire = memoryview(encode(JoinGroupRequest(protocols=[protocol]), 5))
+    with pytest.raises(MalformedMessage, match="metadata is too large"):
+        drive(decode_in_steps(JoinGroupRequest, 5, wire))
+
+
+def test_large_part_is_not_copied() -> None:
+    """It is as large as it was; the small ones around it are joined."""
+    metadata = bytes(200_000)
+    request = JoinGroupRequest(protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)])
+    parts, _ = drive(encode_in_steps(request, 5))
+    assert any(part is metadata for part in parts)
+    assert b"".join(parts) == encode(request, 5)
+
+
+def test_message_is_freed_in_steps() -> None:
+    """All its arrays are emptied."""
+    messages: list[Message] = [commit()]
+    topics = messages[0].topics  # type: ignore[attr-defined]
+    work = dismantle(messages.pop())
+    _, steps = drive(work)
+    assert steps == 0  # `topics` is used here
+    assert len(topics) == TOPICS
+    message = commit()
+    seen = message.topics[:1]
+    messages = [message]
+    del message
+    _, steps = drive(dismantle(messages.pop()))
+    assert steps >= TOPICS // 256
+    assert len(seen[0].partitions) == PARTITIONS
+
+
+def test_message_that_is_used_elsewhere_stays() -> None:
+    """A coordinator may have kept a request."""
+    kept = commit()
+    finish(dismantle(kept))
+    assert kept == commit()
