@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from klamm.metadata.entries import broker_key, put_broker, put_cluster, put_partition
-from klamm.metadata.image import MetadataImage
+from klamm.metadata.entries import broker_key, put_broker, put_cluster, put_configs, put_partition
+from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.metadata.plan import Plan
 from klamm.metadata.store import Change
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -29,17 +29,19 @@ def plan_registration(
     rack: str | None,
     *,
     cluster_id: str,
+    cluster_defaults: Mapping[str, str],
     minimum_leader_epochs: Mapping[TopicPartition, int],
 ) -> Plan[None]:
     """The broker's registration, and with it, in one transaction, a higher leader epoch for each partition it leads.
 
     A client that was ahead of a log which lost its tail in a crash notices by the epoch (KIP-320).
-    `minimum_leader_epochs` is the lowest epoch that a partition may get, for logs that have seen higher epochs than
-    the store has.
+    `cluster_defaults`: what a new cluster sets on all its brokers. `minimum_leader_epochs` is the lowest epoch that a
+    partition may get, for logs that have seen higher epochs than the store has.
     """
     changes = [put_broker(broker_id, host, port, rack)]
     if image.cluster_id != cluster_id:
         changes.append(put_cluster(cluster_id))
+        changes.append(put_configs(ResourceType.broker, "", cluster_defaults))
     for topic in image.topics.values():
         for partition in topic.partitions:
             if partition.leader == broker_id:

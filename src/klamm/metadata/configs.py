@@ -8,7 +8,7 @@ from dataclasses import replace
 from klamm.config.topic import TopicConfig
 from klamm.metadata.entries import put_configs, put_topic
 from klamm.metadata.image import MetadataImage, ResourceType
-from klamm.metadata.plan import Plan
+from klamm.metadata.plan import Plan, Planning
 from klamm.metadata.store import Change
 from klamm.protocol.errors import ErrorCode, KafkaError
 
@@ -28,7 +28,7 @@ def check_new_topic(overrides: Mapping[str, str], defaults: TopicConfig) -> None
         validate_topic_configs(overrides, defaults)
 
 
-def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Plan[None]:
+def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]:
     """Lays `changes` (resource type and name to key to value, None to unset) over what is set.
 
     Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that isn't there; then nothing is changed. Values are taken as they
@@ -36,6 +36,7 @@ def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Plan[None]:
     """
     writes: list[Change] = []
     for (resource_type, name), wished in changes.items():
+        yield
         present = image.config_overrides(resource_type, name)
         merged = {key: value for key, value in {**present, **wished}.items() if value is not None}
         if resource_type == ResourceType.topic:

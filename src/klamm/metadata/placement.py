@@ -6,11 +6,14 @@ Rules and words from `ReplicationControlManager` and `StripedReplicaPlacer` of A
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId
 
 __all__ = ["check_assignment", "place"]
+
+MAXIMUM_REPLICAS: Final = 10_000
 
 
 def place(
@@ -51,6 +54,8 @@ def check_assignment(
 
     if not replicas:
         raise refuse("an empty replica list.")
+    if len(replicas) > MAXIMUM_REPLICAS:  # to sort them would take long
+        raise refuse(f"{len(replicas)} brokers, but there are only {len(brokers)}.")
     ordered = sorted(replicas)
     for position, broker in enumerate(ordered):
         if broker not in brokers:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from klamm.metadata.store import Change
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "Planning"]
 
 T = TypeVar("T")
 
@@ -24,3 +24,7 @@ class Plan(Generic[T]):
     result: T
     changes: Sequence[Change] = ()
     reads: Sequence[str] = ()
+
+
+Planning: TypeAlias = Generator[None, None, Plan[T]]
+"""Makes a plan, and yields wherever others may have their turn: the image does not change meanwhile."""

@@ -12,7 +12,8 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from time import monotonic
 from typing import Final, Self, TypeVar
 
 from klamm.config.broker import BrokerConfig
@@ -21,7 +22,7 @@ from klamm.metadata.brokers import plan_deregistration, plan_registration
 from klamm.metadata.configs import ConfigChanges, check_new_topic, plan_configs
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
-from klamm.metadata.plan import Plan
+from klamm.metadata.plan import Plan, Planning
 from klamm.metadata.store import Commit, ConditionFailed, MetadataStore, MetadataStoreError
 from klamm.metadata.topics import (
     NewPartitions,
@@ -40,8 +41,10 @@ T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
-_DECIDED_AT_ONCE: Final = 100
-"""So many partitions take a millisecond or two; more are decided on by another thread."""
+_DELETED_AT_ONCE: Final = 1000
+"""So many partitions are deleted in one transaction."""
+_STEP_S: Final = 0.002
+"""For so long a change is decided on before others have their turn."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +62,11 @@ class MetadataService:
         self._store = store
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
+        # With eligible leader replicas (KIP-966) this key is the cluster's to set, and Kafka sets it when it makes one.
+        self._cluster_defaults = {"min.insync.replicas": str(config.topic_defaults.min_insync_replicas)}
         self._revisions: dict[str, int] = {}
         self._subscribers: list[Subscriber] = []
+        self._before_creation: Callable[[Collection[str]], Awaitable[None]] = _ready
         # Decide, write, see: one change at a time, or the second would be decided on what the first is about to change.
         self._changing = asyncio.Lock()
         self._images: deque[MetadataImage] = deque()
@@ -87,6 +93,10 @@ class MetadataService:
         """Judge new topics by what the broker's configuration says from now on."""
         self._rules = _rules_of(config)
 
+    def before_creation(self, prepare: Callable[[Collection[str]], Awaitable[None]]) -> None:
+        """Awaits `prepare` with the names of topics that are about to be created, while nothing else changes."""
+        self._before_creation = prepare
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber(old, new)` on the loop for each new image, in order, before the change is answered.
 
@@ -105,7 +115,8 @@ class MetadataService:
     ) -> BrokerImage:
         """Register this broker under a new epoch and raise the leader epoch of every partition that it leads.
 
-        The first start makes the cluster id, or takes the one given (as found in the data directory).
+        The first start makes the cluster: its id, or the one given (as found in the data directory), and the default of
+        `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
         `minimum_leader_epochs`: the lowest epoch a partition may get, one above the last its log has seen. Raises
         KlammError when the store belongs to another cluster than `cluster_id`.
         """
@@ -124,6 +135,7 @@ class MetadataService:
                 port,
                 rack,
                 cluster_id=image.cluster_id or cluster,
+                cluster_defaults=self._cluster_defaults,
                 minimum_leader_epochs=minimum_leader_epochs or {},
             )
         )
@@ -136,11 +148,13 @@ class MetadataService:
 
         Raises POLICY_VIOLATION when the request is too large as a whole.
         """
-        size = sum(max(1, topic.partitions, len(topic.assignments)) for topic in topics)
         rules = self._rules
         if validate_only:
-            return (await self._decide(lambda image: plan_topic_creation(image, topics, rules), size)).result
-        return await self._change(lambda image: plan_topic_creation(image, topics, rules), size=size)
+            return (await _in_steps(plan_topic_creation(self.image, topics, rules))).result
+        return await self._change(
+            lambda image: plan_topic_creation(image, topics, rules),
+            prepare=lambda: self._before_creation([topic.name for topic in topics]),
+        )
 
     async def ensure_topic(self, topic: NewTopic) -> TopicImage:
         """The topic of that name, created if it isn't there yet. Raises what CreateTopics would answer."""
@@ -155,19 +169,32 @@ class MetadataService:
         return known
 
     async def delete_topics(self, topic_ids: Collection[TopicId]) -> dict[TopicId, KafkaError | None]:
-        """None for each topic that was deleted, UNKNOWN_TOPIC_ID for one that isn't there."""
-        known = [topic for each in topic_ids if (topic := self.image.topics_by_id.get(each)) is not None]
-        size = sum(len(topic.partitions) for topic in known)
-        return await self._change(lambda image: plan_topic_deletion(image, topic_ids), size=size)
+        """None for each topic that was deleted, UNKNOWN_TOPIC_ID for one that isn't there.
+
+        Very many are deleted in several transactions.
+        """
+        results: dict[TopicId, KafkaError | None] = {}
+        some: list[TopicId] = []
+        size = 0
+        for topic_id in topic_ids:
+            topic = self.image.topics_by_id.get(topic_id)
+            some.append(topic_id)
+            size += 1 if topic is None else len(topic.partitions)
+            if size >= _DELETED_AT_ONCE:
+                results |= await self._delete(some)
+                some, size = [], 0
+        return results | await self._delete(some)
+
+    async def _delete(self, topic_ids: Collection[TopicId]) -> dict[TopicId, KafkaError | None]:
+        return await self._change(lambda image: plan_topic_deletion(image, topic_ids))
 
     async def create_partitions(
         self, wishes: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """None for each topic that got its partitions, else why it did not. No topic may occur twice."""
-        size = sum(max(wish.count, 1) for wish in wishes)
         if validate_only:
-            return (await self._decide(lambda image: plan_partition_creation(image, wishes), size)).result
-        return await self._change(lambda image: plan_partition_creation(image, wishes), size=size)
+            return (await _in_steps(plan_partition_creation(self.image, wishes))).result
+        return await self._change(lambda image: plan_partition_creation(image, wishes))
 
     async def alter_configs(self, changes: ConfigChanges) -> None:
         """Set (or unset, by None) overrides of resources, named by type and name; all of them or none.
@@ -193,16 +220,18 @@ class MetadataService:
             producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
             return ProducerId(producer_id)
 
-    async def _decide(self, decide: Callable[[MetadataImage], Plan[T]], size: int) -> Plan[T]:
-        """`size` is about how many partitions it is about: thousands take their time, and the image never changes."""
-        if size <= _DECIDED_AT_ONCE:
-            return decide(self.image)
-        return await asyncio.to_thread(decide, self.image)
-
-    async def _change(self, decide: Callable[[MetadataImage], Plan[T]], *, size: int = 1) -> T:
+    async def _change(
+        self,
+        decide: Callable[[MetadataImage], Plan[T] | Planning[T]],
+        *,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> T:
         async with self._changing:
+            if prepare is not None:
+                await prepare()
             while True:
-                plan = await self._decide(decide, size)
+                decided = decide(self.image)
+                plan = decided if isinstance(decided, Plan) else await _in_steps(decided)
                 if not plan.changes:
                     return plan.result
                 keys = [*(change.key for change in plan.changes), *plan.reads]
@@ -233,6 +262,24 @@ class MetadataService:
                 subscriber(old, self.image)
             except Exception:
                 _log.exception("a subscriber failed on metadata revision %d", commit.revision)
+
+
+async def _ready(topics: Collection[str]) -> None:
+    """Nothing is to be done before they are created."""
+
+
+async def _in_steps(planning: Planning[T]) -> Plan[T]:
+    """The plan. There may be very much to decide, so others have their turn meanwhile."""
+    ends = monotonic() + _STEP_S
+    while True:
+        try:
+            next(planning)
+        except StopIteration as end:
+            plan: Plan[T] = end.value
+            return plan
+        if monotonic() >= ends:
+            await asyncio.sleep(0)
+            ends = monotonic() + _STEP_S
 
 
 def _rules_of(config: BrokerConfig) -> TopicRules:

@@ -7,6 +7,7 @@ power loss. SQLite is in Python's standard library, and any tool can look into i
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreE
 __all__ = ["SqliteStore"]
 
 _FORMAT: Final = 1
+_FILE_MODE: Final = 0o600
+"""Only the user that the broker runs as may read it, as the logs."""
 _SCHEMA: Final = f"""
     BEGIN;
     CREATE TABLE entries (
@@ -133,7 +136,9 @@ class SqliteStore:
             try:
                 result = work()
             except sqlite3.Error as error:
-                self._loop.call_soon_threadsafe(fail, MetadataStoreError(f"{self._path}: {error}"))
+                failure = MetadataStoreError(f"{self._path}: {error}")
+                failure.__cause__ = error
+                self._loop.call_soon_threadsafe(fail, failure)
             except Exception as error:
                 self._loop.call_soon_threadsafe(fail, error)
             else:
@@ -151,6 +156,11 @@ class SqliteStore:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    try:
+        # SQLite gives what it makes beside the file the same mode. An empty file is an empty store to it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+    except OSError as error:
+        raise MetadataStoreError(f"cannot open the metadata store {path}: {error.strerror}") from error
     try:
         # Autocommit: every transaction below says its own BEGIN. No waiting for locks: who holds one is another broker.
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)

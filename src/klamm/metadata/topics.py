@@ -1,4 +1,4 @@
-"""What becomes of a wish to create, delete or widen topics: pure decisions on an image.
+"""What becomes of a wish to create, delete or widen topics: pure decisions on an image, in steps.
 
 Order of the checks, codes and words are those of `ReplicationControlManager` of Apache Kafka 4.3, so that a client
 reads the same refusal. Each topic of a request succeeds or fails by itself.
@@ -6,14 +6,14 @@ reads the same refusal. Each topic of a request succeeds or fails by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from klamm.metadata.entries import partition_key, put_partition, put_topic, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.placement import check_assignment, place
-from klamm.metadata.plan import Plan
+from klamm.metadata.plan import Plan, Planning
 from klamm.metadata.store import Change
 from klamm.metadata.topic_name import collision_key, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+_PLACED_AT_ONCE: Final = 500
+MAX_CONFIGS_PER_TOPIC: Final = 10_000
+"""As many records as Kafka writes in one operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,44 +71,60 @@ class TopicRules:
 
 def plan_topic_creation(
     image: MetadataImage, topics: Sequence[NewTopic], rules: TopicRules
-) -> Plan[dict[str, TopicImage | KafkaError]]:
+) -> Planning[dict[str, TopicImage | KafkaError]]:
     """Each topic as it will be, or why not. No name occurs twice in `topics`.
 
     Raises POLICY_VIOLATION when the request as a whole asks for more partitions than one transaction should hold.
     """
-    wished = sum(
-        len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        for topic in topics
-    )
-    if wished > MAX_PARTITIONS_PER_REQUEST:
-        raise KafkaError(ErrorCode.policy_violation, "Excessively large number of partitions per request.")
+    wished = 0
+    for topic in topics:
+        wished += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
+        if wished > MAX_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.policy_violation, "Excessively large number of partitions per request.")
+        yield
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
     names = dict(image.names_by_collision_key)
     for wish in topics:
+        yield
         try:
-            topic = _new_topic(image, names, wish, rules)
+            created = yield from _new_topic(image, names, wish, rules)
         except KafkaError as error:
             results[wish.name] = error
             continue
-        names[collision_key(topic.name)] = topic.name
-        results[topic.name] = topic
-        changes.append(put_topic(topic))
-        changes.extend(put_partition(topic.topic_id, partition) for partition in topic.partitions)
+        names[collision_key(created.name)] = created.name
+        results[created.name] = created
+        changes.append(put_topic(created))
+        yield from _put_partitions(changes, created.topic_id, created.partitions)
     return Plan(results, changes)
 
 
-def _new_topic(image: MetadataImage, names: Mapping[str, str], wish: NewTopic, rules: TopicRules) -> TopicImage:
+def _put_partitions(
+    changes: list[Change], topic_id: TopicId, partitions: Iterable[PartitionImage]
+) -> Generator[None, None, None]:
+    for partition in partitions:
+        changes.append(put_partition(topic_id, partition))
+        yield
+
+
+def _new_topic(
+    image: MetadataImage, names: Mapping[str, str], wish: NewTopic, rules: TopicRules
+) -> Generator[None, None, TopicImage]:
     _check_name(names, wish.name)
+    if len(wish.configs) > MAX_CONFIGS_PER_TOPIC:
+        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
     nulls = [key for key, value in wish.configs.items() if value is None]
     if nulls:
         raise KafkaError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {key: value for key, value in wish.configs.items() if value is not None}
     rules.check_configs(configs)
     topic_id = rules.new_topic_id()
-    replicas = _assigned_replicas(image, wish) if wish.assignments else _placed_replicas(image, wish, rules, topic_id)
-    partitions = tuple(_new_partition(index, ids) for index, ids in enumerate(replicas))
-    return TopicImage(wish.name, topic_id, partitions, configs)
+    if wish.assignments:
+        replicas = yield from _assigned_replicas(image, wish)
+    else:
+        replicas = yield from _placed_replicas(image, wish, rules, topic_id)
+    partitions = yield from _new_partitions(0, replicas)
+    return TopicImage(wish.name, topic_id, tuple(partitions), configs)
 
 
 def _check_name(names: Mapping[str, str], name: str) -> None:
@@ -119,7 +138,7 @@ def _check_name(names: Mapping[str, str], name: str) -> None:
         raise KafkaError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {known}")
 
 
-def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> list[tuple[BrokerId, ...]]:
+def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     manual = "A manual partition assignment was specified, but"
     if wish.replication_factor != -1:
         raise KafkaError(ErrorCode.invalid_request, f"{manual} replication factor was not set to -1.")
@@ -133,6 +152,7 @@ def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> list[tuple[Broke
             raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
         replicas[index] = check_assignment(image.brokers.keys(), brokers, replication_factor)
         replication_factor = len(brokers)
+        yield
     if replicas.keys() != set(range(len(replicas))):
         reason = "partitions should be a consecutive 0-based integer sequence"
         raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
@@ -141,7 +161,7 @@ def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> list[tuple[Broke
 
 def _placed_replicas(
     image: MetadataImage, wish: NewTopic, rules: TopicRules, topic_id: TopicId
-) -> list[tuple[BrokerId, ...]]:
+) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     if wish.replication_factor < -1 or wish.replication_factor == 0:
         reason = "Replication factor must be larger than 0, or -1 to use the default value."
         raise KafkaError(ErrorCode.invalid_replication_factor, reason)
@@ -151,10 +171,21 @@ def _placed_replicas(
     count = rules.partitions if wish.partitions == -1 else wish.partitions
     factor = rules.replication_factor if wish.replication_factor == -1 else wish.replication_factor
     try:
-        return place(image.brokers.keys(), range(count), factor, shift=_shift(topic_id))
+        return (yield from _place(image, range(count), factor, topic_id))
     except KafkaError as error:
         reason = f"Unable to replicate the partition {factor} time(s): {error.message}"
         raise KafkaError(error.code, reason) from None
+
+
+def _place(
+    image: MetadataImage, indexes: range, replication_factor: int, topic_id: TopicId
+) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
+    replicas: list[tuple[BrokerId, ...]] = []
+    for start in range(0, max(len(indexes), 1), _PLACED_AT_ONCE):
+        some = indexes[start : start + _PLACED_AT_ONCE]
+        replicas += place(image.brokers.keys(), some, replication_factor, shift=_shift(topic_id))
+        yield
+    return replicas
 
 
 def _shift(topic_id: TopicId) -> int:
@@ -162,35 +193,47 @@ def _shift(topic_id: TopicId) -> int:
     return int.from_bytes(topic_id[:4], "big")
 
 
-def _new_partition(index: int, replicas: tuple[BrokerId, ...]) -> PartitionImage:
-    return PartitionImage(PartitionIndex(index), replicas[0], LeaderEpoch(0), replicas, replicas)
+def _new_partitions(
+    first: int, replicas: Iterable[tuple[BrokerId, ...]]
+) -> Generator[None, None, list[PartitionImage]]:
+    partitions: list[PartitionImage] = []
+    for index, ids in enumerate(replicas, first):
+        partitions.append(PartitionImage(PartitionIndex(index), ids[0], LeaderEpoch(0), ids, ids))
+        yield
+    return partitions
 
 
-def plan_topic_deletion(image: MetadataImage, topic_ids: Collection[TopicId]) -> Plan[dict[TopicId, KafkaError | None]]:
+def plan_topic_deletion(
+    image: MetadataImage, topic_ids: Collection[TopicId]
+) -> Planning[dict[TopicId, KafkaError | None]]:
     """None for each topic that goes, with all that was agreed about it; UNKNOWN_TOPIC_ID for one that isn't there."""
     results: dict[TopicId, KafkaError | None] = {}
     changes: list[Change] = []
     for topic_id in topic_ids:
+        yield
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             results[topic_id] = KafkaError(ErrorCode.unknown_topic_id)
         elif topic_id not in results:
             results[topic_id] = None
             changes.append(Change(topic_key(topic.name), None))
-            changes.extend(Change(partition_key(topic_id, partition.index), None) for partition in topic.partitions)
+            for partition in topic.partitions:
+                changes.append(Change(partition_key(topic_id, partition.index), None))
+                yield
     return Plan(results, changes)
 
 
 def plan_partition_creation(
     image: MetadataImage, wishes: Sequence[NewPartitions]
-) -> Plan[dict[str, KafkaError | None]]:
+) -> Planning[dict[str, KafkaError | None]]:
     """None for each topic that gets its partitions, else why not. No topic occurs twice in `wishes`."""
     results: dict[str, KafkaError | None] = {}
     changes: list[Change] = []
     reads: list[str] = []
     for wish in wishes:
+        yield
         try:
-            topic, partitions = _more_partitions(image, wish)
+            topic, partitions = yield from _more_partitions(image, wish)
             if len(changes) + len(partitions) > MAX_PARTITIONS_PER_REQUEST:
                 raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
         except KafkaError as error:
@@ -199,11 +242,13 @@ def plan_partition_creation(
         results[wish.topic] = None
         # The topic must still be there: its own entry is not written, so it has to be named.
         reads.append(topic_key(topic.name))
-        changes.extend(put_partition(topic.topic_id, partition) for partition in partitions)
+        yield from _put_partitions(changes, topic.topic_id, partitions)
     return Plan(results, changes, reads)
 
 
-def _more_partitions(image: MetadataImage, wish: NewPartitions) -> tuple[TopicImage, list[PartitionImage]]:
+def _more_partitions(
+    image: MetadataImage, wish: NewPartitions
+) -> Generator[None, None, tuple[TopicImage, list[PartitionImage]]]:
     topic = image.topics.get(wish.topic)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition)
@@ -215,6 +260,9 @@ def _more_partitions(image: MetadataImage, wish: NewPartitions) -> tuple[TopicIm
         raise KafkaError(ErrorCode.invalid_partitions, reason)
     additional = wish.count - present
     factor = len(topic.partitions[0].replicas)
+    if additional > MAX_PARTITIONS_PER_REQUEST:
+        # Said before they are placed, which would take memory in proportion to a number that a client made up.
+        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
     if wish.assignments is not None:
         if len(wish.assignments) != additional:
             reason = (
@@ -222,10 +270,10 @@ def _more_partitions(image: MetadataImage, wish: NewPartitions) -> tuple[TopicIm
                 "assignment(s) were specified."
             )
             raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
-        replicas = [check_assignment(image.brokers.keys(), brokers, factor) for brokers in wish.assignments]
-    elif additional > MAX_PARTITIONS_PER_REQUEST:
-        # Said before they are placed, which would take memory in proportion to a number that a client made up.
-        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+        replicas: list[tuple[BrokerId, ...]] = []
+        for brokers in wish.assignments:
+            replicas.append(check_assignment(image.brokers.keys(), brokers, factor))
+            yield
     else:
-        replicas = place(image.brokers.keys(), range(present, wish.count), factor, shift=_shift(topic.topic_id))
-    return topic, [_new_partition(present + index, ids) for index, ids in enumerate(replicas)]
+        replicas = yield from _place(image, range(present, wish.count), factor, topic.topic_id)
+    return topic, (yield from _new_partitions(present, replicas))

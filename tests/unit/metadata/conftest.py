@@ -20,8 +20,9 @@ def open_service(tmp_path: Path) -> OpenService:
     """Opens the one service of this test; opening it again is a restart."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[MetadataService]:
-        service = await MetadataService.open(await SqliteStore.open(tmp_path / "metadata.sqlite"), BrokerConfig())
+    async def opened(config: BrokerConfig | None = None) -> AsyncIterator[MetadataService]:
+        store = await SqliteStore.open(tmp_path / "metadata.sqlite")
+        service = await MetadataService.open(store, config or BrokerConfig())
         try:
             yield service
         finally:

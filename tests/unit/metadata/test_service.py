@@ -7,7 +7,7 @@ import base64
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from klamm.config.broker import BrokerConfig
+from klamm.config.topic import TopicConfig
 from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.metadata.service import MetadataService, NewPartitions, NewTopic
@@ -23,7 +24,7 @@ from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
 
-OpenService = Callable[[], AbstractAsyncContextManager[MetadataService]]
+OpenService = Callable[..., AbstractAsyncContextManager[MetadataService]]
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -236,6 +237,41 @@ def test_a_request_without_effect_writes_nothing(open_service: OpenService) -> N
     run(scenario())
 
 
+def test_a_topic_is_created_when_its_name_is_free(open_service: OpenService) -> None:
+    """The broker forgets first what it has noted of a deleted topic; if it can't, nothing is created, and nothing else
+    changes meanwhile."""
+
+    async def scenario() -> None:
+        async with open_service() as service:
+            await service.start_broker("h", 9092)
+            seen: list[object] = []
+
+            async def prepare(topics: Collection[str]) -> None:
+                deletion = asyncio.create_task(service.delete_topics([service.image.topics["old"].topic_id]))
+                await asyncio.sleep(0.01)
+                seen.append((list(topics), sorted(service.image.topics)))
+                tasks.append(deletion)
+                if "refused" in topics:
+                    raise KafkaError(ErrorCode.kafka_storage_error)
+
+            tasks: list[asyncio.Task[Any]] = []
+            await service.create_topics([NewTopic("old", partitions=1)])
+            service.before_creation(prepare)
+            with pytest.raises(KafkaError):
+                await service.create_topics([NewTopic("refused", partitions=1)])
+            await tasks.pop()
+            assert seen == [(["refused"], ["old"])]
+            assert not service.image.topics
+            service.before_creation(no_preparation)
+            await service.create_topics([NewTopic("old", partitions=1)])
+            assert list(service.image.topics) == ["old"]
+
+    async def no_preparation(topics: Collection[str]) -> None:
+        pass
+
+    run(scenario())
+
+
 def test_the_same_topic_is_created_once(open_service: OpenService) -> None:
     """Of several clients one creates it, the others hear that it exists."""
 
@@ -310,6 +346,19 @@ def test_a_topic_that_is_made_again_is_another_topic(open_service: OpenService) 
     run(scenario())
 
 
+def test_the_first_start_sets_min_insync_replicas_for_all_brokers(open_service: OpenService) -> None:
+    """To what the configuration says then; later starts leave it as it is (KIP-966)."""
+
+    async def scenario() -> None:
+        for configured in (2, 3):
+            config = BrokerConfig(topic_defaults=TopicConfig(min_insync_replicas=configured))
+            async with open_service(config) as service:
+                await service.start_broker("h", 9092)
+                assert service.image.config_overrides(4, "") == {"min.insync.replicas": "2"}
+
+    run(scenario())
+
+
 def test_config_overrides_are_set_and_unset_together(open_service: OpenService) -> None:
     """None unsets; a resource that doesn't exist changes nothing anywhere."""
 
@@ -328,12 +377,12 @@ def test_config_overrides_are_set_and_unset_together(open_service: OpenService) 
         async with open_service() as service:
             image = service.image
             assert image.config_overrides(2, "t") == {"segment.ms": "7"}
-            assert image.config_overrides(4, "") == {"log.retention.ms": "1"}
+            assert image.config_overrides(4, "") == {"log.retention.ms": "1", "min.insync.replicas": "1"}
             assert image.config_overrides(32, "group/with slashes") == {"consumer.session.timeout.ms": "50000"}
             assert image.config_overrides(4, "1") == {}
             assert image.config_overrides(2, "?") == {}
-            await service.alter_configs({(4, ""): {"log.retention.ms": None}})
-            assert (4, "") not in service.image.configs
+            await service.alter_configs({(32, "group/with slashes"): {"consumer.session.timeout.ms": None}})
+            assert (32, "group/with slashes") not in service.image.configs
 
     run(scenario())
 

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from tests.support.steps import at_once
 
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
@@ -22,6 +23,10 @@ from klamm.metadata.topics import (
 )
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, TopicId
+
+planned_topic_creation = at_once(plan_topic_creation)
+planned_topic_deletion = at_once(plan_topic_deletion)
+planned_partition_creation = at_once(plan_partition_creation)
 
 
 def rules(check_configs: Callable[[Mapping[str, str]], None] = lambda configs: None) -> TopicRules:
@@ -54,12 +59,12 @@ def after(image: MetadataImage, plan: Plan[Any]) -> MetadataImage:
 
 def with_topics(image: MetadataImage, *topics: NewTopic) -> MetadataImage:
     """The image with these topics created."""
-    return after(image, plan_topic_creation(image, topics, rules()))
+    return after(image, planned_topic_creation(image, topics, rules()))
 
 
 def refusal(image: MetadataImage, topic: NewTopic, topic_rules: TopicRules | None = None) -> KafkaError:
     """Why the topic can't be created; nothing is written for it."""
-    plan = plan_topic_creation(image, [topic], topic_rules or rules())
+    plan = planned_topic_creation(image, [topic], topic_rules or rules())
     result = plan.result[topic.name]
     assert isinstance(result, KafkaError)
     assert not plan.changes
@@ -83,7 +88,7 @@ def test_configs_are_checked_and_kept() -> None:
             raise KafkaError(ErrorCode.invalid_config, "bad is bad")
 
     wishes = [NewTopic("a", configs={"bad": "1"}), NewTopic("b", configs={"retention.ms": "5"})]
-    plan = plan_topic_creation(cluster(1), wishes, rules(check))
+    plan = planned_topic_creation(cluster(1), wishes, rules(check))
     assert isinstance(plan.result["a"], KafkaError)
     image = after(cluster(1), plan)
     assert image.topics.keys() == {"b"}
@@ -197,7 +202,7 @@ def test_leaders_are_spread_over_the_brokers() -> None:
 
 def test_names_of_one_request_may_not_collide_either() -> None:
     """The second of two that differ only by '.' and '_' is refused."""
-    result = plan_topic_creation(cluster(1), [NewTopic("a.b"), NewTopic("a_b")], rules()).result
+    result = planned_topic_creation(cluster(1), [NewTopic("a.b"), NewTopic("a_b")], rules()).result
     assert isinstance(result["a.b"], TopicImage)
     assert isinstance(result["a_b"], KafkaError)
 
@@ -214,7 +219,7 @@ def test_names_of_one_request_may_not_collide_either() -> None:
 def test_a_request_for_too_many_partitions_is_refused_as_a_whole(wishes: list[NewTopic]) -> None:
     """Before anything is placed: 10,000 partitions are what one transaction holds."""
     with pytest.raises(KafkaError, match="Excessively large number of partitions per request") as caught:
-        plan_topic_creation(cluster(1), wishes, rules())
+        planned_topic_creation(cluster(1), wishes, rules())
     assert caught.value.code == ErrorCode.policy_violation
 
 
@@ -222,9 +227,9 @@ def test_a_deleted_topic_takes_all_of_it_along() -> None:
     """Deleting what was created leaves the store as it was."""
     topic = NewTopic("t", configs={"retention.ms": "1"})
     image = with_topics(cluster(1), topic)
-    plan = plan_topic_deletion(image, [image.topics["t"].topic_id])
+    plan = planned_topic_deletion(image, [image.topics["t"].topic_id])
     assert plan.result == {image.topics["t"].topic_id: None}
-    created = plan_topic_creation(cluster(1), [topic], rules())
+    created = planned_topic_creation(cluster(1), [topic], rules())
     assert {change.key for change in plan.changes} == {change.key for change in created.changes}
     gone = after(image, plan)
     assert (gone.topics, gone.topics_by_id, gone.names_by_collision_key) == ({}, {}, {})
@@ -234,7 +239,7 @@ def test_an_unknown_topic_id_is_said_to_be_unknown() -> None:
     """The other topics of the request go all the same."""
     image = with_topics(cluster(1), NewTopic("t"))
     known, unknown = image.topics["t"].topic_id, TopicId(b"?" * 16)
-    result = plan_topic_deletion(image, [unknown, known]).result
+    result = planned_topic_deletion(image, [unknown, known]).result
     assert result[known] is None
     error = result[unknown]
     assert error is not None
@@ -244,7 +249,7 @@ def test_an_unknown_topic_id_is_said_to_be_unknown() -> None:
 def test_new_partitions_follow_the_old_ones() -> None:
     """What was there stays as it is; the rest of the image is shared."""
     image = with_topics(cluster(1), NewTopic("t"), NewTopic("other"))
-    wider = after(image, plan_partition_creation(image, [NewPartitions(topic="t", count=5)]))
+    wider = after(image, planned_partition_creation(image, [NewPartitions(topic="t", count=5)]))
     assert len(wider.topics["t"].partitions) == 5
     assert wider.topics["t"].partitions[:3] == image.topics["t"].partitions
     assert wider.topics["t"].topic_id == image.topics["t"].topic_id
@@ -280,7 +285,7 @@ def test_partitions_that_cannot_be_are_refused_as_kafka_does(
 ) -> None:
     """Code and words of `ReplicationControlManager`; a count that a client made up takes no memory."""
     image = with_topics(cluster(1), NewTopic("t"))
-    plan = plan_partition_creation(image, [wish])
+    plan = planned_partition_creation(image, [wish])
     error = plan.result[wish.topic]
     assert error is not None
     assert error.code == code
@@ -292,7 +297,7 @@ def test_several_topics_together_are_bounded_too() -> None:
     """The one that would be too much is refused, the others get their partitions."""
     image = with_topics(cluster(1), NewTopic("a"), NewTopic("b"))
     wishes = [NewPartitions(topic="a", count=9_000), NewPartitions(topic="b", count=2_000)]
-    plan = plan_partition_creation(image, wishes)
+    plan = planned_partition_creation(image, wishes)
     assert plan.result["a"] is None
     error = plan.result["b"]
     assert error is not None
