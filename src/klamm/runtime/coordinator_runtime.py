@@ -37,6 +37,7 @@ from klamm.runtime.loads import Loads
 from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Timers, WallClock
 from klamm.runtime.record_serde import RecordSerde
 from klamm.runtime.replay import replay_log
+from klamm.runtime.skipped_records import SkippedRecords
 from klamm.runtime.standing_answers import StandingAnswers
 from klamm.runtime.writer import OutOfSync, Writer
 
@@ -211,6 +212,11 @@ class CoordinatorRuntime(Generic[S]):
         """The shards that are loaded, for a look."""
         return [led.shard for led in self._led.values() if led.state is PartitionState.ACTIVE]
 
+    @property
+    def skipped_records(self) -> int:
+        """How many records of the partitions that are led could not be read when they were loaded."""
+        return sum(led.skipped.unreadable for led in self._led.values() if led.skipped is not None)
+
     def tell(self, decide: Callable[[S, Millis], Result]) -> None:
         """Have every shard decide on something that nobody asked for."""
         for led in list(self._led.values()):
@@ -233,7 +239,9 @@ class CoordinatorRuntime(Generic[S]):
     def _load(self, led: LedPartition[S]) -> Iterator[Offset]:
         """Read the partition, a little with each step, and have the shard take it over."""
         log, partition = self._coordinator_log, led.partition
-        yield from replay_log(log, partition, led.shard, self._serde.deserialize)
+        led.skipped = skipped = SkippedRecords(self._serde.topic, partition, self._serde.owner_word)
+        yield from replay_log(log, partition, led.shard, self._serde.deserialize, skipped)
+        skipped.end()
         led.log_end_offset = log.log_end_offset(partition)
         led.high_watermark = log.high_watermark(partition)
         led.high_watermark_listener = log.on_high_watermark(partition, partial(self._on_high_watermark, led))

@@ -146,6 +146,11 @@ class GroupCoordinator:
         """The partition of `__consumer_offsets` that is responsible for the group."""
         return self._partition_of(group_id)
 
+    @property
+    def skipped_records(self) -> int:
+        """How many records of the partitions led here could not be read when they were loaded."""
+        return self._runtime.skipped_records
+
     def committed_offsets(self, group_id: str) -> Mapping[str, PartitionOffsets]:
         """What the group has committed at this moment, by topic and partition: nothing if it is not led here."""
         shard = self._runtime.shard(self._partition_of(group_id)) if self._partition_count else None

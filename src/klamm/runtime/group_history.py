@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from klamm.core.group.history.change import Change
+from klamm.core.group.history.change import Change, UnderWay
 from klamm.core.group.history.record import CommittedOffsets, history_record
 from klamm.core.group.history.trackers import GroupTrackers
 from klamm.protocol.compression import Compression
@@ -113,6 +113,10 @@ class GroupHistory:
         except Exception:
             _log.exception("partition %d: the history of its groups has to begin anew", partition)
             self._trackers.forget(partition)
+
+    def under_way(self, group_id: str) -> UnderWay | None:
+        """The change of a group that is in progress; None while the group is at rest, or not known."""
+        return self._trackers.under_way(group_id)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
         """The partition of `__consumer_offsets` is led by another broker, which tells what happens from now on."""

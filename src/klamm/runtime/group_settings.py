@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, overload
 
 from klamm.config.broker import BrokerConfig
+from klamm.config.values import parse_value
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.settings import GroupSettings
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
@@ -72,7 +73,7 @@ def group_settings(config: BrokerConfig, overrides: Mapping[str, str], group_id:
     def within_bounds(key: str) -> int:
         default, lowest, highest = bounds[key]
         text = overrides.get(key)
-        wished = default if text is None else int(text)
+        wished = default if text is None else _number(key, text, "INT")
         value = min(max(wished, lowest), highest)
         if value != wished:
             where = f"group.{key}" if text is None else f"{key} of group {group_id!r}"
@@ -85,11 +86,26 @@ def group_settings(config: BrokerConfig, overrides: Mapping[str, str], group_id:
         session_timeout_ms=within_bounds("consumer.session.timeout.ms"),
         heartbeat_interval_ms=within_bounds("consumer.heartbeat.interval.ms"),
         assignment_interval_ms=within_bounds("consumer.assignment.interval.ms"),
-        previous_owner_ms=defaults.previous_owner_ms if previous_owner is None else int(previous_owner),
+        previous_owner_ms=defaults.previous_owner_ms
+        if previous_owner is None
+        else _number(PREVIOUS_OWNER, previous_owner, "INT"),
         load={
-            key.removeprefix(LOAD_PREFIX): float(text) for key, text in overrides.items() if key.startswith(LOAD_PREFIX)
+            key.removeprefix(LOAD_PREFIX): _number(key, text, "DOUBLE")
+            for key, text in overrides.items()
+            if key.startswith(LOAD_PREFIX)
         },
     )
+
+
+@overload
+def _number(key: str, text: str, kind: Literal["INT"]) -> int: ...
+@overload
+def _number(key: str, text: str, kind: Literal["DOUBLE"]) -> float: ...
+def _number(key: str, text: str, kind: str) -> float:
+    """The value of a key that was checked when it was set."""
+    value = parse_value(key, text, kind)
+    assert isinstance(value, (int, float))
+    return value
 
 
 class CurrentGroupSettings:

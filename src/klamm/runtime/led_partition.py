@@ -15,6 +15,7 @@ from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
 from klamm.runtime.alarms import Alarms
 from klamm.runtime.linger import Linger
 from klamm.runtime.ports import Cancellable
+from klamm.runtime.skipped_records import SkippedRecords
 
 __all__ = ["LedPartition", "PartitionState", "Waiting"]
 
@@ -64,6 +65,8 @@ class LedPartition(Generic[S]):
     deleted_topics: list[DeletedTopic] = field(default_factory=list)
     """Topics that were deleted while the partition was loading."""
     high_watermark_listener: Cancellable | None = None
+    skipped: SkippedRecords | None = None
+    """What was passed over when the log was read."""
     is_appending: bool = False
 
     @property

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from klamm.core.coordinator.contract import CoordinatorRecord
 from klamm.core.group.consumer.replay import CONSUMER_KEYS
+from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.coordinator_records import decode_group_record, encode_record_key, encode_record_value
 from klamm.protocol.message import Message
 from klamm.protocol.offset_commit_records import (
@@ -36,18 +37,29 @@ _UNDERSTOOD: Final = frozenset((key_class.API_KEY or 0).to_bytes(2, "big") for k
 class RecordSerde(Protocol):
     """How the records of one internal topic become bytes and come back."""
 
+    @property
+    def topic(self) -> str:
+        """The internal topic."""
+
+    @property
+    def owner_word(self) -> str:
+        """What the keys of all its records begin with."""
+
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value; a tombstone has no value."""
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         """The record, or None for a type that is not understood.
 
-        Raises MalformedMessage for what is no record at all.
+        Raises MalformedMessage for what is no record at all, and for a version of a value that is not known.
         """
 
 
 class GroupRecordSerde:
     """The records that classic groups, consumer groups and their offsets are made of."""
+
+    topic: Final = GROUP_METADATA_TOPIC
+    owner_word: Final = "group"
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value; a tombstone has no value."""
@@ -64,7 +76,7 @@ class GroupRecordSerde:
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         """The record, or None for a type that is not understood.
 
-        Raises MalformedMessage for what is no record at all.
+        Raises MalformedMessage for what is no record at all, and for a version of a value that is not known.
         """
         if len(key) >= 2 and key[:2] not in _UNDERSTOOD:
             return None

@@ -2,7 +2,8 @@
 when it was new.
 
 Offsets that a transaction committed come with their producer id, and its marker follows in a control batch. A record
-of a type that the shard does not know is skipped, and stays in the log. After Apache Kafka's `CoordinatorLoaderImpl`.
+of a type that the shard does not know is skipped, as is one that can't be read, and stays in the log. After Apache
+Kafka's `CoordinatorLoaderImpl`.
 """
 
 from __future__ import annotations
@@ -11,25 +12,30 @@ from collections.abc import Callable, Iterator
 
 from klamm.core.coordinator.contract import CoordinatorRecord, Shard
 from klamm.protocol.control_batch import read_end_transaction_marker
+from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.records import BatchHeader, Record, iterate_batches, iterate_records
 from klamm.protocol.types import Offset, PartitionIndex
 from klamm.runtime.ports import CoordinatorLog
+from klamm.runtime.skipped_records import SkippedRecords
 
 __all__ = ["Deserialize", "replay_log"]
 
 Deserialize = Callable[[bytes, bytes | None], CoordinatorRecord | None]
-"""Key and value of a record as the shard takes them, or None for a type that it does not know."""
+"""Key and value of a record as the shard takes them, or None for a type that it does not know.
+
+Raises MalformedMessage.
+"""
 
 _RECORDS_PER_STEP = 64
 
 
 def replay_log(
-    log: CoordinatorLog, partition: PartitionIndex, shard: Shard, deserialize: Deserialize
+    log: CoordinatorLog, partition: PartitionIndex, shard: Shard, deserialize: Deserialize, skipped: SkippedRecords
 ) -> Iterator[Offset]:
     """Replay the log to its end, and pause every few records: yields the offset reached, which at last is the log end
     offset.
 
-    Raises KafkaError if the log can't be read or a record can't be understood.
+    Raises KafkaError if the log can't be read.
     """
     position = log.log_start_offset(partition)
     while position < log.log_end_offset(partition):
@@ -44,7 +50,7 @@ def replay_log(
                 if offset >= position and (
                     is_control or key is None or not shard.replay_bytes(offset, producer_id, key, value)
                 ):
-                    _replay_record(shard, header, record, deserialize)
+                    _replay_record(shard, header, record, deserialize, skipped)
                 if count % _RECORDS_PER_STEP == 0:
                     yield offset
             reached = header.next_offset
@@ -54,13 +60,21 @@ def replay_log(
         position = reached
 
 
-def _replay_record(shard: Shard, header: BatchHeader, record: Record, deserialize: Deserialize) -> None:
+def _replay_record(
+    shard: Shard, header: BatchHeader, record: Record, deserialize: Deserialize, skipped: SkippedRecords
+) -> None:
     if header.is_control:
         marker = read_end_transaction_marker(record)
         if marker is not None:
             shard.replay_end_transaction_marker(header.producer_id, header.producer_epoch, marker.is_commit)
         return
-    decoded = deserialize(record.key or b"", record.value)
-    if decoded is not None:
-        producer_id = header.producer_id
-        shard.replay(record.offset, producer_id, header.producer_epoch, decoded)
+    key = record.key or b""
+    try:
+        decoded = deserialize(key, record.value)
+    except MalformedMessage as error:
+        skipped.add_unreadable(record.offset, key, str(error))
+        return
+    if decoded is None:
+        skipped.add_unknown(key)
+    else:
+        shard.replay(record.offset, header.producer_id, header.producer_epoch, decoded)

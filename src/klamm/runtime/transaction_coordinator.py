@@ -123,6 +123,11 @@ class TransactionCoordinator:
         """The partition of `__transaction_state` that is responsible for the transactional id."""
         return self._partition_of(transactional_id)
 
+    @property
+    def skipped_records(self) -> int:
+        """How many records of the partitions led here could not be read when they were loaded."""
+        return self._runtime.skipped_records
+
     def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
         """This broker leads the partition now: load it, and end what was ending."""
         self._runtime.load(partition, leader_epoch)

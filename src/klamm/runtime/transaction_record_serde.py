@@ -1,6 +1,6 @@
 """Records of `__transaction_state` as the transaction coordinator's shard takes them.
 
-After Apache Kafka's `TransactionLog.read`: a type of record, or a version of its value, that isn't known is skipped.
+After Apache Kafka's `TransactionLog.read`: a type of record that isn't known is skipped.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from klamm.protocol.codec import decode
 from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
 from klamm.protocol.errors import MalformedMessage
@@ -23,6 +24,9 @@ _PREFIX: Final = Struct(">h")
 class TransactionRecordSerde:
     """The one kind of record that there is."""
 
+    topic: Final = TRANSACTION_STATE_TOPIC
+    owner_word: Final = "transactional id"
+
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value; a tombstone has no value."""
         value = record.value
@@ -30,9 +34,9 @@ class TransactionRecordSerde:
         return encode_record_key(record.key), encoded
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """The record, or None for one that isn't understood.
+        """The record, or None for a type that isn't understood.
 
-        Raises MalformedMessage for what is no record at all.
+        Raises MalformedMessage for what is no record at all, and for a version of a value that is not known.
         """
         if _prefix(key) != TransactionLogKey.API_KEY:
             return None
@@ -42,7 +46,7 @@ class TransactionRecordSerde:
         version = _prefix(value)
         lowest, highest = TransactionLogValue.VERSIONS
         if not lowest <= version <= highest:
-            return None
+            raise MalformedMessage(f"{TransactionLogValue.NAME} has versions {lowest} to {highest}, not {version}")
         decoded_value, _ = decode(TransactionLogValue, version, value, _PREFIX.size)
         return CoordinatorRecord(decoded_key, decoded_value, version)
 

@@ -44,6 +44,18 @@ def test_a_group_on_which_nothing_is_set_has_the_brokers_settings() -> None:
     )
 
 
+def test_what_may_be_set_can_be_read() -> None:
+    """Numbers are read as Java reads them, control characters around them and suffixes of a double included."""
+    overrides = {
+        "consumer.session.timeout.ms": "\x0146000\x1f",
+        "klamm.consumer.assignor.previous.owner.ms": "\x009\x00",
+        "klamm.consumer.assignor.load.some.share": " 0.25d\x02",
+    }
+    assert group_settings(CONFIG, overrides) == GroupSettings(
+        session_timeout_ms=46_000, previous_owner_ms=9, load={"some.share": 0.25}
+    )
+
+
 def test_what_is_set_on_the_group_goes_before() -> None:
     """Keys of other protocols have no say here."""
     overrides = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from unittest.mock import patch
 
 import pytest
@@ -12,11 +13,12 @@ from klamm.core.group.states import GroupState
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.coordinator_records import encode_record_key, encode_record_value
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message
 from klamm.protocol.records import encode_batch
 from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from klamm.protocol.schema.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId
@@ -133,17 +135,71 @@ def test_log_with_gaps_is_read_to_its_end() -> None:
     assert world.commit_code(10) is ErrorCode.none
 
 
-def test_log_that_cannot_be_understood_has_no_coordinator(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "names_group"),
+    [
+        (b"\x00", b"", False),
+        (None, b"no key", False),
+        (encode_record_key(OffsetCommitKey(group=GROUP, topic="events"))[:-1], b"\x00\x04", True),
+        (encode_record_key(OffsetCommitKey(group=GROUP, topic="events")), b"\x00\x04\x00", True),
+        (encode_record_key(OffsetCommitKey(group=GROUP, topic="events")), b"\x00\x63" + bytes(32), True),
+        (encode_record_key(GroupMetadataKey(group=GROUP)), b"\x00", True),
+    ],
+)
+def test_a_record_that_can_not_be_read_is_skipped(
+    key: bytes | None, value: bytes, names_group: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All others hold: groups of the same partition are answered. One line names topic, partition, offset and, where
+    the key still tells it, the group; a figure counts them."""
+    log = MemoryLog()
+    log.append(P0, offset_batch(5))
+    log.append(P0, encode_batch([(1, key, value, ())]))
+    log.append(P0, offset_batch(7))
+    world = CoordinatorWorld(log=log)
+    assert world.fetched() == 7
+    assert world.commit_code(8) is ErrorCode.none
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert "the record at offset 1 of __consumer_offsets-0 can't be read and is skipped" in line
+    assert (f"group {GROUP}" in line) is names_group
+    assert world.coordinator.skipped_records == 1
+
+
+def test_very_many_records_that_can_not_be_read_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The first ones have lines of their own, the last line counts them all. They count for who leads the partition."""
+    log = MemoryLog()
+    log.append(P0, encode_batch([(1, b"\x00", b"", ())] * 1_000))
+    world = CoordinatorWorld(log=log)
+    assert world.commit_code(1) is ErrorCode.none
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(lines) == 21
+    assert "1000 records of __consumer_offsets-0" in lines[-1]
+    assert world.coordinator.skipped_records == 1_000
+    world.coordinator.on_resignation(P0)
+    assert world.coordinator.skipped_records == 0
+
+
+def test_records_of_unknown_types_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """As in Kafka they may be left over from a newer version; they are no error."""
+    log = MemoryLog()
+    log.append(P0, encode_batch([(1, b"\x00\x63unheard of", b"\x00\x00?", ())] * 3))
+    world = CoordinatorWorld(log=log)
+    assert world.commit_code(6) is ErrorCode.none
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "__consumer_offsets-0 has records of types that this coordinator doesn't know (99)" in line
+    assert world.coordinator.skipped_records == 0
+
+
+def test_a_log_that_can_not_be_read_has_no_coordinator(caplog: pytest.LogCaptureFixture) -> None:
     """Rather no answer than a wrong one; a later leadership tries again."""
     log = MemoryLog()
-    log.append(P0, encode_batch([(1, b"\x00\x01\x00", b"\x00\x04", ())]))
-    world = CoordinatorWorld(log=log)
-    assert world.commit_code(1) is ErrorCode.not_coordinator
+    log.append(P0, offset_batch(5))
+    with patch.object(log, "read", side_effect=KafkaError(ErrorCode.kafka_storage_error, "a bad disk")):
+        world = CoordinatorWorld(log=log)
+        assert world.commit_code(1) is ErrorCode.not_coordinator
     assert "cannot be read" in caplog.text
-    log.partition(P0).batches.clear()
     world.coordinator.on_leadership(P0, LeaderEpoch(1))
     world.timers.advance(1)
-    assert world.commit_code(1) is ErrorCode.none
+    assert world.fetched() == 5
 
 
 def test_large_batch_is_read_in_steps() -> None:

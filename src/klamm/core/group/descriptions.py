@@ -6,9 +6,11 @@ After Apache Kafka's `GroupMetadataManager.listGroups` and `describeGroups`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from klamm.core.coordinator.contract import ClientContext, Result, Ticket
 from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.consumer.states import ConsumerGroupState
 from klamm.core.group.events import GroupType
 from klamm.core.group.member import Member
 from klamm.core.group.registry import GroupRegistry
@@ -23,7 +25,11 @@ from klamm.protocol.schema.describe_groups_response import (
 from klamm.protocol.schema.list_groups_request import ListGroupsRequest
 from klamm.protocol.schema.list_groups_response import ListedGroup, ListGroupsResponse
 
-__all__ = ["describe_groups", "list_groups"]
+__all__ = ["STATE_NAMES", "TYPE_NAMES", "describe_groups", "list_groups"]
+
+STATE_NAMES: Final = frozenset(state.value.lower() for state in (*GroupState, *ConsumerGroupState))
+"""The names of states that a filter may have, as they are compared."""
+TYPE_NAMES: Final = frozenset(each.value for each in GroupType)
 
 _GROUP_ID_NOT_FOUND_FROM = 6
 

@@ -67,9 +67,9 @@ def on_consumer_timer(groups: ConsumerGroups, key: TimerKey, now: Millis) -> Res
     elif kind == "consumer rebalance":
         on_rebalance_timer(decision, str(group_id), str(rest[0]))
     elif kind == "consumer join":
-        on_member_late(decision, key, "join again")
+        on_member_late(decision, key, groups.awaiting_join, "join again")
     elif kind == "consumer sync":
-        on_member_late(decision, key, "ask for its assignment")
+        on_member_late(decision, key, groups.awaiting_sync, "ask for its assignment")
     elif kind == "consumer back-off":
         on_back_off_timer(decision, str(group_id), str(rest[0]))
     else:

@@ -93,7 +93,8 @@ class Description(NamedTuple):
         return GroupSpec(
             members=specs,
             topics=topics,
-            is_homogeneous=self.is_homogeneous,
+            # Kafka goes by the members before the change, and would give a newcomer topics that it does not read.
+            is_homogeneous=self.is_homogeneous and len(set(ids_of.values())) <= 1,
             loads=self.loads,
             previous_owners=self.previous_owners,
             previous_owner_ms=self.previous_owner_ms,

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from klamm.core.group.events import GroupType, MemberJoined, PartitionsByTopic, RebalanceNeeded
 from klamm.protocol.types import Millis, PartitionIndex
 
-__all__ = ["Change", "MemberThen", "Move", "Outcome", "Owners", "Pause", "Settled", "owners_of"]
+__all__ = ["Change", "MemberThen", "Move", "Outcome", "Owners", "Pause", "Settled", "UnderWay", "owners_of"]
 
 PartitionKey: TypeAlias = tuple[str, PartitionIndex]
 Owners: TypeAlias = Mapping[PartitionKey, MemberJoined]
@@ -94,6 +94,14 @@ class Settled(NamedTuple):
     def owners(self) -> Owners:
         """The owners by partition."""
         return owners_of(self.members) if self.known is None else self.known
+
+
+class UnderWay(NamedTuple):
+    """A change that is not over yet."""
+
+    started_at: Millis
+    causes: tuple[RebalanceNeeded, ...]
+    """In order; there is always one."""
 
 
 @dataclass(slots=True, eq=False)

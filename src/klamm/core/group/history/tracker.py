@@ -30,7 +30,7 @@ from klamm.core.group.events import (
     Remark,
     TargetChosen,
 )
-from klamm.core.group.history.change import Change, MemberThen, Outcome, Pause, Settled, owners_of
+from klamm.core.group.history.change import Change, MemberThen, Outcome, Pause, Settled, UnderWay, owners_of
 from klamm.protocol.types import Millis
 
 __all__ = ["GroupTracker"]
@@ -126,6 +126,14 @@ class GroupTracker:
             change.sequence = self._sequence
             self._sequence += 1
         return done
+
+    def under_way(self) -> UnderWay | None:
+        """The change in progress, with the causes that are known so far; None while the group is at rest."""
+        change = self._open
+        if change is None or (change.stable_at is not None and not change.awaited):
+            return None
+        causes = change.causes or ([] if change.substitute is None else [change.substitute])
+        return UnderWay(change.started_at, tuple(causes)) if causes else None
 
     # Where changes begin and end
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from klamm.core.group.events import Event, Remark
-from klamm.core.group.history.change import Change
+from klamm.core.group.history.change import Change, UnderWay
 from klamm.core.group.history.tracker import GroupTracker
 from klamm.protocol.types import PartitionIndex
 
@@ -37,6 +37,14 @@ class GroupTrackers:
             if tracker.is_gone:
                 del trackers[group_id]
         return changes
+
+    def under_way(self, group_id: str) -> UnderWay | None:
+        """The change of a group that is in progress; None while the group is at rest, or not known."""
+        for trackers in self._by_partition.values():
+            tracker = trackers.get(group_id)
+            if tracker is not None:
+                return tracker.under_way()
+        return None
 
     def partitions(self) -> list[PartitionIndex]:
         """Where something is known."""

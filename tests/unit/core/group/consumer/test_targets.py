@@ -150,6 +150,19 @@ def test_assignor_is_told_what_there_is_to_know() -> None:
     assert not spec.is_homogeneous
 
 
+def test_newcomer_who_does_not_raise_the_epoch_is_told_of_as_it_is() -> None:
+    """It joins with a regular expression that is not resolved yet, between a new epoch and its target. Kafka goes by
+    the members of before there (`maybeUpdateTargetAssignment`), as if all read the same: what the newcomer then has in
+    the target and does not read, nobody would have."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="ev.*")
+    driver.run_tasks()
+    driver.enter("b", names=None, regex="nothing")
+    spec = spec_of().specs[-1]
+    assert (spec.members["a"].topic_ids, spec.members["b"].topic_ids) == ({topic_id(EVENTS)}, frozenset())
+    assert not spec.is_homogeneous
+
+
 def test_former_owner_is_remembered_for_a_while() -> None:
     """By its instance id, or else its member id."""
     driver = ConsumerDriver()

@@ -8,6 +8,8 @@ REBALANCE_IN_PROGRESS whenever there is a step to take, and are removed if they 
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from klamm.core.coordinator.contract import Ticket, TimerKey
 from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group import ConsumerGroup
@@ -97,9 +99,15 @@ def leave_consumer_group(decision: Decision, group: ConsumerGroup, request: Leav
     decision.result.reply(ticket, LeaveGroupResponse(members=responses))
 
 
-def on_member_late(decision: Decision, timer: TimerKey, what: str) -> None:
-    """The member of the timer did not join again, or did not ask for its assignment, in time: go on without."""
+def on_member_late(decision: Decision, timer: TimerKey, awaited: Container[tuple[str, str]], what: str) -> None:
+    """The member of the timer did not join again, or did not ask for its assignment, in time: go on without.
+
+    Nothing happens if it is not `awaited` any more: its group has turned classic and back. Kafka's
+    `convertToClassicGroup` leaves the timer running, which then fences a member that nobody has told to join again.
+    """
     _, group_id, member_id = map(str, timer)
+    if (group_id, member_id) not in awaited:
+        return
     group = decision.groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None:

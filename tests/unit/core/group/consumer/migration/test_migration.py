@@ -545,6 +545,20 @@ def test_who_was_told_to_join_again_is_told_anew_after_a_detour() -> None:
     assert join_timer(GROUP, one) in driver.timers
 
 
+def test_time_to_join_again_of_before_a_detour_is_over() -> None:
+    """It was for a round that the classic group has ended. Kafka leaves that timer running, which then takes a member
+    out that nobody has told to join again."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver, rebalance_timeout_ms=8_000)
+    assert driver.enter("new").code is ErrorCode.none
+    assert driver.heartbeat(one, 1) is ErrorCode.rebalance_in_progress
+    driver.advance(6_000)
+    driver.go("new")
+    assert driver.enter("newer").code is ErrorCode.none
+    driver.advance(3_000)
+    assert driver.consumer_group().members.keys() == {one, other, "newer"}
+
+
 def test_time_to_join_again_runs_on_if_the_group_cannot_turn_classic() -> None:
     """Nobody waits for a member that lives and never joins again, whatever the log refused meanwhile."""
     driver, one, _ = mixed()
