@@ -5,6 +5,7 @@ Pure. Source: `ConfigAdminManager` and `ConfigurationControlManager` of Apache K
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -12,9 +13,17 @@ from typing import Final, NamedTuple
 from klamm.config.table import ConfigKey
 from klamm.protocol.errors import ErrorCode, KafkaError
 
-__all__ = ["Alteration", "Operation", "apply_alterations", "check_sizes", "check_wishes"]
+__all__ = [
+    "Alteration",
+    "Operation",
+    "apply_alterations",
+    "check_min_insync_replicas",
+    "check_sizes",
+    "check_wishes",
+]
 
 MAX_VALUE_LENGTH: Final = 32767
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class Operation(IntEnum):
@@ -72,13 +81,42 @@ def apply_alterations(
             wish = Operation(operation).name.upper()
             raise KafkaError(ErrorCode.invalid_config, f"Can't {wish} to key {name} because its type is not LIST.")
         items = [item for item in (result.get(name, key.default) or "").split(",") if item]
-        for item in _split(value):
-            if operation == Operation.append and item not in items:
-                items.append(item)
-            elif operation == Operation.subtract and item in items:
-                items.remove(item)
-        result[name] = ",".join(items)
+        change = _append if operation == Operation.append else _subtract
+        result[name] = ",".join(change(items, _split(value)))
     return result
+
+
+def check_min_insync_replicas(
+    broker: str, alterations: Iterable[Alteration], current: Mapping[str, str], wished: Mapping[str, str]
+) -> None:
+    """Raises INVALID_CONFIG where `min.insync.replicas` would be set on one broker, or unset for all (KIP-966).
+
+    With eligible leader replicas all brokers have to agree on it. `broker`: its id, or "" for all.
+    """
+    if broker and any(name == MIN_INSYNC_REPLICAS for name, _, _ in alterations):
+        reason = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+        raise KafkaError(ErrorCode.invalid_config, reason)
+    if not broker and MIN_INSYNC_REPLICAS in current and MIN_INSYNC_REPLICAS not in wished:
+        reason = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+        raise KafkaError(ErrorCode.invalid_config, reason)
+
+
+def _append(items: list[str], more: list[str]) -> list[str]:
+    """The items and those of `more` that are not among them, each of these once."""
+    known = set(items)
+    return items + [item for item in dict.fromkeys(more) if item not in known]
+
+
+def _subtract(items: list[str], fewer: list[str]) -> list[str]:
+    """The items without those in `fewer`: each takes one away, the first that is equal."""
+    taken = Counter(fewer)
+    left = []
+    for item in items:
+        if taken[item]:
+            taken[item] -= 1
+        else:
+            left.append(item)
+    return left
 
 
 def check_sizes(current: Mapping[str, str], wished: Mapping[str, str]) -> None:

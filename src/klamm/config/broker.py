@@ -36,6 +36,7 @@ BASELINE: Final[Mapping[str, str]] = MappingProxyType(
         "listeners": "PLAINTEXT://127.0.0.1:9092",
         "log.dirs": "klamm-data",
         "group.consumer.assignors": "uniform,range,load",
+        "queued.max.request.bytes": "134217728",
         "offsets.topic.replication.factor": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
@@ -44,8 +45,8 @@ BASELINE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What holds before anything is set: the keys that Kafka requires, what its own `server.properties` sets for a single
-node, and the assignor that klamm has beside Kafka's. It is shown as static configuration, as with a Kafka broker
-started from that file."""
+node, the assignor that klamm has in addition to Kafka's, and a limit where Kafka has none. It is shown as static
+configuration, as with a Kafka broker started from that file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class BrokerConfig:
     max_connections: int = _INT_MAX
     max_connections_per_ip: int = _INT_MAX
     max_request_partition_size_limit: int = 2000
-    queued_max_request_bytes: int = -1
+    queued_max_request_bytes: int = 134_217_728
     socket_listen_backlog_size: int = 50
     socket_request_max_bytes: int = 104_857_600
 

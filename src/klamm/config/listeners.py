@@ -35,7 +35,9 @@ class Listener(NamedTuple):
 def parse_listener(text: str) -> Listener:
     """`NAME://host:port` as Kafka reads it. Raises ConfigurationError when it is not one."""
     match = _URI.match(text.strip())
-    if match is None or not 0 <= int(match[3]) <= _MAX_PORT:
+    if match is not None and not 0 <= int(match[3][:9]) <= _MAX_PORT:
+        raise ConfigurationError(f"{text!r} has port {match[3][:9]}; ports are from 0, any free one, to {_MAX_PORT}")
+    if match is None:
         raise ConfigurationError(
             f"{text!r} is not a listener: NAME://HOST:PORT is needed, such as PLAINTEXT://127.0.0.1:9092"
         )

@@ -16,7 +16,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from klamm.config.broker import BASELINE
+from klamm.config.environment import (
+    ENVIRONMENT_PREFIX,
+    KEYLESS_VARIABLES,
+    environment_variable,
+    unknown_variables,
+)
 from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.nearest import suggestion
 from klamm.config.properties import parse_properties
 from klamm.config.resolve import resolve_fields
 from klamm.config.table import ConfigKey, broker_keys
@@ -29,10 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["ENVIRONMENT_PREFIX", "PROFILES", "environment_variable", "load_fields"]
 
 _log = logging.getLogger(__name__)
-
-ENVIRONMENT_PREFIX: Final = "KLAMM_"
-CLIENT_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER"})
-"""What the client commands read in the same environment; no key of the broker's."""
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     "default": {},
@@ -59,8 +62,6 @@ _ALTERNATIVES: Final = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-# What klamm reads that is no configuration of a broker.
-_OTHER_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER", "KLAMM_PURE_PYTHON"})
 _ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
 # An address that was given out for other listeners leads nowhere.
 _HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}
@@ -76,11 +77,6 @@ class Setting(NamedTuple):
     source: str
 
 
-def environment_variable(key: str) -> str:
-    """The environment variable that sets `key`."""
-    return ENVIRONMENT_PREFIX + key.removeprefix("klamm.").replace(".", "_").upper()
-
-
 def load_fields(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, profile: Profile, flags_name: str
 ) -> dict[str, Any]:
@@ -91,7 +87,7 @@ def load_fields(
     variables = {
         name: text
         for name, text in environ.items()
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in CLIENT_VARIABLES
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in KEYLESS_VARIABLES
     }
     layers = [
         {key: Setting(text, f"profile {profile}") for key, text in PROFILES[profile].items()},
@@ -132,7 +128,7 @@ def _from_file(path: Path) -> dict[str, Setting]:
 def _from_environment(variables: Mapping[str, str]) -> dict[str, Setting]:
     """What variables set. One that stands for no key sets nothing: it may be somebody else's."""
     keys = {environment_variable(key): key for key in broker_keys()}
-    unknown = sorted(variables.keys() - keys.keys() - _OTHER_VARIABLES)
+    unknown = unknown_variables(variables)
     if unknown:
         _log.warning("no configuration key has these environment variables; they are ignored: %s", ", ".join(unknown))
     return {
@@ -150,7 +146,7 @@ def _values(settings: Mapping[str, Setting]) -> dict[str, Value]:
         key = keys.get(name)
         if key is None or key.is_dynamic_only:
             _refuse_listener_security(name, source)
-            unknown.append(name)
+            unknown.append(name + suggestion(name, (each.name for each in keys.values() if not each.is_dynamic_only)))
             continue
         try:
             value = values[name] = key.parse(text)

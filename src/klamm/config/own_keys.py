@@ -94,7 +94,9 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "default": "",
         "importance": "LOW",
         "doc": "Where figures are served over HTTP in Prometheus' format, as HOST:PORT; port 0 takes a free one. Empty "
-        "for nowhere. Needs the extra metrics: pip install 'klamm[metrics]'.",
+        "for nowhere. Clients call it by an IP address, localhost, the machine's name, or a host name in this key, "
+        "listeners or advertised.listeners; requests for other names are refused. Needs the extra metrics: pip "
+        "install '.[metrics]' in a clone of klamm.",
     },
     "klamm.offsets.commit.linger.ms": {
         "type": "INT",

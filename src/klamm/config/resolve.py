@@ -191,7 +191,8 @@ def _check_limits(values: Values) -> None:
         raise ConfigurationError("default.replication.factor must be 1: one node holds one replica")
     queued = number("queued.max.request.bytes", -1)
     request = number("socket.request.max.bytes", BrokerConfig().socket_request_max_bytes)
-    if 0 < queued < request:
+    # klamm's own default is no reason to refuse larger requests: one of any size may exceed the limit.
+    if 0 < queued < request and queued != BrokerConfig().queued_max_request_bytes:
         raise ConfigurationError(f"queued.max.request.bytes must be at least socket.request.max.bytes ({request})")
     if number("max.connections.per.ip", 1) == 0:
         raise ConfigurationError("max.connections.per.ip must be at least 1: there are no overrides for single hosts")

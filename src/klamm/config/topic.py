@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
+from klamm.config.values import parse_list, parse_value
+
 __all__ = ["LONG_MAX", "TopicConfig"]
 
 LONG_MAX: Final = 2**63 - 1
@@ -78,25 +80,21 @@ class TopicConfig:
         for key, text in overrides.items():
             parse = _PARSERS.get(key)
             if parse is not None:
-                changes[key.replace(".", "_")] = parse(text)
+                changes[key.replace(".", "_")] = parse(key, text)
         # Kafka's internal key goes below the 1 MiB floor of segment.bytes, so that a test can roll segments.
         if "internal.segment.bytes" in overrides:
-            changes["segment_bytes"] = int(overrides["internal.segment.bytes"])
+            changes["segment_bytes"] = _PARSERS["segment.bytes"]("", overrides["internal.segment.bytes"])
         return replace(base, **changes)
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+def _parser(default: object) -> Callable[[str, str], Any]:
+    """What reads the text of a key, by the type of its default; as `validation.py` has read it."""
+    if isinstance(default, frozenset):
+        return lambda name, text: frozenset(filter(None, parse_list(text.lower())))
+    kind = "LONG" if isinstance(default, int) else "DOUBLE" if isinstance(default, float) else "STRING"
+    return lambda name, text: parse_value(name, text, kind)
 
 
-def _parser(default: object) -> Callable[[str], Any]:
-    if isinstance(default, int):
-        return int
-    if isinstance(default, float):
-        return lambda text: float(text.strip().rstrip("dDfF"))  # Java's suffixes of a number's type
-    return _names if isinstance(default, frozenset) else str.strip
-
-
-_PARSERS: Final[dict[str, Callable[[str], Any]]] = {
+_PARSERS: Final[dict[str, Callable[[str, str], Any]]] = {
     field.name.replace("_", "."): _parser(field.default) for field in fields(TopicConfig)
 }

@@ -47,6 +47,7 @@ _PURGATORY: Final = "Delayed operations are dropped when they complete; there is
 _SECURITY: Final = (
     "There is no TLS, SASL, ACL or delegation token yet; a setting that seems to protect must not be ignored."
 )
+_UNUSED_SASL: Final = "No listener uses SASL, and without one nothing comes of it in Kafka either."
 _LZ4: Final = "The broker compresses lz4 with the fast compressor only, which has no levels."
 _PREALLOCATE: Final = "Segments grow as they are written; no room is set aside for them."
 _JAVA_CLASS: Final = "It names a Java class whose rules would not be applied."
@@ -68,12 +69,12 @@ _BROKER: Final[tuple[_Block, ...]] = (
         log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
         log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
         log.flush.offset.checkpoint.interval.ms log.initial.task.delay.ms log.retention.check.interval.ms
-        max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
+        max.connections max.connections.per.ip
         max.request.partition.size.limit num.partitions num.recovery.threads.per.data.dir offset.metadata.max.bytes
         offsets.commit.timeout.ms offsets.retention.check.interval.ms
         offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
         offsets.topic.segment.bytes producer.id.expiration.ms
-        queued.max.request.bytes socket.listen.backlog.size socket.request.max.bytes
+        socket.listen.backlog.size socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable
         transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.num.partitions
@@ -93,6 +94,19 @@ _BROKER: Final[tuple[_Block, ...]] = (
         log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
         message.max.bytes min.insync.replicas
         """,
+    ),
+    (
+        Treatment.honoured,
+        "134217728 (128 MiB) unless it is set; Kafka's default, -1, sets no limit. It counts requests that have not "
+        "arrived whole. While it is reached, large requests are read one at a time, and a connection that does not "
+        "send the rest of its own within 5 seconds is closed.",
+        "queued.max.request.bytes",
+    ),
+    (
+        Treatment.honoured,
+        "Each slot has room for 100 partitions; sessions with more take more slots. Sessions of closed connections "
+        "make room first, and end when they have not been used for two minutes.",
+        "max.incremental.fetch.session.cache.slots",
     ),
     (Treatment.honoured, "1 unless it is set; Kafka has no default.", "node.id"),
     (Treatment.honoured, "Another name of node.id; both must agree.", "broker.id"),
@@ -304,18 +318,24 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name",
     ),
     (
+        Treatment.accepted,
+        _UNUSED_SASL,
+        """
+        sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+        sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+        sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+        """,
+    ),
+    (
         Treatment.refused,
         _SECURITY,
         """
         authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
         delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
-        delegation.token.secret.key principal.builder.class sasl.client.callback.handler.class
-        sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
-        sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
-        sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
-        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
-        sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.inter.broker.protocol
+        delegation.token.secret.key principal.builder.class sasl.client.callback.handler.class sasl.enabled.mechanisms
+        sasl.jaas.config sasl.login.callback.handler.class sasl.login.class sasl.mechanism.inter.broker.protocol
         sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
         sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
         sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
@@ -323,18 +343,17 @@ _BROKER: Final[tuple[_Block, ...]] = (
         sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
         sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
         sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
-        sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-        sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-        sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-        sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
-        sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol
-        security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
-        ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-        ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+        sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+        sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+        sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+        sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+        security.inter.broker.protocol security.providers ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+        ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+        ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
         ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-        ssl.truststore.location ssl.truststore.password ssl.truststore.type
+        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
+        ssl.truststore.password ssl.truststore.type
         """,
     ),
     (

@@ -120,7 +120,7 @@ def validate_broker_configs(
     fixed = [name for name in configs if name in keys and (not keys[name].is_dynamic or name in _SET_AT_START)]
     _refuse("Cannot update these configs dynamically", fixed)
     for name, text in configs.items():
-        listener_key = _LISTENER_KEY.fullmatch(name)
+        listener_key = _LISTENER_KEY.fullmatch(name) if name.startswith("listener.name.") else None
         key = keys.get(listener_key[1] if listener_key else name)
         if key is None:
             continue

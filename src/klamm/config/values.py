@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from klamm.config.errors import InvalidValue
 
-__all__ = ["Check", "Value", "check_value", "parse_value", "value_text"]
+__all__ = ["Check", "Value", "check_value", "parse_list", "parse_value", "value_text"]
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 Check: TypeAlias = Sequence[object]
@@ -52,9 +52,15 @@ def parse_value(name: str, text: str, kind: str) -> Value:
             raise InvalidValue(name, text, "Not a number of type DOUBLE")
         return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("dDfF"))
     if kind == "LIST":
-        return tuple(dict.fromkeys(_COMMA.split(trimmed))) if trimmed else ()
+        return parse_list(text)
     # STRING, PASSWORD and CLASS: what Kafka would load as a class has no counterpart here and stays a name.
     return trimmed
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """The items of a list, each once."""
+    trimmed = text.strip(_BLANKS)
+    return tuple(dict.fromkeys(_COMMA.split(trimmed))) if trimmed else ()
 
 
 def value_text(value: Value) -> str | None:

@@ -130,10 +130,12 @@ def test_broker_keys_become_the_defaults_of_topics() -> None:
 def test_an_unknown_key_is_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     """As Kafka does, so that a file for a plugin or an older version starts."""
     with caplog.at_level(logging.WARNING):
-        BrokerConfig.load({"zookeeper.connect": "x", "foo": "y", "leader.replication.throttled.rate": "1"})
+        BrokerConfig.load(
+            {"zookeeper.connect": "x", "foo": "y", "leader.replication.throttled.rate": "1", "num.partition": "2"}
+        )
     assert [record.getMessage() for record in caplog.records] == [
         "These configuration keys are not known and are ignored: foo, leader.replication.throttled.rate, "
-        "zookeeper.connect"
+        "num.partition (did you mean num.partitions?), zookeeper.connect"
     ]
 
 

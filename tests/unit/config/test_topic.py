@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from klamm.config.table import topic_keys
+import pytest
+
+from klamm.config.table import ConfigKey, topic_keys
 from klamm.config.topic import TopicConfig
 from klamm.config.treatment import Treatment
+from klamm.config.validation import validate_topic_configs
 
 
 def test_the_defaults_are_kafkas() -> None:
@@ -51,3 +54,14 @@ def test_a_compacted_topic_rolls_in_time_for_its_compaction_lag() -> None:
     overrides = {"max.compaction.lag.ms": "1000", "segment.ms": "5000"}
     assert TopicConfig.from_mapping(overrides).max_segment_ms == 5000
     assert TopicConfig.from_mapping({**overrides, "cleanup.policy": "compact"}).max_segment_ms == 1000
+
+
+@pytest.mark.parametrize("key", [key for key in topic_keys().values() if key.default not in (None, "")])
+def test_what_may_be_set_can_be_read(key: ConfigKey) -> None:
+    """Java trims every control character; Python takes some of them for a part of the value."""
+    assert key.default is not None
+    plain = TopicConfig.from_mapping({key.name: key.default})
+    for code in range(33):
+        text = f"{chr(code)}{key.default}{chr(code)}"
+        validate_topic_configs({key.name: text})
+        assert TopicConfig.from_mapping({key.name: text}) == plain
