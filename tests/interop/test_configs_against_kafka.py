@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
+from tests.support.steps import finished
 from tests.support.toolchains import toolchain_is_missing
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
@@ -102,9 +103,8 @@ class KlammPeer:
         handler = importlib.import_module(f"klamm.broker.handlers.{key.name.lower()}")
         connection = ConnectionInfo("127.0.0.1", "127.0.0.1:1", "127.0.0.1", 1)
         try:
-            response = handler.handle(RequestContext(self._broker, connection, key, version, None), request)
-            if asyncio.iscoroutine(response):
-                response = await response
+            context = RequestContext(self._broker, connection, key, version, None)
+            response = await finished(handler.handle(context, request))
         except KafkaError as error:
             response = handler.error_response(request, version, error.code, error.message)
         # Through bytes, so that what the version does not carry is not compared.
@@ -223,7 +223,20 @@ CONVERSATIONS: dict[str, list[tuple[ApiKey, int, Message]]] = {
         alter(BROKER, "2", ("max.connections", SET, "1")),
         alter(BROKER, "x", ("max.connections", SET, "1")),
         alter(BROKER, "1", ("max.connections", SET, None)),
+        alter(BROKER, "1", ("sasl.kerberos.min.time.before.relogin", SET, "30000")),
+        alter(BROKER, "1", ("sasl.kerberos.ticket.renew.jitter", SET, "0.1")),
+        alter(BROKER, "1", ("sasl.kerberos.principal.to.local.rules", APPEND, "RULE:[1:$1]")),
+        alter(BROKER, "1", ("sasl.login.refresh.window.factor", SET, "0.6")),
+        alter(BROKER, "1", ("sasl.login.refresh.window.factor", SET, "2")),
+        describe(BROKER, "1"),
         replace(BROKER, "1"),
+        alter(BROKER, "1", ("min.insync.replicas", SET, "1")),
+        alter(BROKER, "1", ("min.insync.replicas", DELETE, None)),
+        alter(BROKER, "", ("min.insync.replicas", SET, "2")),
+        alter(BROKER, "", ("min.insync.replicas", SET, "1")),
+        alter(BROKER, "", ("min.insync.replicas", DELETE, None)),
+        replace(BROKER, "", log_retention_ms="1"),
+        describe(BROKER, ""),
         alter(BROKER, "", ("max.connections", DELETE, None), ("log.cleanup.policy", DELETE, None)),
         describe(BROKER, ""),
     ],
@@ -325,9 +338,8 @@ CONVERSATIONS: dict[str, list[tuple[ApiKey, int, Message]]] = {
 }
 
 
-# Apache Kafka sets the first one for the cluster when its storage is formatted, for eligible leader replicas (KIP-966);
-# klamm has an assignor more.
-SET_OTHERWISE = {"min.insync.replicas", "group.consumer.assignors"}
+# klamm has an assignor more, and a limit where Kafka has none.
+SET_OTHERWISE = {"group.consumer.assignors", "queued.max.request.bytes"}
 
 
 def comparable(message: Message) -> Any:

@@ -23,6 +23,8 @@ from klamm.protocol.api import ApiKey
 pytestmark = pytest.mark.java
 FAMILIES = (
     "cluster",
+    "administration",
+    "absent_features",
     "topics",
     "produce",
     "fetch",
@@ -56,13 +58,15 @@ CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "100",
 }
+# What klamm doesn't have yet: Apache Kafka then lists the APIs, and refuses what they ask for.
+FEATURES = {"share.version": 0, "streams.version": 0}
 
 
 @pytest.fixture(scope="module")
 def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer]]:
     """Apache Kafka and klamm, ready to serve topics and groups."""
     try:
-        with ApacheKafka(CONFIG) as kafka:
+        with ApacheKafka(CONFIG, features=FEATURES, has_static_quorum=True) as kafka:
             process = BrokerProcess(tmp_path_factory.mktemp("klamm"), CONFIG)
             pair = Peer(kafka.bootstrap_servers), Peer(process.bootstrap_servers)
             for peer in pair:

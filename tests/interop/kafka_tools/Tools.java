@@ -26,16 +26,25 @@ import org.apache.kafka.common.utils.Exit;
  * standard error after "! "), and "= exit status".
  */
 public class Tools {
-    private static final Map<String, String> MAIN_CLASSES = Map.of(
-        "kafka-topics", "org.apache.kafka.tools.TopicCommand",
-        "kafka-configs", "kafka.admin.ConfigCommand",
-        "kafka-consumer-groups", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        "kafka-groups", "org.apache.kafka.tools.GroupsCommand",
-        "kafka-get-offsets", "org.apache.kafka.tools.GetOffsetShell",
-        "kafka-transactions", "org.apache.kafka.tools.TransactionsCommand",
-        "kafka-features", "org.apache.kafka.tools.FeatureCommand",
-        "kafka-console-producer", "org.apache.kafka.tools.ConsoleProducer",
-        "kafka-console-consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer");
+    private static final Map<String, String> MAIN_CLASSES = Map.ofEntries(
+        Map.entry("kafka-acls", "org.apache.kafka.tools.AclCommand"),
+        Map.entry("kafka-broker-api-versions", "org.apache.kafka.tools.BrokerApiVersionsCommand"),
+        Map.entry("kafka-cluster", "org.apache.kafka.tools.ClusterTool"),
+        Map.entry("kafka-configs", "kafka.admin.ConfigCommand"),
+        Map.entry("kafka-console-consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer"),
+        Map.entry("kafka-console-producer", "org.apache.kafka.tools.ConsoleProducer"),
+        Map.entry("kafka-consumer-groups", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"),
+        Map.entry("kafka-delegation-tokens", "org.apache.kafka.tools.DelegationTokenCommand"),
+        Map.entry("kafka-features", "org.apache.kafka.tools.FeatureCommand"),
+        Map.entry("kafka-get-offsets", "org.apache.kafka.tools.GetOffsetShell"),
+        Map.entry("kafka-groups", "org.apache.kafka.tools.GroupsCommand"),
+        Map.entry("kafka-leader-election", "org.apache.kafka.tools.LeaderElectionCommand"),
+        Map.entry("kafka-metadata-quorum", "org.apache.kafka.tools.MetadataQuorumCommand"),
+        Map.entry("kafka-reassign-partitions", "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"),
+        Map.entry("kafka-share-groups", "org.apache.kafka.tools.consumer.group.ShareGroupCommand"),
+        Map.entry("kafka-streams-groups", "org.apache.kafka.tools.streams.StreamsGroupCommand"),
+        Map.entry("kafka-topics", "org.apache.kafka.tools.TopicCommand"),
+        Map.entry("kafka-transactions", "org.apache.kafka.tools.TransactionsCommand"));
     private static final Pattern WORD = Pattern.compile("'([^']*)'|(\\S+)");
 
     /** Thrown where a tool would end the JVM. */
@@ -137,8 +146,8 @@ public class Tools {
         Matcher matcher = WORD.matcher(line);
         while (matcher.find()) words.add(matcher.group(1) != null ? matcher.group(1) : matcher.group(2));
         String tool = words.remove(0);
-        words.add(0, bootstrap);
-        words.add(0, "--bootstrap-server");
+        // kafka-cluster takes it behind its verb only; behind the verb of kafka-features it would be no option.
+        words.addAll(tool.equals("kafka-cluster") ? 1 : 0, List.of("--bootstrap-server", bootstrap));
         Router.OUT.set(step.out());
         Router.ERR.set(step.err());
         InputStream input = System.in;

@@ -14,6 +14,7 @@ __all__ = ["differences", "masked_steps", "read_listed", "show"]
 
 _MASKS = [
     (re.compile(r"127\.0\.0\.1:\d+"), "HOST:PORT"),
+    (re.compile(r"127\.0\.0\.1 +\d+"), "HOST PORT"),
     (re.compile(r"TopicId: \S{22}"), "TopicId: ID"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
     # What members of the consumer protocol call themselves: Kafka's Uuid.
@@ -22,6 +23,10 @@ _MASKS = [
     (re.compile(r"\t1\d{12}(?=\s)"), "\tMILLISECONDS"),
     (re.compile(r"Epoch: \d+"), "Epoch: NUMBER"),
     (re.compile(r"(log\.dirs?=)/\S+?(?=[ ,}]|$)"), r"\1FOLDER"),
+    (re.compile(r'(?<="log_dirs":\[")/[^"]+'), "FOLDER"),
+    # How much has happened in the metadata of the cluster.
+    (re.compile(r"(A{22}\t)\d+ +"), r"\1NUMBER"),
+    (re.compile(r"((?:LeaderEpoch|HighWatermark): +)\d+"), r"\1NUMBER"),
 ]
 # klamm's own keys are listed in docs/reference/configuration.md; a description of everything has them all.
 _DESCRIBES_ALL = re.compile(r"kafka-configs --describe .*--all")

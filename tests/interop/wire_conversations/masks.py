@@ -39,8 +39,14 @@ ALWAYS_OWN: Final = {
     "total_bytes",
     "usable_bytes",
 }
+OWN_IN: Final = {"DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch", "port"}}
+"""Fields that differ by nature in one answer, and not in others of that name."""
 UNORDERED: Final = {
     "AddPartitionsToTxnTopicResult.results_by_partition",
+    "AlterReplicaLogDirTopicResult.partitions",
+    "AlterUserScramCredentialsResponse.results",
+    "ApiVersionsResponse.finalized_features",
+    "ApiVersionsResponse.supported_features",
     "Assignment.topic_partitions",
     "ConsumerGroupDescribeResponse.groups",
     "CreatePartitionsResponse.results",
@@ -50,6 +56,7 @@ UNORDERED: Final = {
     "DeleteRecordsTopicResult.partitions",
     "DeleteTopicsResponse.responses",
     "DescribeLogDirsTopic.partitions",
+    "DescribeUserScramCredentialsResponse.results",
     "DescribedGroup.members",
     "JoinGroupResponse.members",
     "ListOffsetsResponse.topics",
@@ -78,7 +85,7 @@ class Masks:
         self._port = port
         self._topics: dict[bytes, str] = {}
         self._texts: dict[str, str] = {}
-        self._numbers: dict[tuple[str, object], int] = {}
+        self._own = ALWAYS_OWN
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
         """Remembers whose id this is."""
@@ -91,6 +98,7 @@ class Masks:
     def mask(self, message: Message, version: int, prefixes: tuple[str, ...]) -> Tree:
         """The tree of an answer, without what belongs to other conversations than that of `prefixes`."""
         self._learn(message)
+        self._own = ALWAYS_OWN | OWN_IN.get(message.NAME, set())
         return {spec.name: self._field(message, spec, version, prefixes) for spec in _present(message, version)}
 
     def _learn(self, message: Message) -> None:
@@ -142,7 +150,7 @@ class Masks:
         return topic_id.hex() if name is None else "<id of a topic>"
 
     def _number(self, name: str, value: int) -> Tree:
-        if name in ALWAYS_OWN and value >= (name == "session_id"):
+        if name in self._own and value >= (name in ("session_id", "leader_epoch")):
             return f"<{name}>"
         if name == "port" and value == self._port:
             return "<port>"
@@ -201,7 +209,7 @@ def _present(message: Message, version: int) -> list[FieldSpec]:
 
 def _is_foreign(element: object, prefixes: tuple[str, ...]) -> bool:
     """Whether an element of a list belongs to another conversation, or is a topic that the broker keeps for itself."""
-    for field in ("name", "group_id", "group"):
+    for field in ("name", "group_id", "group", "topic"):
         name = getattr(element, field, None)
         if isinstance(name, str) and name:
             return (name.startswith("wire-") and not name.startswith(prefixes)) or OTHERS.match(name) is not None

@@ -18,14 +18,10 @@ from klamm.protocol.schema.create_topics_request import (
     CreateTopicsRequest,
 )
 from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
+from klamm.protocol.schema.describe_cluster_response import DescribeClusterResponse
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
-from klamm.protocol.schema.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from klamm.protocol.schema.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -111,16 +107,9 @@ class Peer:
         self.create_topic(f"settled-{self._settled}")
 
     def prepare(self) -> None:
-        """Gets the broker to where both are alike.
-
-        Apache Kafka writes this default into the metadata of a cluster that it formats, since it has eligible leader
-        replicas (KIP-966); klamm leaves it where it is in the table of keys.
-        """
-        config = AlterableConfig(name="min.insync.replicas", config_operation=0, value="1")
-        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        response = self.wire.call(IncrementalAlterConfigsResponse, 1, request)
-        assert not response.responses[0].error_code, response
+        """Gets the broker to where it serves topics, groups and transactions."""
+        cluster_id = self.wire.call(DescribeClusterResponse, 0, DescribeClusterRequest()).cluster_id
+        self.masks.learn_text(cluster_id, "<cluster id>")
         self._wait_for_coordinators()
 
     def _wait_for_coordinators(self) -> None:

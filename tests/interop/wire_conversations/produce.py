@@ -10,7 +10,7 @@ from tests.interop.wire_conversations.peer import Topic
 from tests.interop.wire_conversations.talk import Talk, conversation
 
 from klamm.protocol.api import ApiKey
-from klamm.protocol.compression import Compression
+from klamm.protocol.compression import Compression, compress
 from klamm.protocol.schema.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.metadata_request import MetadataRequest
@@ -149,6 +149,25 @@ def produce_lies(talk: Talk) -> None:
     produce(talk, topic, altered(sound, records_count=1, last_offset_delta=0))
     produce(talk, topic, altered(sound, sound[61:] + b"\0\0\0"), altered(sound, b"\x7f" * 20))
     produce(talk, topic, altered(sound, attributes=1))
+
+
+@conversation(ApiKey.PRODUCE, since=9, until=9)
+def produce_offsets_that_repeat(talk: Talk) -> None:
+    """Records that all have the offset 0, where a leader looks at them: refused if they are compressed."""
+    keyed = b"\x0e\x00\x00\x00\x02k\x01\x00"
+    without_key = b"\x0c\x00\x00\x00\x01\x01\x00"
+    three = batch(b"a", b"b", b"c", timestamp=now_ms())
+    compacted = talk.topic("a", cleanup_policy="compact")
+    timed = talk.topic("b")
+    for codec in Compression:
+        header = {"attributes": int(codec)}
+        produce(talk, compacted, altered(three, compress(codec, keyed * 3), **header))
+        produce(talk, compacted, altered(three, compress(codec, keyed * 2 + without_key), **header))
+        produce(talk, compacted, altered(three, compress(codec, keyed * 2), **header))
+        late = {"max_timestamp": now_ms() + 7_200_000}
+        produce(talk, timed, altered(three, compress(codec, without_key * 3), **header, **late))
+        early = {"base_timestamp": now_ms() + 7_200_000}
+        produce(talk, timed, altered(three, compress(codec, without_key * 3), **header, **late, **early))
 
 
 @conversation(ApiKey.PRODUCE)

@@ -1,0 +1,34 @@
+"""AddRaftVoter: the controllers' quorum gets another voter (KIP-853).
+
+Versions 0 to 1: 1 the answer may come before it is committed (KIP-1186). The quorum has one voter, and stays as it
+is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.quorum import check_voter_change
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import ZERO_UUID
+from klamm.protocol.schema.add_raft_voter_request import AddRaftVoterRequest
+from klamm.protocol.schema.add_raft_voter_response import AddRaftVoterResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+    """Raises UNSUPPORTED_VERSION, as Kafka does where `kraft.version` is 0."""
+    is_valid = request.voter_id >= 0 and request.voter_directory_id != ZERO_UUID
+    check_voter_change(context.broker, request.cluster_id, is_valid, "add")
+    raise AssertionError("a voter can't be changed")
+
+
+def error_response(
+    request: AddRaftVoterRequest, version: int, code: ErrorCode, message: str | None = None
+) -> AddRaftVoterResponse:
+    """The answer that refuses the request."""
+    return AddRaftVoterResponse(error_code=code, error_message=message)

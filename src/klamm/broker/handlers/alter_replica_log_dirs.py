@@ -1,0 +1,75 @@
+"""AlterReplicaLogDirs: partitions are to move to another folder of their broker (KIP-113).
+
+Versions 1 to 2: 2 flexible. A broker has one folder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.steps import Work
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from klamm.protocol.schema.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Work[AlterReplicaLogDirsResponse]:
+    """Lets partitions stay in the broker's folder.
+
+    Any other folder is LOG_DIR_NOT_FOUND, whether the partition exists or not.
+    """
+    image = context.broker.metadata.image
+    own = str(context.broker.log_directory.path)
+    codes: dict[str, dict[int, ErrorCode]] = {}
+    for folder in request.dirs:
+        for wanted in folder.topics:
+            topic = image.topics.get(wanted.name)
+            count = 0 if topic is None else len(topic.partitions)
+            of_topic = codes.setdefault(wanted.name, {})
+            for index in wanted.partitions:
+                if folder.path != own:
+                    of_topic[index] = ErrorCode.log_dir_not_found
+                elif 0 <= index < count:
+                    of_topic[index] = ErrorCode.none
+                else:
+                    of_topic[index] = ErrorCode.unknown_topic_or_partition
+                yield None
+            yield None
+        yield None
+    response = AlterReplicaLogDirsResponse()
+    for name, of_topic in codes.items():
+        result = AlterReplicaLogDirTopicResult(topic_name=name)
+        response.results.append(result)
+        for index, code in of_topic.items():
+            result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+            yield None
+        yield None
+    return response
+
+
+def error_response(
+    request: AlterReplicaLogDirsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> AlterReplicaLogDirsResponse:
+    """The answer that refuses every partition."""
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for folder in request.dirs
+            for topic in folder.topics
+        ]
+    )

@@ -1,0 +1,24 @@
+"""AlterShareGroupOffsets: a share group is to go on from other offsets (KIP-932).
+
+There is version 0 only. Share groups are not served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
+from klamm.protocol.schema.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: AlterShareGroupOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> AlterShareGroupOffsetsResponse:
+    """The answer that refuses the request; here, and in no other answer of share groups, Kafka gives a reason."""
+    if code == ErrorCode.unsupported_version and message is None:
+        message = "The version of API is not supported."
+    return AlterShareGroupOffsetsResponse(error_code=code, error_message=message)

@@ -1,0 +1,88 @@
+"""AlterUserScramCredentials: users get passwords for SCRAM, and lose them (KIP-554).
+
+There is version 0 only. Clients are not authenticated yet, so a password would protect nothing, and none is taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from klamm.broker.steps import Work
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from klamm.protocol.schema.alter_user_scram_credentials_response import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+Refusal: TypeAlias = "tuple[ErrorCode, str]"
+
+ITERATIONS: Final = {1: (4096, 16384), 2: (4096, 16384)}
+"""Lowest and highest number of iterations by mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
+
+
+def handle(
+    context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> Work[AlterUserScramCredentialsResponse]:
+    """Refuses each user, in the words of Kafka's `ScramControlManager` where it would refuse, too.
+
+    A password that Kafka would keep gets UNSUPPORTED_SASL_MECHANISM: no listener of klamm asks for one.
+    """
+    refusals: dict[str, Refusal] = {}
+    for deletion in request.deletions:
+        refusals.setdefault(deletion.name, _why_nothing_to_delete(deletion.name, deletion.mechanism))
+        yield None
+    for upsertion in request.upsertions:
+        refusals.setdefault(upsertion.name, _why_not_taken(upsertion))
+        yield None
+    response = AlterUserScramCredentialsResponse()
+    for name, (code, message) in refusals.items():
+        response.results.append(AlterUserScramCredentialsResult(user=name, error_code=code, error_message=message))
+        yield None
+    return response
+
+
+def error_response(
+    request: AlterUserScramCredentialsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> AlterUserScramCredentialsResponse:
+    """The answer that refuses every user."""
+    names = dict.fromkeys(
+        [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
+    )
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(user=name, error_code=code, error_message=message) for name in names]
+    )
+
+
+def _why_invalid(name: str, mechanism: int) -> Refusal | None:
+    if not name:
+        return ErrorCode.unacceptable_credential, "Username must not be empty"
+    if mechanism not in ITERATIONS:
+        return ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism"
+    return None
+
+
+def _why_nothing_to_delete(name: str, mechanism: int) -> Refusal:
+    absent = ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist"
+    return _why_invalid(name, mechanism) or absent
+
+
+def _why_not_taken(upsertion: ScramCredentialUpsertion) -> Refusal:
+    invalid = _why_invalid(upsertion.name, upsertion.mechanism)
+    if invalid is not None:
+        return invalid
+    lowest, highest = ITERATIONS[upsertion.mechanism]
+    if upsertion.iterations < lowest:
+        return ErrorCode.unacceptable_credential, "Too few iterations"
+    if upsertion.iterations > highest:
+        return ErrorCode.unacceptable_credential, "Too many iterations"
+    return ErrorCode.unsupported_sasl_mechanism, "klamm has no SASL yet: a password would protect nothing."

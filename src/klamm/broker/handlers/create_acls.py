@@ -1,0 +1,39 @@
+"""CreateAcls: new rules of who may do what (KIP-140).
+
+Versions 1 to 3: 1 patterns of names (KIP-290), 2 flexible, 3 users as resources (KIP-373). There is no authorizer yet
+that would follow a rule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.steps import Work
+from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
+from klamm.protocol.schema.create_acls_request import CreateAclsRequest
+from klamm.protocol.schema.create_acls_response import AclCreationResult, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
+    """Raises SECURITY_DISABLED, as Kafka does without an authorizer.
+
+    Raises MalformedMessage for a rule of unknown kind, on which Kafka closes the connection, too.
+    """
+    for rule in request.creations:
+        if 0 in (rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type):
+            raise MalformedMessage("an ACL has a resource type, pattern type, operation or permission of code 0")
+        yield None
+    raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
+
+
+def error_response(
+    request: CreateAclsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> CreateAclsResponse:
+    """The answer that refuses every rule."""
+    refusal = AclCreationResult(error_code=code, error_message=message)
+    return CreateAclsResponse(results=[refusal] * len(request.creations))

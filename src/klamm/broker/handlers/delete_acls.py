@@ -1,0 +1,41 @@
+"""DeleteAcls: rules of who may do what are taken back (KIP-140).
+
+Versions 1 to 3: 1 patterns of names (KIP-290), 2 flexible, 3 users as resources (KIP-373). There is no authorizer
+yet, so there are no rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.steps import Work
+from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
+from klamm.protocol.schema.delete_acls_request import DeleteAclsRequest
+from klamm.protocol.schema.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
+    """Raises SECURITY_DISABLED, as Kafka does without an authorizer.
+
+    Raises MalformedMessage for a filter of unknown kind, on which Kafka closes the connection, too.
+    """
+    for rule in request.filters:
+        if 0 in (rule.resource_type_filter, rule.pattern_type_filter, rule.operation, rule.permission_type):
+            raise MalformedMessage(
+                "a filter of ACLs has a resource type, pattern type, operation or permission of code 0"
+            )
+        yield None
+    raise KafkaError(ErrorCode.security_disabled, "No Authorizer is configured.")
+
+
+def error_response(
+    request: DeleteAclsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DeleteAclsResponse:
+    """The answer that refuses every filter."""
+    refusal = DeleteAclsFilterResult(error_code=code, error_message=message)
+    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))

@@ -1,0 +1,24 @@
+"""DeleteShareGroupOffsets: offsets of a share group are forgotten (KIP-932).
+
+There is version 0 only. Share groups are not served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+from klamm.protocol.schema.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: DeleteShareGroupOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DeleteShareGroupOffsetsResponse:
+    """The answer that refuses the request; here, and in no other answer of share groups, Kafka gives a reason."""
+    if code == ErrorCode.unsupported_version and message is None:
+        message = "The version of API is not supported."
+    return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message)

@@ -1,0 +1,69 @@
+"""DescribeClientQuotas: how much users, clients and addresses may ask of a broker (KIP-546).
+
+Versions 0 to 1: 1 flexible. There are no quotas yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.client_quotas import ENTITY_TYPES
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
+from klamm.protocol.schema.describe_client_quotas_response import DescribeClientQuotasResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+EXACT: Final = 0
+DEFAULT: Final = 1
+ANY: Final = 2
+
+
+def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    """Answers that there are none. Raises INVALID_REQUEST or UNSUPPORTED_VERSION for filters that Kafka refuses, in the
+    words of its `ClientQuotasImage`."""
+    kinds: set[str] = set()
+    for component in request.components:
+        _check_match(component)
+        kind = component.entity_type
+        if kind in kinds:
+            reason = f"Entity type {kind} cannot appear more than once in the filter."
+            raise KafkaError(ErrorCode.invalid_request, reason)
+        kinds.add(kind)
+    if "ip" in kinds and len(kinds) > 1:
+        reason = (
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+        raise KafkaError(ErrorCode.invalid_request, reason)
+    return DescribeClientQuotasResponse()
+
+
+def error_response(
+    request: DescribeClientQuotasRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeClientQuotasResponse:
+    """The answer that refuses the request."""
+    return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+
+
+def _check_match(component: ComponentData) -> None:
+    kind, match_type, match = component.entity_type, component.match_type, component.match
+    if not kind:
+        raise KafkaError(ErrorCode.invalid_request, "Invalid empty entity type.")
+    if kind not in ENTITY_TYPES:
+        raise KafkaError(ErrorCode.unsupported_version, f"Unsupported entity type {kind}")
+    if match_type == EXACT:
+        if match is None:
+            reason = "Request specified MATCH_TYPE_EXACT, but set match string to null."
+            raise KafkaError(ErrorCode.invalid_request, reason)
+    elif match_type in (DEFAULT, ANY):
+        if match is not None:
+            name = "MATCH_TYPE_DEFAULT" if match_type == DEFAULT else "MATCH_TYPE_SPECIFIED"
+            reason = f"Request specified {name}, but also specified a match string."
+            raise KafkaError(ErrorCode.invalid_request, reason)
+    else:
+        raise KafkaError(ErrorCode.invalid_request, f"Unknown match type {match_type}")

@@ -1,0 +1,79 @@
+"""DescribeQuorum: who leads and who follows in the metadata (KIP-595).
+
+Versions 0 to 2: 1 when followers have fetched (KIP-836), 2 folders and listeners (KIP-853).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.quorum import METADATA_TOPIC
+from klamm.broker.steps import Work
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_quorum_request import DescribeQuorumRequest
+from klamm.protocol.schema.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: DescribeQuorumRequest) -> Work[DescribeQuorumResponse]:
+    """This broker is the one voter: the revision of its metadata store is the end of the log, all of it committed, and
+    the revision of its registration, which rises with every start, is its epoch.
+
+    Partition 0 of `__cluster_metadata` has to be asked for alone, as in Kafka; else the answer is
+    UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    if len(request.topics) == 1 and request.topics[0].topic_name == METADATA_TOPIC:
+        (topic,) = request.topics
+        if len(topic.partitions) == 1 and topic.partitions[0].partition_index == 0:
+            return _quorum(context)
+    reason = "This server does not host this topic-partition."
+    response = DescribeQuorumResponse()
+    for topic in request.topics:
+        refused = TopicData(topic_name=topic.topic_name)
+        response.topics.append(refused)
+        for each in topic.partitions:
+            code = ErrorCode.unknown_topic_or_partition
+            refused.partitions.append(
+                PartitionData(partition_index=each.partition_index, error_code=code, error_message=reason)
+            )
+            yield None
+        yield None
+    return response
+
+
+def error_response(
+    request: DescribeQuorumRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeQuorumResponse:
+    """The answer that refuses the request."""
+    return DescribeQuorumResponse(error_code=code, error_message=message)
+
+
+def _quorum(context: RequestContext) -> DescribeQuorumResponse:
+    broker = context.broker
+    image, now = broker.metadata.image, broker.clock()
+    voter = ReplicaState(replica_id=broker.node_id, log_end_offset=image.revision)
+    if context.api_version >= 1:
+        voter.last_fetch_timestamp = voter.last_caught_up_timestamp = now
+    partition = PartitionData(
+        partition_index=0,
+        leader_id=broker.node_id,
+        leader_epoch=image.brokers[broker.node_id].epoch,
+        high_watermark=image.revision,
+        current_voters=[voter],
+    )
+    response = DescribeQuorumResponse(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
+    if context.api_version >= 2:
+        listener = Listener(name="PLAINTEXT", host=context.advertised_host, port=context.advertised_port)
+        response.nodes = [Node(node_id=broker.node_id, listeners=[listener])]
+    return response

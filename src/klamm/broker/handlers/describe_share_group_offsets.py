@@ -1,0 +1,30 @@
+"""DescribeShareGroupOffsets: how far share groups have come (KIP-932).
+
+Versions 0 to 1: 1 the lag (KIP-1226). Share groups are not served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
+from klamm.protocol.schema.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+)
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: DescribeShareGroupOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeShareGroupOffsetsResponse:
+    """The answer that refuses every group."""
+    return DescribeShareGroupOffsetsResponse(
+        groups=[
+            DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, error_code=code, error_message=message)
+            for group in request.groups
+        ]
+    )

@@ -1,0 +1,54 @@
+"""DescribeUserScramCredentials: which users have a password for SCRAM (KIP-554).
+
+There is version 0 only. Clients are not authenticated yet, so there are no users.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from klamm.broker.steps import Work
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from klamm.protocol.schema.describe_user_scram_credentials_response import (
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(
+    context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> Work[DescribeUserScramCredentialsResponse]:
+    """Answers no users where all are asked for, and RESOURCE_NOT_FOUND for each that is named."""
+    counts: Counter[str] = Counter()
+    for user in request.users or ():
+        counts[user.name] += 1
+        yield None
+    response = DescribeUserScramCredentialsResponse()
+    for name, count in counts.items():
+        response.results.append(_absent(name, count))
+        yield None
+    return response
+
+
+def error_response(
+    request: DescribeUserScramCredentialsRequest, version: int, code: ErrorCode, message: str | None = None
+) -> DescribeUserScramCredentialsResponse:
+    """The answer that refuses the request."""
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=message)
+
+
+def _absent(name: str, count: int) -> DescribeUserScramCredentialsResult:
+    if count > 1:
+        code = ErrorCode.duplicate_resource
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+    else:
+        code = ErrorCode.resource_not_found
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)

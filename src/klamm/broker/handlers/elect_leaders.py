@@ -1,0 +1,84 @@
+"""ElectLeaders: partitions get their preferred leader, or any that is left (KIP-183, KIP-460).
+
+Versions 0 to 2: 1 unclean elections, 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest
+from klamm.protocol.schema.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+    from klamm.metadata.image import MetadataImage
+
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
+
+
+ELECTION_TYPES: Final = (0, 1)
+"""Preferred, unclean."""
+
+PART_ELEMENTS: Final = 250
+"""So many partitions are answered in a step."""
+
+
+def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Answers ELECTION_NOT_NEEDED for each partition that exists: the one replica of each leads already.
+
+    Where all partitions are asked for, each topic is named with those for which there was something to do: none.
+    """
+    image = context.broker.metadata.image
+    if request.election_type not in ELECTION_TYPES:
+        reason = f"Unknown election type {request.election_type}"
+        return error_response(request, context.api_version, ErrorCode.invalid_request, reason)
+    if request.topic_partitions is None:
+        return ElectLeadersResponse(
+            replica_election_results=[ReplicaElectionResult(topic=name) for name in image.topics]
+        )
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=wanted.topic,
+                partition_result=[_result(image, wanted.topic, index) for index in wanted.partitions],
+            )
+            for wanted in request.topic_partitions
+        ]
+    )
+
+
+def error_response(
+    request: ElectLeadersRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ElectLeadersResponse:
+    """The answer that refuses the request, and each partition that it names."""
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=wanted.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in wanted.partitions
+                ],
+            )
+            for wanted in request.topic_partitions or ()
+        ],
+    )
+
+
+def _result(image: MetadataImage, name: str, index: int) -> PartitionResult:
+    topic = image.topics.get(name)
+    code = ErrorCode.unknown_topic_or_partition
+    if topic is None:
+        message = f"No such topic as {name}"
+    elif not 0 <= index < len(topic.partitions):
+        message = f"No such partition as {name}-{index}"
+    else:
+        code, message = ErrorCode.election_not_needed, "Leader election not needed for topic partition."
+    return PartitionResult(partition_id=index, error_code=code, error_message=message)

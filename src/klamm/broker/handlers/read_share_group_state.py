@@ -1,0 +1,37 @@
+"""ReadShareGroupState: the state of a share group in partitions (KIP-932).
+
+There is version 0 only. Brokers ask this of each other; share groups are not served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.read_share_group_state_request import ReadShareGroupStateRequest
+from klamm.protocol.schema.read_share_group_state_response import (
+    PartitionResult,
+    ReadShareGroupStateResponse,
+    ReadStateResult,
+)
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: ReadShareGroupStateRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ReadShareGroupStateResponse:
+    """The answer that refuses every partition."""
+    return ReadShareGroupStateResponse(
+        results=[
+            ReadStateResult(
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionResult(partition=each.partition, error_code=code, error_message=message)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,38 @@
+"""ReadShareGroupStateSummary: where a share group begins in partitions (KIP-932).
+
+Versions 0 to 1: 1 the number of completed deliveries (KIP-1226). Brokers ask this of each other; share groups are not
+served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
+from klamm.protocol.schema.read_share_group_state_summary_response import (
+    PartitionResult,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryResult,
+)
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: ReadShareGroupStateSummaryRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ReadShareGroupStateSummaryResponse:
+    """The answer that refuses every partition."""
+    return ReadShareGroupStateSummaryResponse(
+        results=[
+            ReadStateSummaryResult(
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionResult(partition=each.partition, error_code=code, error_message=message)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

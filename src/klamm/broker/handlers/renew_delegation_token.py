@@ -1,0 +1,30 @@
+"""RenewDelegationToken: a token is to be valid for longer (KIP-48).
+
+Versions 1 to 2: 2 flexible. Clients are not authenticated yet, so there are no tokens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.broker.delegation_tokens import NO_TIME, REFUSAL
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.renew_delegation_token_request import RenewDelegationTokenRequest
+from klamm.protocol.schema.renew_delegation_token_response import RenewDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    """Answers DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Kafka does on a connection that is not authenticated."""
+    return error_response(request, context.api_version, REFUSAL)
+
+
+def error_response(
+    request: RenewDelegationTokenRequest, version: int, code: ErrorCode, message: str | None = None
+) -> RenewDelegationTokenResponse:
+    """The answer that refuses the request."""
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)

@@ -1,0 +1,30 @@
+"""SaslHandshake: a client says by which mechanism it wants to prove who it is (KIP-43).
+
+Versions 0 to 1: 1 the proof comes in SaslAuthenticate. No listener asks for SASL yet, so this is always the wrong
+moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
+from klamm.protocol.schema.sasl_handshake_response import SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from klamm.broker.context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+def handle(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    """Answers ILLEGAL_SASL_STATE, as Kafka does on a listener without SASL."""
+    return error_response(request, context.api_version, ErrorCode.illegal_sasl_state)
+
+
+def error_response(
+    request: SaslHandshakeRequest, version: int, code: ErrorCode, message: str | None = None
+) -> SaslHandshakeResponse:
+    """The answer that refuses the request."""
+    return SaslHandshakeResponse(error_code=code)

@@ -1,0 +1,24 @@
+"""ShareGroupDescribe: members and assignments of share groups (KIP-932).
+
+There is version 1 only. Share groups are not served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.share_group_describe_request import ShareGroupDescribeRequest
+from klamm.protocol.schema.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: ShareGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ShareGroupDescribeResponse:
+    """The answer that refuses every group."""
+    return ShareGroupDescribeResponse(
+        groups=[DescribedGroup(group_id=name, error_code=code, error_message=message) for name in request.group_ids]
+    )

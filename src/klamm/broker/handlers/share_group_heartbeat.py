@@ -1,0 +1,22 @@
+"""ShareGroupHeartbeat: a member joins, stays in and leaves a share group (KIP-932).
+
+There is version 1 only. Share groups are not served yet.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from klamm.protocol.schema.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: ShareGroupHeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
+) -> ShareGroupHeartbeatResponse:
+    """The answer that refuses the request."""
+    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)

@@ -1,0 +1,24 @@
+"""StreamsGroupDescribe: topology, members and assignments of Streams groups (KIP-1071).
+
+There is version 0 only. Streams groups are not served.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.streams_group_describe_request import StreamsGroupDescribeRequest
+from klamm.protocol.schema.streams_group_describe_response import DescribedGroup, StreamsGroupDescribeResponse
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: StreamsGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
+) -> StreamsGroupDescribeResponse:
+    """The answer that refuses every group."""
+    return StreamsGroupDescribeResponse(
+        groups=[DescribedGroup(group_id=name, error_code=code, error_message=message) for name in request.group_ids]
+    )

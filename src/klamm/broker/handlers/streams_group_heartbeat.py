@@ -1,0 +1,22 @@
+"""StreamsGroupHeartbeat: a member joins, stays in and leaves a Streams group (KIP-1071).
+
+There is version 0 only. Streams groups are not served.
+"""
+
+from __future__ import annotations
+
+from klamm.broker.absent_features import refuse
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from klamm.protocol.schema.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+
+__all__ = ["error_response", "handle"]
+
+handle = refuse
+
+
+def error_response(
+    request: StreamsGroupHeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
+) -> StreamsGroupHeartbeatResponse:
+    """The answer that refuses the request."""
+    return StreamsGroupHeartbeatResponse(error_code=code, error_message=message)
