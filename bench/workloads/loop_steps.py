@@ -16,6 +16,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.hostile_loads import (
+    create_hostile_topics,
+    look_up_large_batches,
+    produce_large_batches,
+    write_for_the_cleaner,
+)
 from bench.loop_loads import (
     beat,
     commit,
@@ -53,6 +59,7 @@ _CONFIG = {
     "transaction.state.log.num.partitions": "1",
     "group.consumer.max.session.timeout.ms": "600000",
     "group.consumer.session.timeout.ms": "600000",
+    "log.cleaner.backoff.ms": "1000",
 }
 """Between two heartbeats of one member there are those of all others; and what nobody asks for is to come in time."""
 _NOT_A_LOOP = "it has no event loop"
@@ -196,6 +203,17 @@ def _load_expressions(steps: _Steps, address: str, scale: Callable[[int], int]) 
         subscribe_by(address, regular_expressions())
 
 
+def _load_large_batches(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
+    """Batches of some kilobytes that open to megabytes: produced, looked through for a time, cleaned."""
+    create_hostile_topics(address)
+    with steps.of("large_batches_produced"):
+        produce_large_batches(address)
+    with steps.of("large_batches_looked_up"):
+        look_up_large_batches(address)
+    with steps.of("large_batches_cleaned"):
+        write_for_the_cleaner(address)
+
+
 _LOADS = {
     "50": (_load_many_groups, _load_many_topics),
     "1": (
@@ -205,6 +223,7 @@ _LOADS = {
         _load_large_group,
         _load_expressions,
         _load_many_partitions,
+        _load_large_batches,
     ),
 }
 """By the number of partitions of `__consumer_offsets`."""
@@ -255,6 +274,9 @@ WORKLOAD = LifeWorkload(
         _figure("groups_described", "1,000 groups are described"),
         _figure("producers_initialized", "10,000 transactional producers begin"),
         _figure("transactions_listed", "10,000 transactional ids are listed"),
+        _figure("large_batches_produced", "batches of some kilobytes that hold millions of records are produced"),
+        _figure("large_batches_looked_up", "a time is looked for in such batches"),
+        _figure("large_batches_cleaned", "such batches are cleaned"),
     ),
     rounds=3,
     without={"kafka": _NOT_A_LOOP, "tansu": _NOT_A_LOOP, "mock": _NOT_A_LOOP},

@@ -100,10 +100,17 @@ def test_unknown_api_closes(broker: Broker, peer: socket.socket) -> None:
     assert_serves(broker)
 
 
-def test_unsupported_version_closes(broker: Broker, peer: socket.socket) -> None:
-    """A version out of range of any API but ApiVersions closes the connection, as Kafka does."""
-    peer.sendall(frame(ApiKey.METADATA, 99, b""))
-    assert is_closed(peer)
+def test_unsupported_version_closes(broker: Broker, peer: socket.socket, caplog: pytest.LogCaptureFixture) -> None:
+    """A version out of range of any API but ApiVersions closes the connection, as Kafka does.
+
+    One log line names the API and the versions that are served, without a traceback.
+    """
+    with caplog.at_level(logging.WARNING, "klamm"):
+        peer.sendall(frame(ApiKey.METADATA, 99, b"\0"))
+        assert is_closed(peer)
+    (line,) = [record for record in caplog.records if record.name.startswith("klamm")]
+    assert "METADATA version 99 is not served (0 to 13 are)" in line.getMessage()
+    assert line.exc_info is None
     assert_serves(broker)
 
 

@@ -33,6 +33,9 @@ class _Headers:
         self.handled.append(bytes(frame))
         return header.correlation_id, False, [b"answer"]
 
+    def connection_closed(self, connection: ConnectionInfo) -> None:
+        """Nothing is kept for a connection."""
+
 
 class _Socket:
     """Stands for the transport of a client that reads its answers."""
@@ -83,7 +86,6 @@ async def _feed(piece_bytes: int, data: bytes) -> tuple[list[bytes], bool]:
         "maximum_frame_bytes": _MAXIMUM_FRAME_BYTES,
         "maximum_connections": 10,
         "maximum_connections_per_host": 10,
-        "maximum_queued_bytes": -1,
         "backlog": 10,
         "maximum_idle_s": 600.0,
     }

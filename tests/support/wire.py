@@ -67,12 +67,12 @@ class Wire:
         header = encode_request_header(api_key, version, self._correlation_id, self._client_id)
         self.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
-    def receive(self, api_key: ApiKey, version: int) -> memoryview:
-        """Receives the next answer, which must be the last request's."""
+    def receive(self, api_key: ApiKey, version: int, *, requests_behind: int = 0) -> memoryview:
+        """Receives the next answer, which must be the last request's, or that of one with so many behind it."""
         size = struct.unpack(">i", self._receive_exactly(4))[0]
         frame = memoryview(self._receive_exactly(size))
         correlation_id, end = decode_response_header(api_key, version, frame)
-        assert correlation_id == self._correlation_id
+        assert correlation_id == self._correlation_id - requests_behind
         return frame[end:]
 
     def _receive_exactly(self, size: int) -> bytes:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from klamm.config.alteration import Alteration, apply_alterations, check_sizes, check_wishes
+from klamm.broker.steps import Work, finish_in_steps
+from klamm.config.alteration import (
+    Alteration,
+    apply_alterations,
+    check_min_insync_replicas,
+    check_sizes,
+    check_wishes,
+)
 from klamm.config.layers import BrokerLayers, apply_dynamic
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 from klamm.config.treatment import Treatment
@@ -44,6 +52,11 @@ _KEYS: Final = {
 _alterations_under_way: WeakKeyDictionary[MetadataService, asyncio.Lock] = WeakKeyDictionary()
 
 
+MAXIMUM_CHANGES: Final = 10_000
+"""Of one request, as in Kafka (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+_TOO_MANY_CHANGES: Final = "Unable to perform excessively large batch operation."
+
+
 class Wish(NamedTuple):
     """What a client wants of one resource. `replaces`: what it does not name is to be unset (AlterConfigs)."""
 
@@ -73,20 +86,14 @@ def check_topic_name(name: str) -> None:
 async def alter_resources(
     broker: BrokerContext, wishes: Sequence[Wish], *, validate_only: bool
 ) -> list[KafkaError | None]:
-    """What came of each wish; those that can be had are written together, all or none."""
+    """What came of each wish; those that can be had are written together, all or none.
+
+    Raises POLICY_VIOLATION where that would be more than `MAXIMUM_CHANGES`.
+    """
     lock = _alterations_under_way.setdefault(broker.metadata, asyncio.Lock())
     async with lock:
-        results: list[KafkaError | None] = []
-        changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
-        for wish in wishes:
-            try:
-                if sum(wish[:2] == other[:2] for other in wishes) > 1:
-                    raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-                changes[wish.resource_type, wish.name] = _decide(broker, wish)
-                results.append(None)
-            except KafkaError as error:
-                results.append(error)
-        if validate_only or not any(changes.values()):
+        results, changes = await finish_in_steps(_decide_all(broker, wishes))
+        if validate_only or not changes:
             return results
         try:
             await broker.metadata.alter_configs(changes)
@@ -96,16 +103,52 @@ async def alter_resources(
     return results
 
 
-def _decide(broker: BrokerContext, wish: Wish) -> dict[str, str | None]:
+def _decide_all(
+    broker: BrokerContext, wishes: Sequence[Wish]
+) -> Work[tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
+    """What comes of each wish, and the changes that fulfil those that can be had."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for wish in wishes:
+        counts[wish.resource_type, wish.name] += 1
+        yield None
+    results: list[KafkaError | None] = []
+    changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
+    room = MAXIMUM_CHANGES
+    for wish in wishes:
+        try:
+            if counts[wish.resource_type, wish.name] > 1:
+                raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+            changed = yield from _decide(broker, wish)
+        except KafkaError as error:
+            results.append(error)
+        else:
+            results.append(None)
+            if changed:
+                changes[wish.resource_type, wish.name] = changed
+                room -= len(changed)
+                if room < 0:
+                    raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
+        yield None
+    return results, changes
+
+
+def _decide(broker: BrokerContext, wish: Wish) -> Work[dict[str, str | None]]:
     """The changes that fulfil a wish: key to value, None to unset. Raises KafkaError as Kafka would answer."""
+    if len(wish.alterations) > MAXIMUM_CHANGES:
+        raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
     check_wishes(wish.alterations)
     keys = _keys_of(wish)
     if wish.resource_type == ResourceType.broker and wish.name:
         _check_is_this_broker(broker, wish.name)
+    yield None
     current = broker.metadata.image.config_overrides(wish.resource_type, wish.name)
     wished = apply_alterations({} if wish.replaces else current, wish.alterations, keys)
+    if wish.resource_type == ResourceType.broker:
+        check_min_insync_replicas(wish.name, wish.alterations, current, wished)
     check_sizes(current, wished)
+    yield None
     _validate(broker, wish, wished)
+    yield None
     changes: dict[str, str | None] = {key: value for key, value in wished.items() if current.get(key) != value}
     changes.update(dict.fromkeys(key for key in current if key not in wished))
     return changes

@@ -3,15 +3,20 @@
 How it works
 ------------
 A frame is a four-byte length and that many bytes. Bytes are received into one scratch buffer that all connections of a
-loop share: receiving and handling happen in one step of the loop, so a frame that arrives whole is handled where it
+listener share: receiving and handling happen in one step of the loop, so a frame that arrives whole is handled where it
 lies, and an idle connection owns no buffer at all. Only the beginning of an unfinished frame is copied to a buffer of
-the connection's own, which grows with the bytes received, never with the length claimed.
+the connection's own, which grows with the bytes received, never with the length claimed (`request_memory.py`). A small
+beginning is put back in front of the bytes that follow it instead.
 
 As in Kafka, a connection has one request in progress at a time: while one waits (a long poll, a rebalance), the next
 frames stay unread. Only what may wait for the disk together follows at once: a commit of offsets follows another one,
 and a Produce follows a Produce whose batches are in the log already. Answers keep the order of the requests all the
 same, and no more than `FRAMES_IN_A_TURN` wait. The views that a handler gets of its frame are valid until it
-returns. A client that has said all it wants to say (half-closed) still gets the answer to its last request.
+returns, or, if it goes on in steps and the frame did not fit into the scratch buffer, until it has read the frame. A
+client that has said all it wants to say (half-closed) still gets the answer to its last request.
+
+An answer that is very large is written a piece at a time, as the client reads it: to hand all of it to the transport
+could take long.
 """
 
 from __future__ import annotations
@@ -24,11 +29,15 @@ from struct import Struct
 from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
 
+from klamm.broker.codec_route import COPIED_FRAME_BYTES
 from klamm.broker.context import ConnectionInfo
+from klamm.broker.request_memory import BYTES_WITHOUT_ROOM
+from klamm.broker.steps import InSteps, WorkTask
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import MalformedMessage
 
 if TYPE_CHECKING:
+    from klamm.broker.buffers import Buffer
     from klamm.broker.dispatch import Body, Dispatcher, PendingBody
     from klamm.broker.listener import Listener
 
@@ -39,7 +48,7 @@ logger = logging.getLogger(__name__)
 FRAME_SIZE: Final = Struct(">i")
 FRAME_HEAD: Final = Struct(">ii")
 FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
-SMALLEST_GROWTH: Final = 16 * 1024
+SMALL_BEGINNING: Final = 16 * 1024
 NEVER_ASKED: Final = 2**63
 OFFSET_COMMIT: Final = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
@@ -50,6 +59,9 @@ TURN_S: Final = 0.002
 SMALL_ANSWER: Final = 4096
 """Answers up to this size are joined with their head into one buffer; a copy that small is cheaper than a second one
 to write."""
+LARGE_ANSWER: Final = 8 * 1024 * 1024
+"""Larger answers are written in pieces."""
+PIECE: Final = 1024 * 1024
 
 
 class Admission(Enum):
@@ -72,9 +84,15 @@ class Connection(asyncio.BufferedProtocol):
         self._followers: deque[tuple[int, bool, Body | PendingBody]] = deque()
         self._may_follow_key: bytes | None = None
         """While a request is in progress: of which API the next one must be to be handled already."""
-        self._partial: bytearray | None = None
+        self._memory = listener.request_memory
+        self._partial: Buffer | None = None
         self._partial_filled = 0
-        self._partial_limit = 0
+        self._partial_wanted = 0
+        self._is_lent = False
+        """Whether a request that goes on in steps still reads its frame in the partial buffer."""
+        self._outgoing: deque[bytes | memoryview] = deque()
+        """What is left of large answers, and those behind them."""
+        self._outgoing_bytes = 0
         self._is_reading = True
         self._may_write = True
         self._is_at_end = False
@@ -114,18 +132,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: the loop's scratch buffer, or behind the part of a frame that is already here."""
-        if self._partial is None:
-            return self._listener.scratch
-        return memoryview(self._partial)[self._partial_filled : self._partial_limit]
+        partial, filled = self._partial, self._partial_filled
+        if filled > SMALL_BEGINNING:
+            assert partial is not None
+            if filled == len(partial):
+                # Not before the bytes come: while they are handled, views of the buffer keep it from growing.
+                self._partial = partial = self._memory.grow(partial, self._partial_wanted, self)
+            return memoryview(partial)[filled : min(self._partial_wanted, filled + len(self._listener.scratch))]
+        scratch = self._listener.scratch
+        if partial is not None:
+            scratch[:filled] = partial
+        if self._memory.may_read(self):
+            return scratch[filled:] if filled else scratch
+        return scratch[filled : filled + BYTES_WITHOUT_ROOM]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handles every whole frame that has arrived and keeps the rest."""
         self.last_active_s = self._listener.loop.time()
-        if self._partial is None:
-            self._consume(self._listener.scratch, nbytes)
-        else:
-            self._partial_filled += nbytes
+        filled = self._partial_filled
+        if filled > SMALL_BEGINNING:
+            self._partial_filled = filled + nbytes
             self._consume_partial()
+        else:
+            self._consume(self._listener.scratch, filled + nbytes)
 
     def pause_writing(self) -> None:
         """The client doesn't read its answers: no more requests of its are handled until it does."""
@@ -136,7 +165,8 @@ class Connection(asyncio.BufferedProtocol):
         """The client reads again."""
         self._may_write = True
         self._listener.unsent.forget(self)
-        if self._pending is None:
+        self._write_pieces()
+        if self._pending is None and self._may_write:
             self._consume_partial()
 
     def eof_received(self) -> bool:
@@ -146,25 +176,32 @@ class Connection(asyncio.BufferedProtocol):
         while it works.
         """
         self._is_at_end = True
-        return self._pending is not None
+        return self._pending is not None or bool(self._outgoing)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drops what was in progress; nobody waits for its answer any more.
 
         What a handler is doing (creating a topic, for example) it finishes, as it would have with a client that stays.
+        A large request that changes nothing stops.
         """
         self._transport = None
         self._drop_partial()
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
         in_progress = [self._pending, *(body for _, _, body in self._followers)]
         self._pending = self._may_follow_key = None
         self._followers.clear()
         for pending in in_progress:
-            if isinstance(pending, asyncio.Task):
+            if isinstance(pending, WorkTask) and pending.progress.may_stop:
+                pending.cancel()
+            elif isinstance(pending, asyncio.Task):
                 self._listener.let_finish(pending)
             elif isinstance(pending, asyncio.Future):
                 pending.cancel()
         self._listener.unsent.forget(self)
         self._listener.forget(self)
+        if self.info is not None:
+            self._dispatcher.connection_closed(self.info)
 
     def go_on(self) -> None:
         """Goes on with requests that had to wait: for memory, or for other connections' turn."""
@@ -210,6 +247,8 @@ class Connection(asyncio.BufferedProtocol):
             self._keep_for_next_turn(view, position, end)
         else:
             self._keep(view, position, end, needed)
+        if position:
+            self._memory.end_turn(self)
 
     def _may_follow(self, view: memoryview, position: int, end: int) -> bool:
         """Whether the next frame may be handled while others are in progress, as far as can be told by now."""
@@ -223,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
         """Lets other connections have their turn before the rest of many small requests is handled."""
         self._set_reading(False)
         goes_on = self._pending is None or self._may_follow(view, position, end)
-        self._move_to_partial(view, position, end, capacity=end - position)
+        self._move_to_partial(view, position, end, wanted=end - position)
         if goes_on:
             self._listener.loop.call_soon(self.go_on)
 
@@ -236,36 +275,40 @@ class Connection(asyncio.BufferedProtocol):
             self._set_reading(True)
             return
         is_waiting = self._pending is not None and not self._may_follow(view, position, end)
-        if is_waiting or not self._may_write:
+        is_paused = is_waiting or not self._may_write
+        if position or view.obj is not self._partial:
+            self._move_to_partial(view, position, end, wanted=left if is_paused else needed)
+        if is_paused:
             # More requests came while one is in progress: they wait where they are, and the socket's own buffer fills
             # up behind them.
             self._set_reading(False)
-            if position or view.obj is not self._partial:
-                self._move_to_partial(view, position, end, capacity=left)
             return
-        if self._partial is None and not self._listener.has_room:
-            # Who holds the beginning of a request may finish it, or nobody ever would; who begins one waits.
-            self._move_to_partial(view, position, end, capacity=left)
-            self._set_reading(False)
-            self._listener.wait_for_room(self)
-            return
-        if position or view.obj is not self._partial or self._partial_filled == self._partial_limit:
-            self._move_to_partial(view, position, end, capacity=min(needed, max(SMALLEST_GROWTH, 4 * left)))
-        self._set_reading(True)
+        self._partial_wanted = needed
+        may_read = self._memory.may_read(self)
+        self._set_reading(may_read)
+        if not may_read:
+            self._memory.wait(self)
 
-    def _move_to_partial(self, view: memoryview, position: int, end: int, *, capacity: int) -> None:
+    def _move_to_partial(self, view: memoryview, position: int, end: int, *, wanted: int) -> None:
         left = end - position
-        buffer = self._listener.buffers.take(capacity)
+        buffer = self._memory.take(left, wanted, self)
         memoryview(buffer)[:left] = view[position:end]
         self._drop_partial()
-        self._partial, self._partial_filled, self._partial_limit = buffer, left, capacity
-        self._listener.count_queued(capacity)
+        self._partial, self._partial_filled, self._partial_wanted = buffer, left, wanted
 
     def _drop_partial(self) -> None:
         if self._partial is not None:
-            self._listener.buffers.give_back(self._partial)
-            self._listener.count_queued(-self._partial_limit)
-            self._partial, self._partial_filled, self._partial_limit = None, 0, 0
+            if not self._is_lent:
+                self._memory.give_back(self._partial)
+            self._is_lent = False
+            self._partial, self._partial_filled, self._partial_wanted = None, 0, 0
+
+    def _lend_partial(self, borrower: InSteps[Body | None]) -> None:
+        """Leaves the buffer of a large frame to its request until that has read it."""
+        buffer = self._partial
+        assert buffer is not None
+        self._is_lent = True
+        borrower.progress.when_frame_is_read(lambda: self._memory.give_back(buffer))
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted != self._is_reading and self._transport is not None and not self._transport.is_closing():
@@ -303,8 +346,14 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._followers.append(answer)
         key = bytes(frame[: len(PRODUCE)])
-        # A task has not appended its batches yet, and the next ones of the same producer must not be there before.
-        may_follow = key == OFFSET_COMMIT or (key == PRODUCE and not isinstance(body, asyncio.Task))
+        # A task has not appended its batches yet, and the next ones of the same producer must not be there before. The
+        # same goes for commits that are decided in steps.
+        if isinstance(body, InSteps):
+            may_follow = False
+            if len(frame) > COPIED_FRAME_BYTES:
+                self._lend_partial(body)
+        else:
+            may_follow = key == OFFSET_COMMIT or (key == PRODUCE and not isinstance(body, asyncio.Task))
         self._may_follow_key = key if may_follow else None
 
     def _wait_for(self, correlation_id: int, is_flexible: bool, pending: PendingBody) -> None:
@@ -331,7 +380,10 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._may_follow_key = None
         self._consume_partial()
-        if self._is_at_end and self._pending is None and self._transport is not None:
+        self._close_at_end()
+
+    def _close_at_end(self) -> None:
+        if self._is_at_end and self._pending is None and not self._outgoing and self._transport is not None:
             self._transport.close()  # when what is to be sent has been sent
 
     def _answer(self, correlation_id: int, is_flexible: bool, done: PendingBody) -> bool:
@@ -357,16 +409,44 @@ class Connection(asyncio.BufferedProtocol):
             head = FLEXIBLE_FRAME_HEAD.pack(size, correlation_id, 0)
         else:
             head = FRAME_HEAD.pack(size, correlation_id)
-        if size <= SMALL_ANSWER:
+        if self._outgoing or size > LARGE_ANSWER:
+            self._outgoing += (head, *body)
+            self._outgoing_bytes += FRAME_SIZE.size + size
+            self._write_pieces()
+        elif size <= SMALL_ANSWER:
             transport.write(head + b"".join(body))
         else:
             transport.writelines([head, *body])
         if not self._may_write:
             self._note_unsent()
 
+    def _write_pieces(self) -> None:
+        """Writes what is left of large answers until the client has to read first."""
+        outgoing, transport = self._outgoing, self._transport
+        if not outgoing:
+            return
+        while outgoing and self._may_write and transport is not None and not transport.is_closing():
+            pieces, size = [], 0
+            while outgoing and size < PIECE:
+                part = outgoing.popleft()
+                if len(part) > PIECE - size:
+                    part = memoryview(part)
+                    outgoing.appendleft(part[PIECE - size :])
+                    part = part[: PIECE - size]
+                pieces.append(part)
+                size += len(part)
+            self._outgoing_bytes -= size
+            transport.writelines(pieces)
+        if not self._may_write:
+            self._note_unsent()
+        self._close_at_end()
+
     def _note_unsent(self) -> None:
         if self._transport is not None:
-            self._listener.unsent.note(self, self._transport.get_write_buffer_size())
+            self._listener.unsent.note(self, self._unwritten_bytes())
+
+    def _unwritten_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._outgoing_bytes
 
     def _fail(self, reason: str) -> None:
         """Closes the connection: the peer sent what can't be answered.
@@ -386,10 +466,15 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a request of this connection is in progress."""
         return self._pending is not None
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the request that is under way has not arrived."""
+        return self._partial_wanted - self._partial_filled
+
     def is_reading_on(self) -> bool:
         """Whether the client has taken some of what waits for it since this was asked last: slow is not idle."""
         before = self._unsent_bytes
-        self._unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        self._unsent_bytes = self._unwritten_bytes()
         return 0 < self._unsent_bytes < before
 
     def close(self) -> None:

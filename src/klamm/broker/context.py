@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from klamm.broker.batch_opener import BatchOpener
 from klamm.broker.unsent_answers import UnsentAnswers
 from klamm.broker.warm_reads import WarmReads
 from klamm.protocol.types import BrokerId, Millis
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from klamm.broker.partitions import Partitions
     from klamm.broker.transaction_markers import TransactionMarkers
     from klamm.config.broker import BrokerConfig
+    from klamm.core.group.history.change import UnderWay
     from klamm.metadata.service import MetadataService
     from klamm.protocol.api import ApiKey
     from klamm.runtime.group_coordinator import GroupCoordinator
@@ -44,8 +46,11 @@ class BrokerContext:
     ensure_internal_topic: Callable[[str], Awaitable[None]]
     """Creates the internal topic of that name unless it exists; its partitions can be written to when this
     returns."""
+    change_under_way: Callable[[str], UnderWay | None] = lambda group_id: None
+    """The change of a group that is in progress; None while it is at rest, or where no history is kept."""
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
     warm_reads: WarmReads = field(default_factory=WarmReads)
+    batch_opener: BatchOpener = field(default_factory=BatchOpener)
 
     @property
     def cluster_id(self) -> str:

@@ -8,19 +8,20 @@ Source: `DelayedProduce` of Apache Kafka 4.3: offsets are in the answer also whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.produce import ProduceTopicResponse, encode_produce_response
+from klamm.protocol.produce import ProduceTopicResponse
 from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
-    from klamm.broker.dispatch import Body, PendingBody
     from klamm.broker.partition import Partition
     from klamm.broker.partitions import Partitions
 
 __all__ = ["DelayedProduce", "Uncommitted", "find_uncommitted"]
+
+R = TypeVar("R")
 
 
 class Uncommitted(NamedTuple):
@@ -56,22 +57,25 @@ def find_uncommitted(partitions: Partitions, answers: Sequence[ProduceTopicRespo
     return found
 
 
-class DelayedProduce:
-    """One request from its appends to its answer."""
+class DelayedProduce(Generic[R]):
+    """One request, or a part of it, from its appends to its answer. `finish` makes that of the answers."""
 
-    __slots__ = ("_answers", "_future", "_open", "_timer", "_uncommitted", "_version")
+    __slots__ = ("_answers", "_finish", "_future", "_open", "_timer", "_uncommitted")
 
     def __init__(
-        self, version: int, answers: Sequence[ProduceTopicResponse], uncommitted: Sequence[Uncommitted]
+        self,
+        answers: Sequence[ProduceTopicResponse],
+        uncommitted: Sequence[Uncommitted],
+        finish: Callable[[list[ProduceTopicResponse]], R],
     ) -> None:
-        self._version = version
+        self._finish = finish
         self._answers = [ProduceTopicResponse(name, topic_id, list(of)) for name, topic_id, of in answers]
         self._uncommitted = uncommitted
         self._open = len(uncommitted)
-        self._future: asyncio.Future[Body | None] = asyncio.get_running_loop().create_future()
+        self._future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
 
-    def wait(self, timeout_ms: int) -> PendingBody:
+    def wait(self, timeout_ms: int) -> asyncio.Future[R]:
         """The answer to come: when all is committed, or REQUEST_TIMED_OUT for what is not by then."""
         for waiting in self._uncommitted:
             waiting.partition.when_committed(waiting.last_offset, _One(self, waiting))
@@ -87,7 +91,7 @@ class DelayedProduce:
             self._refuse(waiting, code)
         self._open -= 1
         if not self._open:
-            self._future.set_result([encode_produce_response(self._version, self._answers)])
+            self._future.set_result(self._finish(self._answers))
 
     def _refuse(self, waiting: Uncommitted, code: ErrorCode) -> None:
         partitions = list(self._answers[waiting.topic_place].partitions)
@@ -100,9 +104,9 @@ class DelayedProduce:
         for waiting in self._uncommitted:
             if waiting.partition.log.high_watermark <= waiting.last_offset:
                 self._refuse(waiting, ErrorCode.request_timed_out)
-        self._future.set_result([encode_produce_response(self._version, self._answers)])
+        self._future.set_result(self._finish(self._answers))
 
-    def _stop_waiting(self, future: asyncio.Future[Body | None]) -> None:
+    def _stop_waiting(self, future: asyncio.Future[R]) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._open:  # it timed out, or who asked has hung up
@@ -115,7 +119,7 @@ class _One:
 
     __slots__ = ("_waiting", "of")
 
-    def __init__(self, of: DelayedProduce, waiting: Uncommitted) -> None:
+    def __init__(self, of: DelayedProduce[Any], waiting: Uncommitted) -> None:
         self.of = of
         self._waiting = waiting
 

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from klamm.broker.warm_reads import WarmReads
     from klamm.storage.log import Log
 
-__all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "size_of"]
+__all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "Reading", "size_of"]
 
 READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
+BEYOND_ALL_MINIMA: Final = 2**63
 FIRST_VERSION_WITH_LEADERS: Final = 16
 """From here on an answer says where the leader is, when it is that which the client has wrong (KIP-951)."""
 CODES_WITH_LEADER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -41,6 +42,27 @@ class ReadResult(NamedTuple):
     size_bytes: int
     is_final: bool
     """Whether waiting would be wrong: a read failed, a client's log differs from ours, or there is nothing to read."""
+
+
+class Reading:
+    """What reading some partitions after others has come to."""
+
+    __slots__ = ("answers", "is_final", "nameless", "size_bytes", "unknown")
+
+    def __init__(self) -> None:
+        self.answers: list[PartitionAnswer] = []
+        self.nameless: list[PartitionAnswer] = []
+        self.unknown: list[PartitionAnswer] = []
+        self.size_bytes = 0
+        self.is_final = False
+
+    def result(self) -> ReadResult:
+        """All of it; partitions that nobody knows come last."""
+        is_final = self.is_final or not self.answers
+        answers = self.answers
+        if self.nameless or self.unknown:
+            answers = [*answers, *self.nameless, *self.unknown]
+        return ReadResult(answers, self.size_bytes, is_final)
 
 
 class FetchRead:
@@ -71,12 +93,16 @@ class FetchRead:
 
     def read(self, wanted: Sequence[CachedPartition]) -> ReadResult:
         """Reads every partition once, in order."""
-        answers: list[PartitionAnswer] = []
-        nameless: list[PartitionAnswer] = []
-        unknown: list[PartitionAnswer] = []
-        left_bytes = self._maximum_bytes
-        read_bytes = 0
-        is_final = False
+        reading = Reading()
+        self.read_more(reading, wanted)
+        return reading.result()
+
+    def read_more(self, reading: Reading, wanted: Sequence[CachedPartition]) -> None:
+        """Reads some more of the partitions, within what the limits of the answer leave."""
+        answers = reading.answers
+        read_bytes = reading.size_bytes
+        left_bytes = max(0, self._maximum_bytes - read_bytes)
+        is_final = reading.is_final
         for cached in wanted:
             led = self._led_topic(cached)
             if led is None or not 0 <= cached.request.index < len(led.partitions):
@@ -85,7 +111,7 @@ class FetchRead:
                     answers.append((cached, self._failed(cached.request, KafkaError(code), None)))
                     is_final = True
                 else:
-                    last = nameless if code == ErrorCode.unknown_topic_id else unknown
+                    last = reading.nameless if code == ErrorCode.unknown_topic_id else reading.unknown
                     last.append((cached, _unknown(cached.request, code)))
                 continue
             partition = None
@@ -100,16 +126,18 @@ class FetchRead:
             read_bytes += size_bytes
             left_bytes = max(0, left_bytes - size_bytes)
             answers.append((cached, response))
-        is_final = is_final or not answers
-        if nameless or unknown:
-            answers = [*answers, *nameless, *unknown]
-        return ReadResult(answers, read_bytes, is_final)
+        reading.size_bytes = read_bytes
+        reading.is_final = is_final
 
     def reaches(self, minimum_bytes: int, answers: Sequence[PartitionAnswer]) -> bool:
         """Whether a request should be answered although it read less than its minimum (`DelayedFetch.tryComplete`).
 
         More is there when a limit cut the answer short, or a segment ended.
         """
+        return self.reach(answers) >= minimum_bytes
+
+    def reach(self, answers: Sequence[PartitionAnswer]) -> int:
+        """How many bytes of these partitions one answer could have, as far as can be told without reading them."""
         within_reach = 0
         for cached, response in answers:
             partition = self.find(cached)
@@ -125,12 +153,12 @@ class FetchRead:
                 try:
                     following = log.read(Offset(end), 1, upper_bound=upper_bound, minimum_one_batch=True)
                 except KafkaError:
-                    return True  # the next request meets it
+                    return BEYOND_ALL_MINIMA  # the next request meets it
                 if size_bytes + len(following) <= min(wanted.partition_max_bytes, self._maximum_bytes):
-                    return True  # the segment ended, and the next read begins in another one
+                    return BEYOND_ALL_MINIMA  # the segment ended, and the next read begins in another one
                 size_bytes = min(size_bytes + len(following), wanted.partition_max_bytes)
             within_reach += size_bytes
-        return within_reach >= minimum_bytes
+        return within_reach
 
     def _led_topic(self, cached: CachedPartition) -> LedTopic | None:
         name = cached.key[0]

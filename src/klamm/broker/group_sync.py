@@ -60,7 +60,7 @@ class GroupSync:
     def request(self, log: DurableLog, done: Callable[[], None]) -> None:
         """Has everything synced that the log holds now, and then calls `done` on the loop.
 
-        The log says how it went: by its `synced_offset`, or by being offline. For one log `done` is always the same;
+        The log says how it went: by its `recovery_point`, or by being offline. For one log `done` is always the same;
         it is called once for all requests that a sync answers for.
         """
         self._waiting[log] = done

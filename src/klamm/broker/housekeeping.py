@@ -1,4 +1,4 @@
-"""What a broker does again and again without being asked: retention, write-back, checkpoints.
+"""What a broker does again and again without being asked: retention, write-back, checkpoints, sessions that ended.
 
 There may be many thousands of logs, so they are looked at for some milliseconds at a time.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from klamm.broker.fetch_sessions import FetchSessionCache
     from klamm.broker.group_sync import GroupSync
     from klamm.broker.partitions import Partitions
     from klamm.config.broker import BrokerConfig
@@ -25,6 +26,7 @@ __all__ = ["Housekeeping"]
 logger = logging.getLogger(__name__)
 
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
+SESSIONS_CHECK_INTERVAL_MS: Final = 10_000
 NEVER_MS: Final = 2**62
 """Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
 LOWEST_INTERVAL_S: Final = 0.1
@@ -55,7 +57,12 @@ class Housekeeping:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(
-        self, config: BrokerConfig, partitions: Partitions, metadata: MetadataService, group_sync: GroupSync | None
+        self,
+        config: BrokerConfig,
+        partitions: Partitions,
+        fetch_sessions: FetchSessionCache,
+        metadata: MetadataService,
+        group_sync: GroupSync | None,
     ) -> None:
         """Begins with everything; `group_sync` is whom `klamm.fsync=interval` asks."""
 
@@ -66,6 +73,7 @@ class Housekeeping:
         self._every(config.log_retention_check_interval_ms, keep_house, first_ms=config.log_initial_task_delay_ms)
         self._every(FLUSH_CHECK_INTERVAL_MS, lambda: _take(self._flush_due()))
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        self._every(SESSIONS_CHECK_INTERVAL_MS, lambda: _take(fetch_sessions.expire(self._clock())))
         if config.klamm_fsync == "interval":
             assert group_sync is not None
             self._every(config.klamm_fsync_interval_ms, lambda: _take(self._sync_all(group_sync)))
@@ -107,7 +115,7 @@ class Housekeeping:
 
     def _sync_all(self, group_sync: GroupSync) -> Iterator[None]:
         for log in self._logs():
-            if log.log_end_offset > log.synced_offset:
+            if log.log_end_offset > log.recovery_point:
                 group_sync.request(log, _nothing)
             yield
 

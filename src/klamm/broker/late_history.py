@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from klamm.protocol.types import PartitionIndex
 
 if TYPE_CHECKING:
+    from klamm.core.group.history.change import UnderWay
     from klamm.runtime.group_history import GroupHistory
     from klamm.runtime.ports import Cancellable, Executor, Timers
 
@@ -53,6 +54,10 @@ class LateHistory:
             self._history.publish(partition, events)
         else:
             self._keep(_Untold(partition, events))
+
+    def under_way(self, group_id: str) -> UnderWay | None:
+        """As `GroupHistory.under_way`."""
+        return None if self._history is None else self._history.under_way(group_id)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
         """As `GroupHistory.on_resignation`."""

@@ -7,8 +7,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from klamm.broker.buffers import BufferPool
+from klamm.broker.codec_route import COPIED_FRAME_BYTES
 from klamm.broker.connection import Admission, Connection
+from klamm.broker.request_memory import RequestMemory
 from klamm.broker.unsent_answers import UnsentAnswers
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["Listener"]
 
 logger = logging.getLogger(__name__)
 
-SCRATCH_BYTES: Final = 256 * 1024
+SCRATCH_BYTES: Final = COPIED_FRAME_BYTES
 WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -35,9 +36,9 @@ class Listener:
         maximum_frame_bytes: int,
         maximum_connections: int,
         maximum_connections_per_host: int,
-        maximum_queued_bytes: int,
         backlog: int,
         maximum_idle_s: float,
+        request_memory: RequestMemory | None = None,
         unsent: UnsentAnswers | None = None,
     ) -> None:
         self._dispatcher = dispatcher
@@ -47,11 +48,8 @@ class Listener:
         self._maximum_frame_bytes = maximum_frame_bytes
         self._maximum_connections = maximum_connections
         self._maximum_connections_per_host = maximum_connections_per_host
-        self._maximum_queued_bytes = maximum_queued_bytes
         self._backlog = backlog
         self._maximum_idle_s = maximum_idle_s
-        self._queued_bytes = 0
-        self._waiting_for_room: set[Connection] = set()
         self._unfinished: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
         self._connections: set[Connection] = set()
@@ -61,7 +59,7 @@ class Listener:
         self._reaper: asyncio.TimerHandle | None = None
         self.loop = asyncio.get_running_loop()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.buffers = BufferPool()
+        self.request_memory = request_memory if request_memory is not None else RequestMemory()
         self.unsent = unsent if unsent is not None else UnsentAnswers()
 
     async def start(self) -> tuple[str, int]:
@@ -151,7 +149,7 @@ class Listener:
 
     def forget(self, connection: Connection) -> None:
         """Stops counting a connection that is closed."""
-        self._waiting_for_room.discard(connection)
+        self.request_memory.forget(connection)
         self._held.pop(connection, None)
         if connection not in self._connections or connection.info is None:
             return
@@ -168,23 +166,6 @@ class Listener:
             task.cancel()
         self._unfinished.add(task)
         task.add_done_callback(self._unfinished.discard)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether unfinished requests take less than `queued.max.request.bytes`; -1 sets no limit."""
-        return self._maximum_queued_bytes < 0 or self._queued_bytes < self._maximum_queued_bytes
-
-    def count_queued(self, difference_bytes: int) -> None:
-        """Counts what unfinished requests take; when there is room again, those who wait for it read on."""
-        self._queued_bytes += difference_bytes
-        if difference_bytes < 0 and self._waiting_for_room and self.has_room:
-            waiting, self._waiting_for_room = self._waiting_for_room, set()
-            for connection in waiting:
-                self.loop.call_soon(connection.go_on)
-
-    def wait_for_room(self, connection: Connection) -> None:
-        """Remembers a connection that has stopped reading until there is room."""
-        self._waiting_for_room.add(connection)
 
     def _schedule_reaper(self) -> None:
         self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self.close_idle)

@@ -1,14 +1,14 @@
 """Figures for monitoring and autoscalers, over HTTP in the text format of Prometheus.
 
-The page is served by prometheus_client on a thread of its own; the figures are gathered on the event loop, in steps,
-when somebody asks for them. Off unless `klamm.metrics.listener` says where.
+The page is made by prometheus_client and served on threads of its own (`metrics_page.py`); the figures are gathered on
+the event loop, in steps, when somebody asks for them. Off unless `klamm.metrics.listener` says where.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from klamm.errors import KlammError
@@ -16,6 +16,8 @@ from klamm.errors import KlammError
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.registry import Collector
+
+    from klamm.broker.metrics_page import MetricsPage
 
 __all__ = ["Figure", "MetricsListener", "MetricsUnavailable", "parse_address"]
 
@@ -48,45 +50,53 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class MetricsListener:
-    """The HTTP server of one broker. `gather` runs on the loop that `start` was called on."""
+    """The HTTP server of one broker. `gather` runs on the loop that `start` was called on.
 
-    def __init__(self, host: str, port: int, gather: Callable[[], Coroutine[Any, Any, Sequence[Figure]]]) -> None:
+    Clients may call the broker by an IP address, by `host`, or by one of `names`.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        gather: Callable[[], Coroutine[Any, Any, Sequence[Figure]]],
+        names: Collection[str] = (),
+    ) -> None:
         self._host = host
         self._port = port
         self._gather = gather
+        self._names = names
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._close: Callable[[], None] | None = None
+        self._page: MetricsPage | None = None
 
     def start(self) -> int:
         """Binds, and returns the port it got. Raises MetricsUnavailable."""
         try:
-            from prometheus_client import CollectorRegistry, start_http_server
+            from prometheus_client import CollectorRegistry, make_wsgi_app
         except ImportError as error:
             raise MetricsUnavailable(
-                "klamm.metrics.listener is set, but prometheus_client is not installed: pip install 'klamm[metrics]'"
+                "klamm.metrics.listener is set, but prometheus_client is not installed: pip install '.[metrics]' in a "
+                "clone of klamm"
             ) from error
         self._loop = asyncio.get_running_loop()
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_collector(self._gather_now))
+        from klamm.broker.metrics_page import MetricsPage
+
         try:
-            server, thread = start_http_server(self._port, self._host, registry)
+            page = MetricsPage(self._host, self._port, make_wsgi_app(registry), self._names)
         except OSError as error:
-            raise MetricsUnavailable(f"klamm.metrics.listener: {self._host}:{self._port}: {error}") from error
-
-        def close() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        self._close = close
-        return int(server.server_port)
+            raise MetricsUnavailable(f"klamm.metrics.listener: {self._host}:{self._port}: {error.strerror}") from error
+        page.start()
+        self._page = page
+        return page.server_port
 
     def stop(self) -> None:
         """Serves no more; what is being asked for is answered without figures."""
         self._loop = None
-        if self._close is not None:
-            self._close()
-            self._close = None
+        if self._page is not None:
+            self._page.stop()
+            self._page = None
 
     def _gather_now(self) -> Sequence[Figure]:
         loop = self._loop

@@ -1,5 +1,5 @@
-"""What klamm's own tools are told of a group beside what Kafka's answers have: how many members it needs, and for
-whom a classic group waits.
+"""What klamm's own tools are told of a group in addition to what Kafka's answers have: how many members it needs, for
+whom a classic group waits, and why a change is under way.
 
 It travels in tagged fields that Kafka doesn't have. Clients pass over tags that they don't know, but what a client
 that is no tool of klamm's sees should be Kafka's answer to the last byte; so it gets none.
@@ -17,7 +17,7 @@ from klamm.runtime.answers import Answer
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["add_awaited_members", "add_members_needed"]
+__all__ = ["add_awaited_members", "add_change_under_way", "add_members_needed"]
 
 R = TypeVar("R", ConsumerGroupDescribeResponse, DescribeGroupsResponse)
 
@@ -48,4 +48,15 @@ def add_awaited_members(context: RequestContext, response: DescribeGroupsRespons
         for group in response.groups:
             if not group.error_code:
                 group.awaited_members = context.broker.groups.awaited_members(group.group_id)
+    return response
+
+
+def add_change_under_way(context: RequestContext, response: R) -> R:
+    """Say of each group that is changing since when and why, if one of klamm's own tools asks."""
+    if context.connection.client_software_name == _OWN_SOFTWARE:
+        for group in response.groups:
+            change = None if group.error_code else context.broker.change_under_way(group.group_id)
+            if change is not None:
+                group.changing_since_ms = change.started_at
+                group.change_causes = [cause.detail for cause in change.causes]
     return response

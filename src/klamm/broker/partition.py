@@ -12,13 +12,15 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
+from klamm.core.log.batch_opening import open_now
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import Millis, Offset
+from klamm.protocol.types import LeaderEpoch, Millis, Offset
 
 if TYPE_CHECKING:
     from klamm.broker.group_sync import GroupSync
     from klamm.broker.warm_reads import WarmRead
+    from klamm.core.log.batch_opening import BatchOpening
     from klamm.metadata.image import PartitionImage
     from klamm.storage.log import AppendInfo, Log
 
@@ -56,6 +58,7 @@ class Partition:
         "_high_watermark_listeners",
         "_observers",
         "_unsynced",
+        "epoch_start_offset",
         "image",
         "index",
         "leader_epoch",
@@ -71,6 +74,9 @@ class Partition:
         self.log = log
         self.image = image
         self.leader_epoch = image.leader_epoch
+        self.epoch_start_offset = log.log_end_offset
+        """Where the log ended when this broker began to lead it under this epoch. A high watermark below it may be
+        lower than what clients were told before."""
         self.warm_read: WarmRead | None = None
         """What was made ready for a consumer that will read here next."""
         self._observers: set[AppendObserver] = set()
@@ -81,6 +87,12 @@ class Partition:
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
         """A heap: from which high watermark on each has what it waits for."""
 
+    def lead(self, leader_epoch: LeaderEpoch) -> None:
+        """Goes on under another leader epoch."""
+        self.leader_epoch = leader_epoch
+        self.log.assign_leader_epoch(leader_epoch)
+        self.epoch_start_offset = self.log.log_end_offset
+
     def append(
         self,
         records: memoryview | bytes,
@@ -89,10 +101,11 @@ class Partition:
         from_client: bool = True,
         verification_guard: int = NO_GUARD,
         transaction_version: int = 0,
+        open_batch: Callable[[BatchOpening], memoryview] = open_now,
     ) -> AppendInfo:
         """Appends as leader, and wakes whoever waits for it when it is committed, which may be now or later.
 
-        Raises KafkaError with the code for the answer.
+        See `Log.append_as_leader`. Raises KafkaError with the code for the answer.
         """
         log = self.log
         info = log.append_as_leader(
@@ -102,6 +115,7 @@ class Partition:
             from_client=from_client,
             verification_guard=verification_guard,
             transaction_version=transaction_version,
+            open_batch=open_batch,
         )
         if self._group_sync is None:
             log.advance_high_watermark(log.log_end_offset)
@@ -127,7 +141,7 @@ class Partition:
         """A sync has ended: what is on the disk is committed."""
         log = self.log
         before = log.high_watermark
-        log.advance_high_watermark(log.synced_offset)
+        log.advance_high_watermark(log.recovery_point)
         if log.high_watermark == before:
             return
         size_bytes = 0
@@ -140,10 +154,10 @@ class Partition:
         log = self.log
         if log.is_offline:
             return
-        if self._group_sync is None or log.synced_offset == log.log_end_offset:
+        if self._group_sync is None or log.recovery_point == log.log_end_offset:
             log.advance_high_watermark(log.log_end_offset)
         else:
-            log.advance_high_watermark(log.synced_offset)
+            log.advance_high_watermark(log.recovery_point)
             self._group_sync.request_tail(log, self._synced)
 
     def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:

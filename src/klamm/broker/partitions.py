@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from klamm.broker.partition import Partition
-from klamm.broker.steps import STEP_S
+from klamm.broker.steps import STEP_S, finish_in_steps
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, TopicId, TopicPartition
 
@@ -79,6 +79,8 @@ class Partitions:
         self._leadership_observers: list[Callable[[Partition, bool], None]] = []
         self._topics: Mapping[str, TopicImage] = {}
         self._work: deque[Iterator[bool]] = deque()
+        self._dropping: set[str] = set()
+        """Topics that were deleted and whose logs are still there."""
         self._is_working = False
         self._settled: asyncio.Future[None] | None = None
 
@@ -134,6 +136,17 @@ class Partitions:
             self.finish()
         elif not self._is_working:
             self._work_on()
+
+    async def free_names(self, topics: Collection[str]) -> None:
+        """Returns when nothing on the disk tells any more of deleted topics that had these names.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        if not self._dropping.isdisjoint(topics):
+            await self.settled()
+        forgotten = await finish_in_steps(self._log_directory.forget_in_steps(topics))
+        if forgotten is not None:
+            await asyncio.wrap_future(forgotten)
 
     async def settled(self) -> None:
         """Returns when all that images asked for so far is done."""
@@ -211,8 +224,7 @@ class Partitions:
                 partition.log.update_config(config)
                 partition.image = image
                 if partition.leader_epoch != image.leader_epoch:
-                    partition.leader_epoch = image.leader_epoch
-                    partition.log.assign_leader_epoch(image.leader_epoch)
+                    partition.lead(image.leader_epoch)
                     partition.interrupt_observers()
                 continue
             try:
@@ -266,6 +278,7 @@ class Partitions:
         if led is None:
             return
         led.is_dropped = True
+        self._dropping.add(name)
         del self.by_id[led.topic_id]
         self._work.append(self._delete_logs(led))
 
@@ -279,3 +292,4 @@ class Partitions:
             self._log_directory.delete(TopicPartition(led.name, partition.index))
             partition.interrupt_observers()
             yield True
+        self._dropping.discard(led.name)

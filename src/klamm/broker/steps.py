@@ -1,86 +1,294 @@
-"""What touches very many things is done a little at a time; answers about them are encoded beside the event loop.
+"""Work that may take long is done a little at a time, so that one request doesn't keep the others waiting.
 
-Between two steps others have their turn, so such an answer is no picture of one moment. Nobody can tell: what it names
-may change while it travels, too.
+A piece of work is a generator (`Work`). It yields None wherever others may have their turn, at least once a
+millisecond; the driver decides whether they do. It yields an `Awaited` where it has to wait (`wait_for`). What it
+returns is the result. So the work itself knows no clock, and a test can count its steps.
+
+Works take turns: in one iteration of the event loop only one of them is continued, for `STEP_S`, however many there
+are. All else that is ready, small requests first of all, comes in between. A work goes on for `STEPS_IN_A_TURN` before
+it is the next one's turn, so most are done when the next one begins, and few lie half done in memory.
+
+Between two steps others may change what the work is about, so a large answer is no picture of one moment. Clients can't
+tell: what it names may change while the answer travels, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator
-from copy import copy
-from typing import Final, TypeVar
+import heapq
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
-from klamm.protocol.codec import Message, encode
-from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
-from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
-from klamm.runtime.answers import Answer, gather
+from klamm.protocol.codec_in_steps import dismantle
+from klamm.protocol.message import Message
+from klamm.runtime.answers import Answer
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
 
 __all__ = [
-    "GROUPS_AT_ONCE",
-    "IDS_AT_ONCE",
-    "OFFSETS_AT_ONCE",
+    "Awaited",
+    "InSteps",
+    "Progress",
     "STEP_S",
-    "answer_in_steps",
+    "Work",
+    "WorkTask",
+    "answer_of",
+    "as_work",
+    "begin",
+    "begin_large",
     "finish_in_steps",
-    "offsets_in_parts",
+    "free_later",
+    "sorted_in_steps",
+    "turn",
+    "wait_for",
 ]
 
 R = TypeVar("R")
-C = TypeVar("C", OffsetCommitRequest, TxnOffsetCommitRequest)
+T = TypeVar("T", bound="SupportsRichComparison")
+STEPS_IN_A_TURN: Final = 5
 
-IDS_AT_ONCE: Final = 500
-"""So many groups or transactional ids are listed in one step: about a millisecond."""
-GROUPS_AT_ONCE: Final = 50
-"""So many groups are described in one step."""
-OFFSETS_AT_ONCE: Final = 500
-"""So many offsets are committed in one step: four to six milliseconds."""
+
+class Awaited(Generic[R]):
+    """What a piece of work waits for."""
+
+    __slots__ = ("_awaitable", "_error", "_value")
+
+    def __init__(self, awaitable: Awaitable[R]) -> None:
+        self._awaitable = awaitable
+        self._error: Exception | None = None
+        self._value: R | None = None
+
+    async def settle(self) -> None:
+        """Waits; the outcome is for the work."""
+        try:
+            self._value = await self._awaitable
+        except Exception as error:
+            self._error = error
+
+    def result(self) -> R:
+        """What came of it, or raises what was raised."""
+        if self._error is not None:
+            raise self._error
+        return cast(R, self._value)
+
+
+Work: TypeAlias = Generator[Awaited[Any] | None, None, R]
+
+SORTED_AT_ONCE: Final = 2000
+"""So many strings are sorted in a millisecond."""
 STEP_S: Final = 0.002
-"""Work that comes in small parts goes on for so long before others have their turn: with the last part, which may be
-longer than the others, it is to stay far below ten milliseconds."""
+"""Work goes on for so long before others have their turn: with its last part, which may be longer than the others, it
+is to stay far below ten milliseconds."""
 
 
-async def answer_in_steps(
-    parts: Iterable[Callable[[], Answer[R]]], merge: Callable[[list[R]], Message], api_version: int
-) -> bytes:
-    """What `merge` makes of the parts, which are asked for one in a step, as it travels. None waits for the answer of
-    the one before."""
-    answers: list[Answer[R]] = []
-    for part in parts:
-        answers.append(part())
-        await asyncio.sleep(0)
-    gathered = gather(answers)
-    done = await gathered if hasattr(gathered, "__await__") else gathered
-    return await asyncio.to_thread(encode, merge(done), api_version)
+class Progress:
+    """How far a request has come that is worked on in steps, for the connection that it came from."""
+
+    __slots__ = ("_is_read", "_release", "may_stop")
+
+    def __init__(self) -> None:
+        self.may_stop = True
+        """Whether the work can be left unfinished when the client has gone."""
+        self._is_read = False
+        self._release: Callable[[], None] | None = None
+
+    def frame_is_read(self) -> None:
+        """Says that the frame is needed no more."""
+        self._is_read = True
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+    def when_frame_is_read(self, release: Callable[[], None]) -> None:
+        """Calls `release` when the frame is needed no more, or the work has stopped."""
+        if self._is_read:
+            release()
+        else:
+            self._release = release
 
 
-def offsets_in_parts(request: C, count: int) -> Iterator[C]:
-    """The same commit as several, of at most so many partitions each."""
-    part, room = copy(request), count
-    part.topics = []
-    for topic in request.topics:
-        start = 0
-        while start < len(topic.partitions):
-            piece = copy(topic)
-            piece.partitions = topic.partitions[start : start + room]
-            part.topics.append(piece)
-            start += len(piece.partitions)
-            room -= len(piece.partitions)
-            if not room:
-                yield part
-                part, room = copy(request), count
-                part.topics = []
-    if part.topics:
-        yield part
+class WorkTask(asyncio.Task[R]):
+    """A request whose work has not come to its end at once."""
+
+    def __init__(self, going_on: Coroutine[Any, Any, R], progress: Progress) -> None:
+        super().__init__(going_on, loop=asyncio.get_running_loop())
+        self.progress = progress
+        self.add_done_callback(lambda _: progress.frame_is_read())
 
 
-async def finish_in_steps(work: Generator[None, None, R]) -> R:
-    """What comes of the work; others have their turn whenever it yields, and when it is done."""
+class InSteps(WorkTask[R]):
+    """A request whose work has not come to its end within the first step.
+
+    Until it is done the request is not decided, so no later one of the same client may be handled.
+    """
+
+
+def begin_large(work: Work[R], progress: Progress) -> R | asyncio.Task[R]:
+    """Begins work that is likely to take several steps: if other work waits for its turn, so does this."""
+    if _turns_of(asyncio.get_running_loop()).are_awaited:
+        return InSteps(_go_on(work, None), progress)
+    return begin(work, progress)
+
+
+def begin(work: Work[R], progress: Progress | None = None) -> R | asyncio.Task[R]:
+    """Does the first step at once: the result if that was all, else a task that goes on."""
+    began = monotonic()
+    try:
+        awaited = _step(work, began + STEP_S)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    if awaited is None:
+        return InSteps(_go_on(work, None), progress or Progress())
+    return WorkTask(_go_on(work, awaited, STEP_S - (monotonic() - began)), progress or Progress())
+
+
+async def finish_in_steps(work: Work[R]) -> R:
+    """Does the work, the first step at once, and returns its result."""
+    return await _go_on(work, None, STEP_S)
+
+
+def _step(work: Work[Any], ends: float) -> Awaited[Any] | None:
+    """Goes on with the work until it waits for something, which is returned, or the time is up: then None.
+
+    Raises StopIteration with the result at its end.
+    """
+    while True:
+        awaited = next(work)
+        if awaited is not None:
+            return awaited
+        if monotonic() >= ends:
+            return None
+
+
+async def _go_on(work: Work[R], awaited: Awaited[Any] | None, left_s: float = 0.0) -> R:
+    """Does the rest of the work. `left_s` is what is left of its step, whether it waits meanwhile or not."""
+    steps = 0
+    try:
+        while True:
+            if awaited is not None:
+                await awaited.settle()
+            if left_s <= 0:
+                await turn(goes_on=steps % STEPS_IN_A_TURN > 0)
+                steps += 1
+                left_s = STEP_S
+            began = monotonic()
+            try:
+                awaited = _step(work, began + left_s)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            left_s -= monotonic() - began
+    finally:
+        work.close()
+
+
+def wait_for(awaitable: Awaitable[R]) -> Work[R]:
+    """Waits within a piece of work; returns or raises what comes of the awaitable."""
+    awaited = Awaited(awaitable)
+    yield awaited
+    return awaited.result()
+
+
+def as_work(steps: Generator[Any, None, R]) -> Work[R]:
+    """Takes the steps of a generator that waits for nothing; what it yields is nobody's business."""
     while True:
         try:
-            next(work)
+            next(steps)
         except StopIteration as end:
             result: R = end.value
-            await asyncio.sleep(0)
             return result
-        await asyncio.sleep(0)
+        yield None
+
+
+def answer_of(answer: Answer[R]) -> Work[R]:
+    """The answer itself, or what comes of waiting for it."""
+    if hasattr(answer, "__await__"):
+        return (yield from wait_for(cast("Awaitable[R]", answer)))
+    return answer
+
+
+def sorted_in_steps(items: Iterable[T]) -> Work[Iterator[T]]:
+    """The items in order. A list of very many would be sorted in one long step, so short ones are sorted and merged.
+
+    The iterator does the rest of the work: a little with each item.
+    """
+    runs: list[list[T]] = [[]]
+    for item in items:
+        if len(runs[-1]) == SORTED_AT_ONCE:
+            runs[-1].sort()
+            runs.append([])
+            yield None
+        runs[-1].append(item)
+    runs[-1].sort()
+    return heapq.merge(*runs)
+
+
+class _Turns:
+    """Who waits for a turn on one event loop, in order."""
+
+    __slots__ = ("_is_scheduled", "_loop", "_waiting", "tasks")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_scheduled = False
+        self.tasks: set[asyncio.Task[None]] = set()
+        """What nobody waits for; a loop refers to its tasks only weakly."""
+
+    @property
+    def are_awaited(self) -> bool:
+        """Whether there is work that is not done yet."""
+        return self._is_scheduled
+
+    def wait(self, goes_on: bool) -> asyncio.Future[None]:
+        """Done when it is the caller's turn, or when it may go on with it."""
+        future = self._loop.create_future()
+        if goes_on:
+            self._waiting.appendleft(future)
+        else:
+            self._waiting.append(future)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._give)
+        return future
+
+    def _give(self) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+                break
+        self._is_scheduled = bool(self._waiting)
+        if self._is_scheduled:
+            self._loop.call_soon(self._give)
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+
+
+def _turns_of(loop: asyncio.AbstractEventLoop) -> _Turns:
+    turns = _turns.get(loop)
+    if turns is None:
+        turns = _turns[loop] = _Turns(loop)
+    return turns
+
+
+async def turn(*, goes_on: bool = False) -> None:
+    """Waits for the turn of a piece of work, or for the next step of it where its turn has not ended.
+
+    In one iteration of the loop only one takes a step.
+    """
+    await _turns_of(asyncio.get_running_loop()).wait(goes_on)
+
+
+def free_later(message: Message) -> None:
+    """Frees a large message in steps, when it is its turn. The caller must not refer to it any more."""
+    turns = _turns_of(asyncio.get_running_loop())
+    task = asyncio.ensure_future(_go_on(dismantle(message), None))
+    turns.tasks.add(task)
+    task.add_done_callback(turns.tasks.discard)

@@ -10,15 +10,18 @@ import pytest
 from tests.support.event_loop import in_loop
 
 from klamm.broker import connection as connection_module
-from klamm.broker.connection import FRAMES_IN_A_TURN, Connection
+from klamm.broker import steps as steps_module
+from klamm.broker.codec_route import COPIED_FRAME_BYTES
+from klamm.broker.connection import FRAMES_IN_A_TURN, LARGE_ANSWER, PIECE, Connection
 from klamm.broker.context import ConnectionInfo
 from klamm.broker.dispatch import Body, Dispatcher, PendingBody
 from klamm.broker.listener import Listener
+from klamm.broker.steps import Progress, Work, begin
 from klamm.broker.unsent_answers import UnsentAnswers
 from klamm.protocol.errors import MalformedMessage
 
 MAXIMUM_IDLE_S = 600.0
-ECHO, WAIT, BREAK, REFUSE, WORK = b"ewbrt"
+ECHO, WAIT, BREAK, REFUSE, WORK, STEPS = b"ewbrts"
 COMMIT = b"\x00\x08"
 """The API key of OffsetCommit, with which such a frame begins."""
 PRODUCE = b"\x00\x00"
@@ -33,6 +36,11 @@ class Handlers:
         self.handled: list[bytes] = []
         self.pending: list[asyncio.Future[Body | None]] = []
         self.worked: list[bytes] = []
+        self.closed: list[ConnectionInfo] = []
+        self.progress = Progress()
+
+    def connection_closed(self, connection: ConnectionInfo) -> None:
+        self.closed.append(connection)
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> tuple[int, bool, Body | PendingBody] | None:
         frame = frame[len(COMMIT) :] if frame[: len(COMMIT)] in (COMMIT, PRODUCE) else frame
@@ -46,9 +54,20 @@ class Handlers:
             future: asyncio.Future[Body | None] = asyncio.get_running_loop().create_future()
             self.pending.append(future)
             return 1, False, future
+        if what == STEPS:
+            return 1, False, cast("PendingBody", begin(self._steps(frame), self.progress))
         if what == WORK:
             return 1, False, asyncio.ensure_future(self._work(answer))
         return 1, False, [answer]
+
+    def _steps(self, frame: memoryview) -> Work[Body | None]:
+        """Reads the frame in its third step, and answers in its fifth with all of it."""
+        for number in range(5):
+            if number == 2:
+                self.worked.append(bytes(frame[1:]))
+                self.progress.frame_is_read()
+            yield None
+        return [self.worked[-1]]
 
     async def _work(self, answer: bytes) -> Body | None:
         await asyncio.sleep(0)
@@ -97,10 +116,10 @@ class Socket:
 class Peer:
     """A client's end of a connection."""
 
-    def __init__(self, listener: Listener, handlers: Handlers) -> None:
+    def __init__(self, listener: Listener, handlers: Handlers, maximum_frame_bytes: int = 1_000_000) -> None:
         self.listener = listener
         self.socket = Socket()
-        self.connection = Connection(listener, cast(Dispatcher, handlers), 1_000_000)
+        self.connection = Connection(listener, cast(Dispatcher, handlers), maximum_frame_bytes)
         self.connection.connection_made(cast(asyncio.Transport, self.socket))
 
     def send(self, *frames: bytes) -> None:
@@ -138,7 +157,6 @@ def new_listener(handlers: Handlers, **options: Any) -> Listener:
         "maximum_frame_bytes": 1_000_000,
         "maximum_connections": 100,
         "maximum_connections_per_host": 100,
-        "maximum_queued_bytes": -1,
         "backlog": 10,
         "maximum_idle_s": MAXIMUM_IDLE_S,
     }
@@ -493,3 +511,117 @@ async def test_connections_of_one_host_are_limited_at_once() -> None:
     one.connection.connection_lost(None)
     assert waiting.socket.state == "aborted"
     assert two.socket.state == "open"
+
+
+@pytest.fixture
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step ends at once, so that nothing is done before the loop has turned."""
+    monkeypatch.setattr(steps_module, "STEP_S", -1.0)
+
+
+async def until_answered(peer: Peer, count: int) -> None:
+    """Lets the loop turn until there are so many answers."""
+    for _ in range(1000):
+        if len(peer.socket.written) >= count:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{len(peer.socket.written)} answers")
+
+
+@in_loop
+async def test_commit_waits_for_one_that_is_decided_in_steps(short_steps: None) -> None:
+    """Else an older offset would be committed after a newer one."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(COMMIT + b"slarge", COMMIT + b"enext")
+    assert handlers.handled == [b"large"]
+    await until_answered(peer, 2)
+    assert handlers.handled == [b"large", b"next"]
+    assert peer.socket.written == [b"large", b"next"]
+
+
+@in_loop
+async def test_large_frame_stays_until_its_request_has_read_it(short_steps: None) -> None:
+    """It counts as memory of requests until then, and no longer; what comes behind it is kept apart."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    peer = Peer(listener, handlers)
+    large = b"s" + bytes(range(256)) * 2000
+    assert len(large) > COPIED_FRAME_BYTES
+    peer.feed(len(large).to_bytes(4, "big") + large + b"\x00\x00\x00\x05enext")
+    assert len(large) <= listener.request_memory.held_bytes
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert handlers.worked == [large[1:]]
+    assert listener.request_memory.held_bytes < 1000
+    await until_answered(peer, 2)
+    assert peer.socket.written == [large[1:], b"next"]
+    assert listener.request_memory.held_bytes == 0
+
+
+@pytest.mark.parametrize("may_stop", [True, False])
+@in_loop
+async def test_large_request_ends_with_its_connection_unless_it_changes_something(
+    short_steps: None, may_stop: bool
+) -> None:
+    """All its memory is free then."""
+    handlers = Handlers()
+    handlers.progress.may_stop = may_stop
+    listener = new_listener(handlers)
+    peer = Peer(listener, handlers)
+    large = b"s" + bytes(COPIED_FRAME_BYTES + 1)
+    peer.feed(len(large).to_bytes(4, "big") + large)
+    peer.connection.connection_lost(None)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert handlers.worked == ([] if may_stop else [large[1:]])
+    assert listener.request_memory.held_bytes == 0
+
+
+@in_loop
+async def test_large_answer_is_written_as_the_client_reads() -> None:
+    """In pieces, and before the next answer; the rest counts as unsent."""
+    handlers = Handlers()
+    listener = new_listener(handlers)
+    peer = Peer(listener, handlers)
+    peer.send(b"wlarge", b"enext")
+    body: Body = [b"a" * 3_000_000, memoryview(b"b" * 7_000_000), b"c" * 10]
+    write = peer.socket.writelines
+
+    def write_and_fill_up(parts: list[bytes]) -> None:
+        assert sum(map(len, parts)) <= PIECE
+        write([b"\0" * 8, *parts])
+        peer.stop_reading(1000)
+
+    peer.socket.writelines = write_and_fill_up  # type: ignore[method-assign]
+    handlers.pending[0].set_result(body)
+    await asyncio.sleep(0)
+    assert len(peer.socket.written) == 1
+    assert handlers.handled == [b"large"]
+    total = 8 + sum(map(len, body))
+    assert listener.unsent.total_bytes == 1000 + total - PIECE
+    for _ in range(total // PIECE):
+        peer.read_on()
+    assert handlers.handled == [b"large"]
+    peer.read_on()
+    assert b"".join(peer.socket.written[:-1])[8:] == b"".join(body)
+    assert peer.socket.written[-1] == b"next"
+    assert listener.unsent.total_bytes == 0
+
+
+@in_loop
+async def test_who_has_said_all_gets_a_large_answer_whole() -> None:
+    """The connection is closed when the last piece is written."""
+    handlers = Handlers()
+    peer = Peer(new_listener(handlers), handlers)
+    peer.send(b"wlarge")
+    assert peer.connection.eof_received()
+    peer.socket.writelines = lambda parts: peer.stop_reading(1)  # type: ignore[method-assign]
+    handlers.pending[0].set_result([bytes(LARGE_ANSWER + 1)])
+    await asyncio.sleep(0)
+    assert peer.socket.state == "open"
+    assert peer.connection.eof_received()
+    for _ in range(LARGE_ANSWER // PIECE):
+        assert peer.socket.state == "open"
+        peer.read_on()
+    assert peer.socket.state == "closed"

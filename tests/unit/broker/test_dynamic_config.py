@@ -74,7 +74,7 @@ def test_a_change_outlives_a_restart() -> None:
 
 def settings_of(broker: Broker, group: str) -> GroupSettings:
     async def look(server: BrokerServer) -> GroupSettings:
-        return server._group_settings(group)
+        return server.services._group_settings(group)
 
     return broker.run_in_broker(look)
 

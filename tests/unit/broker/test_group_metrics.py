@@ -87,7 +87,7 @@ def test_lag_and_members_of_a_group_are_on_the_page(
     assert figure(address, "klamm_group_members_needed") == 1
     assert figure(address, "klamm_group_lag_records") == 0
     assert main(["group", "describe", "orders", "--bootstrap-server", broker.bootstrap_servers]) == 0
-    assert "1 member, 1 needed" in "".join(capsys.readouterr())
+    assert "1 member, lag 0, 1 needed" in "".join(capsys.readouterr())
     with Wire(broker.bootstrap_servers) as another:
         # Others get Kafka's answer and nothing beside it.
         assert members_needed_for_others(another, protocol) == -1

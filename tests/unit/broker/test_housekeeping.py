@@ -30,7 +30,7 @@ def test_records_are_written_back_when_flush_ms_is_over(
         assert server.context is not None
         log = server.context.partitions.get(name, 0).log
         async with asyncio.timeout(60):
-            while log.synced_offset < 1:  # noqa: ASYNC110 - nobody tells of it
+            while log.recovery_point < 1:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.01)
 
     served.run_in_broker(wait)

@@ -165,8 +165,8 @@ def test_the_cleaner_s_settings_may_change_while_it_works(broker: Broker, wire: 
     alter(wire, "log.cleaner.dedupe.buffer.size", str(2 * 1024 * 1024))
 
     async def bounds(server: BrokerServer) -> tuple[float, int]:
-        assert server._log_directory is not None
-        cleaner = server._log_directory.cleaner
+        assert server.services.log_directory is not None
+        cleaner = server.services.log_directory.cleaner
         return cleaner._throttle.bytes_per_second, cleaner._table.memory_bytes // OffsetTable.BYTES_PER_ENTRY
 
     assert broker.run_in_broker(bounds) == (1.0, 2 * 1024 * 1024 // OffsetTable.BYTES_PER_ENTRY)
@@ -207,7 +207,7 @@ def test_without_the_cleaner_topics_are_kept_whole() -> None:
 
         async def look(server: BrokerServer) -> tuple[int, object]:
             assert server.context is not None
-            assert server._log_cleaning is not None
-            return len(read_all(server.context.partitions.get("table", 0).log)), server._log_cleaning._threads
+            assert server.services._log_cleaning is not None
+            return len(read_all(server.context.partitions.get("table", 0).log)), server.services._log_cleaning._threads
 
         assert broker.run_in_broker(look) == (60, None)

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from tests.support.log_folder import append
 
 from klamm.broker.server import BrokerServer
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.storage.checkpoints import RECOVERY_POINT_FILE
 from klamm.testing import Broker
 
 MANY = 300
@@ -68,6 +70,33 @@ def test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing(broker: Broker)
     broker.run_in_broker(change)
     assert sorted(folders(broker, "brief")) == ["brief-0", "brief-1", "brief-2"]
     assert folders(broker, "gone") == []
+
+
+def test_a_topic_waits_only_for_a_deleted_one_of_its_name(broker: Broker) -> None:
+    """A topic is created while the logs of another are made. One that takes the name of a deleted topic is created when
+    nothing on the disk tells of that one any more: a crash must not look as if its records were lost."""
+
+    async def create(server: BrokerServer) -> None:
+        assert server.context is not None
+        metadata, partitions = server.context.metadata, server.context.partitions
+        await metadata.create_topics([NewTopic("old", partitions=2)])
+        await partitions.settled()
+        append(partitions.get("old", 1).log)
+        partitions.get("old", 1).log.flush()
+        await asyncio.wrap_future(server.context.log_directory.checkpoint())
+        assert "old 1 1" in checkpoint.read_text(encoding="utf-8")
+        await metadata.create_topics([NewTopic("many", partitions=MANY)])
+        await metadata.create_topics([NewTopic("another", partitions=1)])
+        with pytest.raises(KafkaError):
+            partitions.get("many", MANY - 1)
+        await metadata.delete_topics({metadata.image.topics["old"].topic_id: "old"})
+        seen: list[str] = []
+        metadata.subscribe(lambda before, after: seen.append(checkpoint.read_text(encoding="utf-8")))
+        await metadata.create_topics([NewTopic("old", partitions=2)])
+        assert "old" not in seen[0]
+
+    checkpoint = broker.data_dir / RECOVERY_POINT_FILE
+    broker.run_in_broker(create)
 
 
 def test_a_broker_stops_while_logs_are_made(caplog: pytest.LogCaptureFixture) -> None:

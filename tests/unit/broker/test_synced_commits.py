@@ -30,6 +30,8 @@ from klamm.protocol.schema.describe_topic_partitions_request import DescribeTopi
 from klamm.protocol.schema.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponsePartition
 from klamm.protocol.schema.offset_commit_request import (
@@ -44,6 +46,7 @@ from klamm.storage.log import Log
 from klamm.testing import Broker
 
 VERSION = 9
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 REAL_FDATASYNC = os.fdatasync
 
 
@@ -138,6 +141,15 @@ def wait_until(broker: Broker, condition: Callable[[Log], bool], topic: str = "o
                 await asyncio.sleep(0.005)
 
     broker.run_in_broker(wait)
+
+
+def listed(wire: Wire, timestamp: int, *, version: int = 7, isolation_level: int = 0) -> tuple[int, int]:
+    """What ListOffsets answers: error code and offset."""
+    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topic = ListOffsetsTopic(name="orders", partitions=[partition])
+    asked = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[topic])
+    answer = wire.call(ListOffsetsResponse, version, asked).topics[0].partitions[0]
+    return answer.error_code, answer.offset
 
 
 def high_watermark_and_size(wire: Wire, topic: str = "orders") -> tuple[int, int]:
@@ -316,8 +328,33 @@ def test_what_was_found_at_the_start_is_synced_before_it_is_committed(disk: Disk
         shutil.copytree(before.data_dir, tmp_path / "as-of-a-crash")
     disk.syncs.clear()
     with Broker(tmp_path / "as-of-a-crash", config={"klamm.fsync": "ack"}) as after:
-        wait_until(after, lambda log: log.high_watermark == log.synced_offset == 1)
+        wait_until(after, lambda log: log.high_watermark == log.recovery_point == 1)
         assert disk.syncs.count("orders-0") == 1
+
+
+def test_an_end_that_is_not_synced_yet_is_not_told(disk: Disk, tmp_path: Path) -> None:
+    """After a start the high watermark may be below what clients saw before: they ask again, as after an election."""
+    with Broker() as before, Wire(before.bootstrap_servers) as wire:
+        create(wire, "orders")
+        assert wire.produce(VERSION, request()).topics[0].partitions[0].error_code == ErrorCode.none
+        shutil.copytree(before.data_dir, tmp_path / "as-of-a-crash")
+    disk.stop()
+    time_ms = 1_700_000_000_000
+    with (
+        Broker(tmp_path / "as-of-a-crash", config={"klamm.fsync": "ack"}) as after,
+        Wire(after.bootstrap_servers) as wire,
+    ):
+        for isolation_level in (0, 1):
+            assert listed(wire, LATEST, isolation_level=isolation_level) == (ErrorCode.offset_not_available, -1)
+        assert listed(wire, LATEST, version=4) == (ErrorCode.leader_not_available, -1)
+        assert listed(wire, time_ms) == (ErrorCode.offset_not_available, -1)
+        assert listed(wire, MAX_TIMESTAMP) == (ErrorCode.offset_not_available, -1)
+        assert listed(wire, EARLIEST) == (ErrorCode.none, 0)
+        disk.go_on()
+        wait_until(after, lambda log: log.high_watermark == 1)
+        assert listed(wire, LATEST) == (ErrorCode.none, 1)
+        assert listed(wire, time_ms) == (ErrorCode.none, 0)
+        assert listed(wire, time_ms + 1) == (ErrorCode.none, -1)
 
 
 def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Path) -> None:
@@ -335,8 +372,7 @@ def test_a_start_after_a_crash_notes_what_it_has_synced(disk: Disk, tmp_path: Pa
         while not checkpoint.exists():
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        # The next start looks at the last record again: see LogSync.recovery_point_to_checkpoint.
-        assert "orders 0 1" in checkpoint.read_text(encoding="utf-8").splitlines()
+        assert "orders 0 2" in checkpoint.read_text(encoding="utf-8").splitlines()
 
 
 def test_records_are_synced_at_intervals() -> None:
@@ -348,4 +384,4 @@ def test_records_are_synced_at_intervals() -> None:
         create(wire, "orders")
         for offset in range(2):
             assert wire.produce(VERSION, request()).topics[0].partitions[0].base_offset == offset
-            wait_until(broker, lambda log, end=offset + 1: log.synced_offset == end)  # type: ignore[misc]
+            wait_until(broker, lambda log, end=offset + 1: log.recovery_point == end)  # type: ignore[misc]

@@ -7,17 +7,25 @@ that they write to adds the partitions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work, answer_of
 from klamm.core.coordinator.contract import ClientContext
 from klamm.core.txn.additions import partitions_of, result_for
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from klamm.protocol.schema.add_partitions_to_txn_response import AddPartitionsToTxnResponse, AddPartitionsToTxnResult
-from klamm.runtime.answers import Answer, gather, then
+from klamm.protocol.schema.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
@@ -27,17 +35,20 @@ __all__ = ["error_response", "handle"]
 _BATCHED_FROM: Final = 4
 
 
-def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer[AddPartitionsToTxnResponse]:
+def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Work[AddPartitionsToTxnResponse]:
     """Adds or verifies the partitions of each transaction: all of them, or none where one does not exist."""
     if context.api_version < _BATCHED_FROM:
-        return then(
-            _add(context, _only_transaction(request)),
-            lambda result: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results),
-        )
-    return then(
-        gather([_add(context, transaction) for transaction in request.transactions]),
-        lambda results: AddPartitionsToTxnResponse(results_by_transaction=results),
-    )
+        result = yield from answer_of((yield from _add(context, _only_transaction(request))))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
+    answers = []
+    for transaction in request.transactions:
+        answers.append((yield from _add(context, transaction)))
+        yield None
+    response = AddPartitionsToTxnResponse()
+    for answer in answers:
+        response.results_by_transaction.append((yield from answer_of(answer)))
+        yield None
+    return response
 
 
 def error_response(
@@ -50,22 +61,39 @@ def error_response(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
 
 
-def _add(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> Answer[AddPartitionsToTxnResult]:
+def _add(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> Work[Answer[AddPartitionsToTxnResult]]:
     topics = context.broker.metadata.image.topics
-    partitions = partitions_of(transaction.topics)
-    unknown = {
-        each
-        for each in partitions
-        if (topic := topics.get(each.topic)) is None or not 0 <= each.partition < len(topic.partitions)
-    }
-    if unknown:
-        codes = {
-            each: ErrorCode.unknown_topic_or_partition if each in unknown else ErrorCode.operation_not_attempted
-            for each in partitions
-        }
-        return result_for(transaction.transactional_id, codes)
+    codes: dict[str, dict[int, ErrorCode]] = {}
+    has_unknown = False
+    for wanted in transaction.topics:
+        topic = topics.get(wanted.name)
+        count = 0 if topic is None else len(topic.partitions)
+        for index in wanted.partitions:
+            is_known = 0 <= index < count
+            has_unknown = has_unknown or not is_known
+            code = ErrorCode.operation_not_attempted if is_known else ErrorCode.unknown_topic_or_partition
+            codes.setdefault(wanted.name, {})[index] = code
+            yield None
+        yield None
+    if has_unknown:
+        return (yield from _result(transaction.transactional_id, codes))
+    # Each once: of those that exist there are not very many.
+    transaction.topics = [AddPartitionsToTxnTopic(name=name, partitions=list(own)) for name, own in codes.items()]
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     return context.broker.transactions.add_partitions_to_txn(transaction, client)
+
+
+def _result(transactional_id: str, codes: Mapping[str, Mapping[int, ErrorCode]]) -> Work[AddPartitionsToTxnResult]:
+    result = AddPartitionsToTxnResult(transactional_id=transactional_id)
+    for name, own in codes.items():
+        topic = AddPartitionsToTxnTopicResult(name=name)
+        result.topic_results.append(topic)
+        for index, code in own.items():
+            topic.results_by_partition.append(
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+            )
+            yield None
+    return result
 
 
 def _only_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:

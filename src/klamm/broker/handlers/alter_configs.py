@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klamm.broker.config_resources import Wish, alter_resources
+from klamm.broker.steps import Work, wait_for
 from klamm.config.alteration import Alteration, Operation
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
@@ -20,21 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+def handle(context: RequestContext, request: AlterConfigsRequest) -> Work[AlterConfigsResponse]:
     """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
-    wishes = [
-        Wish(
-            resource.resource_type,
-            resource.resource_name,
-            [Alteration(config.name, Operation.set, config.value) for config in resource.configs],
-            replaces=True,
-        )
-        for resource in request.resources
-    ]
-    results = await alter_resources(context.broker, wishes, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[_response(resource, error) for resource, error in zip(request.resources, results, strict=True)]
-    )
+    wishes: list[Wish] = []
+    for resource in request.resources:
+        alterations: list[Alteration] = []
+        for config in resource.configs:
+            alterations.append(Alteration(config.name, Operation.set, config.value))
+            yield None
+        wishes.append(Wish(resource.resource_type, resource.resource_name, alterations, replaces=True))
+        yield None
+    results = yield from wait_for(alter_resources(context.broker, wishes, validate_only=request.validate_only))
+    response = AlterConfigsResponse()
+    for resource, error in zip(request.resources, results, strict=True):
+        response.responses.append(_response(resource, error))
+        yield None
+    return response
 
 
 def error_response(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.features import FEATURES
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
@@ -27,20 +28,6 @@ __all__ = ["error_response", "handle", "unsupported_version_response"]
 
 SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """KIP-511's pattern for the name and the version of a client's software."""
-
-METADATA_VERSION: Final = SupportedFeatureKey(
-    name="metadata.version",
-    min_version=7,  # 3.3-IV3, the oldest level that Kafka 4.x can read
-    max_version=30,  # 4.3-IV0
-)
-GROUP_VERSION: Final = SupportedFeatureKey(name="group.version", min_version=0, max_version=1)
-"""1 is the consumer protocol (KIP-848)."""
-
-TRANSACTION_VERSION: Final = SupportedFeatureKey(name="transaction.version", min_version=0, max_version=2)
-"""2 is an epoch for each transaction, and partitions added by the broker that is written to (KIP-890)."""
-
-FEATURES: Final = (METADATA_VERSION, GROUP_VERSION, TRANSACTION_VERSION)
-"""Each is finalized at the highest level that is supported."""
 
 _MINIMUM_OF_ZERO_FROM: Final = 4
 
@@ -61,14 +48,15 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             for key, (lowest, highest) in ADVERTISED_VERSIONS.items()
         ],
         supported_features=[
-            feature for feature in FEATURES if feature.min_version or context.api_version >= _MINIMUM_OF_ZERO_FROM
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in FEATURES.items()
+            if lowest or context.api_version >= _MINIMUM_OF_ZERO_FROM
         ],
         finalized_features_epoch=context.broker.metadata.image.revision,
         finalized_features=[
-            FinalizedFeatureKey(
-                name=feature.name, min_version_level=feature.max_version, max_version_level=feature.max_version
-            )
-            for feature in FEATURES
+            FinalizedFeatureKey(name=name, min_version_level=highest, max_version_level=highest)
+            for name, (_, highest) in FEATURES.items()
+            if highest  # 0 is what a cluster is at that has not finalized the feature
         ],
     )
 

@@ -6,12 +6,11 @@ Versions 0 to 1: 1 the type of each member, classic or consumer (KIP-1099).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.broker.authorized_operations import GROUP_OPERATIONS
-from klamm.broker.own_fields import add_members_needed
+from klamm.broker.own_fields import add_change_under_way, add_members_needed
 from klamm.broker.rebalance_protocols import check_consumer_protocol
-from klamm.broker.steps import GROUPS_AT_ONCE, answer_in_steps
 from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
@@ -22,44 +21,24 @@ from klamm.runtime.answers import Answer, then
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 
-def handle(
-    context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> Answer[ConsumerGroupDescribeResponse | bytes]:
-    """Describes the groups, in steps if they are very many; each has an error of its own, GROUP_ID_NOT_FOUND where it
-    is no consumer group.
+PART_ELEMENTS: Final = 50
+"""So many groups are described in a step."""
+
+
+def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Answer[ConsumerGroupDescribeResponse]:
+    """Describes the groups; each has an error of its own, GROUP_ID_NOT_FOUND where it is no consumer group.
 
     Raises UNSUPPORTED_VERSION where the consumer protocol is switched off.
     """
     check_consumer_protocol(context.broker.config)
-    asked = request.group_ids
-    if len(asked) <= GROUPS_AT_ONCE:
-        return _describe(context, request)
-    parts = [
-        partial(
-            _describe,
-            context,
-            ConsumerGroupDescribeRequest(
-                group_ids=asked[start : start + GROUPS_AT_ONCE],
-                include_authorized_operations=request.include_authorized_operations,
-            ),
-        )
-        for start in range(0, len(asked), GROUPS_AT_ONCE)
-    ]
-    return answer_in_steps(parts, _merge, context.api_version)
-
-
-def _merge(parts: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(groups=[group for part in parts for group in part.groups])
-
-
-def _describe(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Answer[ConsumerGroupDescribeResponse]:
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     answer = context.broker.groups.consumer_group_describe(request, client)
     if request.include_authorized_operations:
         answer = then(answer, _with_operations)
+    answer = then(answer, partial(add_change_under_way, context))
     return add_members_needed(context, answer)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from klamm.broker.steps import Work, wait_for
 from klamm.metadata.service import NewPartitions
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -19,23 +20,35 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[CreatePartitionsResponse]:
     """Each topic's result by itself. Logs of the new partitions exist when this returns."""
-    counts = Counter(topic.name for topic in request.topics)
-    results = [
-        CreatePartitionsTopicResult(
-            name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name."
-        )
-        for name, count in counts.items()
-        if count > 1
-    ]
-    wishes = [_wish(topic) for topic in request.topics if counts[topic.name] == 1]
-    outcome = await context.broker.metadata.create_partitions(wishes, validate_only=request.validate_only)
-    await context.broker.partitions.settled()
+    counts: Counter[str] = Counter()
+    for topic in request.topics:
+        counts[topic.name] += 1
+        yield None
+    response = CreatePartitionsResponse()
+    for name, count in counts.items():
+        if count > 1:
+            response.results.append(
+                CreatePartitionsTopicResult(
+                    name=name, error_code=ErrorCode.invalid_request, error_message="Duplicate topic name."
+                )
+            )
+        yield None
+    wishes: list[NewPartitions] = []
+    for topic in request.topics:
+        if counts[topic.name] == 1:
+            wishes.append((yield from _wish(topic)))
+        yield None
+    outcome = yield from wait_for(
+        context.broker.metadata.create_partitions(wishes, validate_only=request.validate_only)
+    )
+    yield from wait_for(context.broker.partitions.settled())
     for name, error in outcome.items():
         code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
-        results.append(CreatePartitionsTopicResult(name=name, error_code=code, error_message=message))
-    return CreatePartitionsResponse(results=results)
+        response.results.append(CreatePartitionsTopicResult(name=name, error_code=code, error_message=message))
+        yield None
+    return response
 
 
 def error_response(
@@ -50,6 +63,11 @@ def error_response(
     )
 
 
-def _wish(topic: CreatePartitionsTopic) -> NewPartitions:
-    assignments = None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments]
+def _wish(topic: CreatePartitionsTopic) -> Work[NewPartitions]:
+    assignments: list[list[int]] | None = None
+    if topic.assignments is not None:
+        assignments = []
+        for assignment in topic.assignments:
+            assignments.append(assignment.broker_ids)
+            yield None
     return NewPartitions(topic=topic.name, count=topic.count, assignments=assignments)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work, wait_for
 from klamm.metadata.image import ResourceType, TopicImage
 from klamm.metadata.service import NewTopic
 from klamm.metadata.topic_name import CLUSTER_METADATA_TOPIC
@@ -30,26 +31,35 @@ __all__ = ["error_response", "handle"]
 TELLS_WHAT_WAS_MADE: Final = 5
 
 
-async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[CreateTopicsResponse]:
     """Each topic's result by itself. The logs of what was created exist when this returns.
 
     Raises POLICY_VIOLATION when the request asks for too many partitions as a whole.
     """
-    counts = Counter(topic.name for topic in request.topics)
-    wishes = [
-        _wish(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC
-    ]
-    outcome = await context.broker.metadata.create_topics(wishes, validate_only=request.validate_only)
-    await context.broker.partitions.settled()
+    counts: Counter[str] = Counter()
+    for topic in request.topics:
+        counts[topic.name] += 1
+        yield None
+    wishes: list[NewTopic] = []
+    for topic in request.topics:
+        if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC:
+            wishes.append((yield from _wish(topic)))
+        yield None
+    outcome = yield from wait_for(context.broker.metadata.create_topics(wishes, validate_only=request.validate_only))
+    yield from wait_for(context.broker.partitions.settled())
     defaults = _default_configs(context) if context.api_version >= TELLS_WHAT_WAS_MADE else {}
-    results = [_result(name, result, defaults) for name, result in outcome.items()]
-    results += [
-        _refuse(name, ErrorCode.invalid_request, "Duplicate topic name.") for name, count in counts.items() if count > 1
-    ]
+    response = CreateTopicsResponse()
+    for name, result in outcome.items():
+        response.topics.append(_result(name, result, defaults))
+        yield None
+    for name, count in counts.items():
+        if count > 1:
+            response.topics.append(_refuse(name, ErrorCode.invalid_request, "Duplicate topic name."))
+        yield None
     if counts[CLUSTER_METADATA_TOPIC] == 1:
         reason = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
-        results.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.invalid_request, reason))
-    return CreateTopicsResponse(topics=results)
+        response.topics.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.invalid_request, reason))
+    return response
 
 
 def error_response(
@@ -59,13 +69,21 @@ def error_response(
     return CreateTopicsResponse(topics=[_refuse(topic.name, code, message) for topic in request.topics])
 
 
-def _wish(topic: CreatableTopic) -> NewTopic:
+def _wish(topic: CreatableTopic) -> Work[NewTopic]:
+    assignments: list[tuple[int, list[int]]] = []
+    for assignment in topic.assignments:
+        assignments.append((assignment.partition_index, assignment.broker_ids))
+        yield None
+    configs: dict[str, str | None] = {}
+    for config in topic.configs:
+        configs[config.name] = config.value
+        yield None
     return NewTopic(
         topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
-        configs={config.name: config.value for config in topic.configs},
+        assignments=assignments,
+        configs=configs,
     )
 
 

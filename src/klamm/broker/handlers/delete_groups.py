@@ -5,13 +5,14 @@ Versions 0 to 2: 2 flexible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work, answer_of
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.parts import parts_of
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
-from klamm.runtime.answers import Answer
 from klamm.runtime.error_responses import delete_groups_error
 
 if TYPE_CHECKING:
@@ -20,11 +21,27 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-def handle(context: RequestContext, request: DeleteGroupsRequest) -> Answer[DeleteGroupsResponse]:
+GROUPS_AT_ONCE: Final = 50
+"""So many groups are handed to the coordinator in a step."""
+
+
+def handle(context: RequestContext, request: DeleteGroupsRequest) -> Work[DeleteGroupsResponse]:
     """Deletes the groups; each has an error of its own, and a group named twice is deleted once."""
-    request.groups_names = list(dict.fromkeys(request.groups_names))
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
-    return context.broker.groups.delete_groups(request, client)
+    names: dict[str, None] = {}
+    for name in request.groups_names:
+        names[name] = None
+        yield None
+    request.groups_names = list(names)
+    answers = []
+    for part in parts_of(request, GROUPS_AT_ONCE):
+        answers.append(context.broker.groups.delete_groups(part.message, client))
+        yield None
+    response = DeleteGroupsResponse()
+    for answer in answers:
+        response.results += (yield from answer_of(answer)).results
+        yield None
+    return response
 
 
 def error_response(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from klamm.protocol.schema.delete_records_response import (
@@ -25,20 +26,21 @@ HIGH_WATERMARK: Final = -1
 INVALID_LOW_WATERMARK: Final = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse]:
     """Deletes below the offset of each partition; each has an error of its own. What is said last of one counts."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
-        if topic.partitions:
-            wanted.setdefault(topic.name, {}).update((each.partition_index, each) for each in topic.partitions)
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=name, partitions=[_delete(context, name, partition) for partition in partitions.values()]
-            )
-            for name, partitions in wanted.items()
-        ]
-    )
+        for each in topic.partitions:
+            wanted.setdefault(topic.name, {})[each.partition_index] = each
+            yield None
+    response = DeleteRecordsResponse()
+    for name, partitions in wanted.items():
+        result = DeleteRecordsTopicResult(name=name)
+        response.topics.append(result)
+        for partition in partitions.values():
+            result.partitions.append(_delete(context, name, partition))
+            yield None
+    return response
 
 
 def error_response(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from klamm.broker.steps import Work, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest
 from klamm.protocol.schema.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -21,7 +22,7 @@ __all__ = ["error_response", "handle"]
 T = TypeVar("T", bound=Hashable)
 
 
-async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[DeleteTopicsResponse]:
     """Each topic's result by itself; checks and words are those of Kafka's `ControllerApis.deleteTopics`.
 
     Raises TOPIC_DELETION_DISABLED when `delete.topic.enable` is false.
@@ -31,7 +32,7 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             raise KafkaError(ErrorCode.invalid_request, "This version does not support topic deletion.")
         raise KafkaError(ErrorCode.topic_deletion_disabled)
     responses: list[DeletableTopicResult] = []
-    names, ids, repeated_ids = _wanted(request, responses)
+    names, ids, repeated_ids = yield from _wanted(request, responses)
     image = context.broker.metadata.image
     doomed: dict[TopicId, str] = {}
     for topic_id in ids:
@@ -42,6 +43,7 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             )
         else:
             doomed[topic_id] = topic.name
+        yield None
     for name in names:
         topic = image.topics.get(name)
         if topic is None:
@@ -53,11 +55,13 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             responses.append(_refuse(name, topic.topic_id, reason))
         else:
             doomed[topic.topic_id] = name
-    results = await context.broker.metadata.delete_topics(doomed)
-    await context.broker.partitions.settled()
+        yield None
+    results = yield from wait_for(context.broker.metadata.delete_topics(doomed))
+    yield from wait_for(context.broker.partitions.settled())
     for topic_id, error in results.items():
         code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
         responses.append(_result(doomed[topic_id], topic_id, code, message))
+        yield None
     return DeleteTopicsResponse(responses=responses)
 
 
@@ -74,7 +78,7 @@ def error_response(
 
 def _wanted(
     request: DeleteTopicsRequest, responses: list[DeletableTopicResult]
-) -> tuple[list[str], list[TopicId], list[TopicId]]:
+) -> Work[tuple[list[str], list[TopicId], frozenset[TopicId]]]:
     """Names and ids to delete, and ids given more than once; what can't be meant gets its answer here."""
     names: list[str] = list(request.topic_names)
     ids: list[TopicId] = []
@@ -89,19 +93,30 @@ def _wanted(
         else:
             reason = "Neither topic name nor id were specified."
             responses.append(_refuse(None, ZERO_TOPIC_ID, reason))
-    single_names, repeated_names = _split_repeated(names)
-    single_ids, repeated_ids = _split_repeated(ids)
-    responses += [_refuse(name, ZERO_TOPIC_ID, "Duplicate topic name.") for name in repeated_names]
-    responses += [_refuse(None, topic_id, "Duplicate topic id.") for topic_id in repeated_ids]
-    return single_names, single_ids, repeated_ids
+        yield None
+    single_names, repeated_names = yield from _split_repeated(names)
+    single_ids, repeated_ids = yield from _split_repeated(ids)
+    for name in repeated_names:
+        responses.append(_refuse(name, ZERO_TOPIC_ID, "Duplicate topic name."))
+        yield None
+    for topic_id in repeated_ids:
+        responses.append(_refuse(None, topic_id, "Duplicate topic id."))
+        yield None
+    return single_names, single_ids, frozenset(repeated_ids)
 
 
-def _split_repeated(items: Iterable[T]) -> tuple[list[T], list[T]]:
+def _split_repeated(items: Iterable[T]) -> Work[tuple[list[T], list[T]]]:
     """What occurs once, and what occurs more often, each in order and once."""
     counts: dict[T, int] = {}
     for item in items:
         counts[item] = counts.get(item, 0) + 1
-    return [item for item, count in counts.items() if count == 1], [item for item, count in counts.items() if count > 1]
+        yield None
+    once: list[T] = []
+    repeated: list[T] = []
+    for item, count in counts.items():
+        (once if count == 1 else repeated).append(item)
+        yield None
+    return once, repeated
 
 
 def _result(name: str | None, topic_id: TopicId, code: ErrorCode, message: str | None) -> DeletableTopicResult:

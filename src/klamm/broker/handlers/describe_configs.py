@@ -6,10 +6,12 @@ Versions 1 to 4: 1 sources and synonyms (KIP-226), 2 throttling before the answe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.config_resources import check_topic_name, layers_of
+from klamm.broker.steps import Work
 from klamm.config.description import (
     ConfigEntry,
     describe_broker,
@@ -40,62 +42,99 @@ _MALFORMED: Final = (
 )
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Each resource by itself; one that can't be described gets its error, with words as Kafka's `ConfigHelper`.
+MAXIMUM_ENTRIES: Final = 2**20
+"""An answer about more keys than that is refused: it would take hundreds of megabytes."""
 
-    Raises INVALID_REQUEST for a type of resource that doesn't exist.
+
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[DescribeConfigsResponse]:
+    """Each resource by itself, and only once; one that can't be described gets its error, with words as Kafka's
+    `ConfigHelper`.
+
+    Raises INVALID_REQUEST for a type of resource that doesn't exist, POLICY_VIOLATION where the answer would have more
+    than `MAXIMUM_ENTRIES`.
     """
+    names_asked: dict[tuple[int, str], str] = {}
+    wanted: dict[tuple[int, str], set[str] | None] = {}
     for resource in request.resources:
         if resource.resource_type not in _DESCRIBE:
             raise KafkaError(ErrorCode.invalid_request, _MALFORMED)
-    return DescribeConfigsResponse(results=[_result(context.broker, request, each) for each in request.resources])
+        key = _identity(resource)
+        names_asked.setdefault(key, resource.resource_name)
+        # No keys asked for, or null, is all of them.
+        if not resource.configuration_keys:
+            wanted[key] = None
+        elif (names := wanted.setdefault(key, set())) is not None:
+            for name in resource.configuration_keys:
+                names.add(name)
+                yield None
+        yield None
+    response = DescribeConfigsResponse()
+    room = MAXIMUM_ENTRIES
+    for key, names in wanted.items():
+        result = yield from _result(context.broker, request, key[0], names_asked[key], names)
+        response.results.append(result)
+        room -= len(result.configs)
+        if room < 0:
+            reason = f"The answer would have more than {MAXIMUM_ENTRIES} entries: ask for fewer resources at a time."
+            raise KafkaError(ErrorCode.policy_violation, reason)
+        yield None
+    return response
 
 
 def error_response(
     request: DescribeConfigsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeConfigsResponse:
     """The answer that refuses every resource."""
-    return DescribeConfigsResponse(results=[_refuse(resource, code, message) for resource in request.resources])
-
-
-def _result(
-    broker: BrokerContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResult:
-    try:
-        entries = _DESCRIBE[resource.resource_type](broker, resource.resource_name)
-    except KafkaError as error:
-        return _refuse(resource, error.code, error.message)
-    # No keys asked for, or null, is all of them.
-    wanted = frozenset(resource.configuration_keys or ())
-    return DescribeConfigsResult(
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[
-            DescribeConfigsResourceResult(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.is_read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-                synonyms=[
-                    DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
-                    for synonym in (entry.synonyms if request.include_synonyms else ())
-                ],
-                config_type=entry.type_id,
-                documentation=entry.documentation if request.include_documentation else None,
-            )
-            for entry in entries
-            if not wanted or entry.name in wanted
-        ],
+    return DescribeConfigsResponse(
+        results=[_refuse(each.resource_type, each.resource_name, code, message) for each in request.resources]
     )
 
 
-def _refuse(resource: DescribeConfigsResource, code: ErrorCode, message: str | None) -> DescribeConfigsResult:
+def _identity(resource: DescribeConfigsResource) -> tuple[int, str]:
+    """Type and name; brokers go by their number, which can be written in many ways."""
+    name = resource.resource_name
+    if resource.resource_type in {ResourceType.broker, ResourceType.broker_logger}:
+        with suppress(ValueError):
+            name = str(int(name))
+    return resource.resource_type, name
+
+
+def _result(
+    broker: BrokerContext,
+    request: DescribeConfigsRequest,
+    resource_type: int,
+    resource_name: str,
+    wanted: Collection[str] | None,
+) -> Work[DescribeConfigsResult]:
+    try:
+        entries = _DESCRIBE[resource_type](broker, resource_name)
+    except KafkaError as error:
+        return _refuse(resource_type, resource_name, error.code, error.message)
+    result = DescribeConfigsResult(resource_type=resource_type, resource_name=resource_name)
+    for entry in entries:
+        if wanted is None or entry.name in wanted:
+            result.configs.append(
+                DescribeConfigsResourceResult(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.is_read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.is_sensitive,
+                    synonyms=[
+                        DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+                        for synonym in (entry.synonyms if request.include_synonyms else ())
+                    ],
+                    config_type=entry.type_id,
+                    documentation=entry.documentation if request.include_documentation else None,
+                )
+            )
+        yield None
+    return result
+
+
+def _refuse(resource_type: int, resource_name: str, code: ErrorCode, message: str | None) -> DescribeConfigsResult:
     return DescribeConfigsResult(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+        error_code=code, error_message=message, resource_type=resource_type, resource_name=resource_name
     )
 
 

@@ -7,11 +7,10 @@ a message (KIP-1043).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.broker.authorized_operations import GROUP_OPERATIONS
-from klamm.broker.own_fields import add_awaited_members, add_members_needed
-from klamm.broker.steps import GROUPS_AT_ONCE, answer_in_steps
+from klamm.broker.own_fields import add_awaited_members, add_change_under_way, add_members_needed
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
@@ -22,38 +21,21 @@ from klamm.runtime.error_responses import describe_groups_error
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse | bytes]:
-    """Describes the groups, in steps if they are very many; each has an error of its own."""
-    asked = request.groups
-    if len(asked) <= GROUPS_AT_ONCE:
-        return _describe(context, request)
-    parts = [
-        partial(
-            _describe,
-            context,
-            DescribeGroupsRequest(
-                groups=asked[start : start + GROUPS_AT_ONCE],
-                include_authorized_operations=request.include_authorized_operations,
-            ),
-        )
-        for start in range(0, len(asked), GROUPS_AT_ONCE)
-    ]
-    return answer_in_steps(parts, _merge, context.api_version)
+PART_ELEMENTS: Final = 50
+"""So many groups are described in a step."""
 
 
-def _merge(parts: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[group for part in parts for group in part.groups])
-
-
-def _describe(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse]:
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse]:
+    """Describes the groups; each has an error of its own."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     answer = context.broker.groups.describe_groups(request, client)
     if request.include_authorized_operations:
         answer = then(answer, _with_operations)
     answer = then(answer, partial(add_awaited_members, context))
+    answer = then(answer, partial(add_change_under_way, context))
     return add_members_needed(context, answer)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from klamm.broker.steps import Work
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import (
@@ -27,20 +28,26 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[DescribeLogDirsResponse]:
     """Describes the one data folder; a null list of topics asks for all."""
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted = set()
+        for topic in request.topics:
+            for index in topic.partitions:
+                wanted.add((topic.topic, index))
+                yield None
+            yield None
     topics = []
     for name, led in sorted(context.broker.partitions.by_name.items()):
-        partitions = [
-            DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)
-            for partition in led.partitions
-            if partition is not None
-            and not partition.log.is_offline
-            and (wanted is None or (name, partition.index) in wanted)
-        ]
+        partitions = []
+        for partition in led.partitions:
+            yield None
+            if partition is None or partition.log.is_offline:
+                continue
+            if wanted is None or (name, partition.index) in wanted:
+                size_bytes = partition.log.size_bytes
+                partitions.append(DescribeLogDirsPartition(partition_index=partition.index, partition_size=size_bytes))
         if partitions:
             topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
     directory = context.broker.log_directory.path

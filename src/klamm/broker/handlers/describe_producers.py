@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work
 from klamm.metadata.topic_name import why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest
@@ -25,17 +26,16 @@ __all__ = ["error_response", "handle"]
 UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(context: RequestContext, request: DescribeProducersRequest) -> Work[DescribeProducersResponse]:
     """The producers of each partition that are not forgotten yet, with their epochs and sequences."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_describe(context, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        described = TopicResponse(name=topic.name)
+        response.topics.append(described)
+        for index in topic.partition_indexes:
+            described.partitions.append((yield from _describe(context, topic.name, index)))
+        yield None
+    return response
 
 
 def error_response(
@@ -56,7 +56,8 @@ def error_response(
     )
 
 
-def _describe(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+def _describe(context: RequestContext, topic: str, index: int) -> Work[PartitionResponse]:
+    yield None
     reason = why_invalid(topic)
     if reason is not None:
         code = ErrorCode.invalid_topic_exception
@@ -70,9 +71,9 @@ def _describe(context: RequestContext, topic: str, index: int) -> PartitionRespo
         return PartitionResponse(partition_index=index, error_code=error.code)
     if log.is_offline:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.kafka_storage_error)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
+    described = PartitionResponse(partition_index=index)
+    for producer_id, entry in list(log.active_producers()):
+        described.active_producers.append(
             ProducerState(
                 producer_id=producer_id,
                 producer_epoch=entry.epoch,
@@ -81,6 +82,6 @@ def _describe(context: RequestContext, topic: str, index: int) -> PartitionRespo
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.current_transaction_first_offset,
             )
-            for producer_id, entry in log.active_producers()
-        ],
-    )
+        )
+        yield None
+    return described

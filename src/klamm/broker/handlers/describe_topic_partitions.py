@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from klamm.broker.authorized_operations import TOPIC_OPERATIONS
+from klamm.broker.steps import Work, sorted_in_steps
 from klamm.metadata.image import NO_BROKER, PartitionImage
 from klamm.metadata.topic_name import is_internal, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> Work[DescribeTopicPartitionsResponse]:
     """The page that begins at the cursor.
 
     Raises INVALID_REQUEST for a cursor on a topic that was not asked for, or on a negative partition.
@@ -37,7 +38,10 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     led = context.broker.partitions
     cursor = request.cursor
     first_topic = "" if cursor is None else cursor.topic_name
-    asked = {topic.name for topic in request.topics}
+    asked: set[str] = set()
+    for each in request.topics:
+        asked.add(each.name)
+        yield None
     if cursor is not None:
         if asked and first_topic not in asked:
             reason = f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {first_topic}"
@@ -45,10 +49,11 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
         if cursor.partition_index < 0:
             reason = f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor.partition_index}"
             raise KafkaError(ErrorCode.invalid_request, reason)
-    names = sorted(name for name in asked or image.topics if name >= first_topic)
+    names = yield from sorted_in_steps(name for name in asked or image.topics if name >= first_topic)
     remaining = max(min(context.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse()
     for name in names:
+        yield None
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break

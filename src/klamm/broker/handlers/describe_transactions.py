@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
@@ -13,7 +13,10 @@ from klamm.runtime.answers import Answer
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
+
+PART_ELEMENTS: Final = 100
+"""So many transactional ids are described in a step."""
 
 
 def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Answer[DescribeTransactionsResponse]:

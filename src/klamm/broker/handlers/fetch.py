@@ -16,13 +16,20 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.fetch_read import FetchRead, PartitionAnswer, ReadResult, size_of
+from klamm.broker.fetch_answers import (
+    FINAL_SESSION_EPOCH,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    INITIAL_SESSION_EPOCH,
+    INVALID_SESSION_ID,
+    begin_session,
+    leaders_of,
+    news_of,
+)
+from klamm.broker.fetch_read import FetchRead, PartitionAnswer, ReadResult
 from klamm.broker.fetch_sessions import CachedPartition, FetchSession, partitions_of
-from klamm.broker.nodes import nodes_for
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
-from klamm.protocol.node_endpoint import NodeEndpoint
 from klamm.protocol.types import Offset, TopicId
 
 if TYPE_CHECKING:
@@ -34,30 +41,46 @@ __all__ = ["handle_frame"]
 
 logger = logging.getLogger(__name__)
 
-FINAL_SESSION_EPOCH: Final = -1
-INITIAL_SESSION_EPOCH: Final = 0
-INVALID_SESSION_ID: Final = 0
 ISOLATION_LEVELS: Final = (0, 1)
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+READ_AT_ONCE_BYTES: Final = 8192
+"""A request of that size is decoded in less than two milliseconds, whatever is in it; most have a hundred bytes."""
+MOST_AT_ONCE: Final = 256
+"""So many partitions are read in one step."""
 
 
 def handle_frame(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
     """Answers one Fetch request, at once or when its minimum of bytes has come or its time is up."""
     version = context.api_version
+    if len(view) > READ_AT_ONCE_BYTES:
+        from klamm.broker.wide_fetch import begin_wide_fetch  # what few ever need
+
+        return begin_wide_fetch(context, view, position)
     request = decode_fetch_request(version, view, position)
     if request.isolation_level not in ISOLATION_LEVELS:
         return _refuse(version, request, ErrorCode.unknown_server_error)  # where Kafka stumbles
     sessions = context.broker.fetch_sessions
     if request.session_epoch not in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
-        session = sessions.resume(request, version >= FIRST_VERSION_WITH_TOPIC_IDS, context.broker.clock())
+        session = sessions.resume(
+            request, version >= FIRST_VERSION_WITH_TOPIC_IDS, context.broker.clock(), context.connection
+        )
         if isinstance(session, ErrorCode):
             return encode_fetch_response(version, session, INVALID_SESSION_ID, [])
         if session is not None:
-            return _Fetch(context, request, list(session.partitions.values()), session).start()
+            return _start(context, request, list(session.partitions.values()), session)
     elif request.session_id != INVALID_SESSION_ID:
         sessions.close(request.session_id)
     wanted = [CachedPartition(key, partition) for key, partition in partitions_of(request).items()]
-    return _Fetch(context, request, wanted, None).start()
+    return _start(context, request, wanted, None)
+
+
+def _start(
+    context: RequestContext, request: FetchRequest, wanted: list[CachedPartition], session: FetchSession | None
+) -> Body | PendingBody | None:
+    if len(wanted) > MOST_AT_ONCE:
+        from klamm.broker.wide_fetch import begin_wide_read
+
+        return begin_wide_read(context, request, wanted, session)
+    return _Fetch(context, request, wanted, session).start()
 
 
 def _refuse(version: int, request: FetchRequest, code: ErrorCode) -> Body:
@@ -204,13 +227,14 @@ class _Fetch:
     def _answer(self, answers: Sequence[PartitionAnswer]) -> Body:
         session = self._session
         if session is None:
-            session_id = self._begin_session(answers)
+            session_id = begin_session(self._context, self._request, answers)
         else:
             session_id = session.session_id
             if session.epoch != self._session_epoch:
                 code = ErrorCode.invalid_fetch_session_epoch
                 return encode_fetch_response(self._context.api_version, code, session_id, [])
-            answers = _news(session, answers)
+            session.is_awaited = False
+            answers = news_of(session, answers)
         topics: list[FetchTopicResponse] = []
         partitions: list[FetchPartitionResponse] = []
         last_name: str | TopicId | None = None
@@ -225,43 +249,9 @@ class _Fetch:
                     topics.append(FetchTopicResponse(None, TopicId(name), partitions))
             partitions.append(response)
         return encode_fetch_response(
-            self._context.api_version, 0, session_id, topics, node_endpoints=self._leaders(answers)
+            self._context.api_version,
+            0,
+            session_id,
+            topics,
+            node_endpoints=leaders_of(self._context, self._request, answers),
         )
-
-    def _begin_session(self, answers: Sequence[PartitionAnswer]) -> int:
-        """The id of the session that a full request begins with its answer; 0 if it wants none or gets none."""
-        if self._request.session_epoch != INITIAL_SESSION_EPOCH:
-            return INVALID_SESSION_ID
-        for cached, response in answers:
-            cached.high_watermark = response.high_watermark
-            cached.log_start_offset = response.log_start_offset
-        broker = self._context.broker
-        session = broker.fetch_sessions.create(
-            [cached for cached, _ in answers],
-            self._context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS,
-            broker.clock(),
-        )
-        return INVALID_SESSION_ID if session is None else session.session_id
-
-    def _leaders(self, answers: Sequence[PartitionAnswer]) -> Sequence[NodeEndpoint]:
-        """Where the leaders can be reached that the answer names to consumers (KIP-951)."""
-        if self._request.replica_id >= 0:
-            return ()
-        leaders = {response.current_leader[0] for _, response in answers if response.current_leader is not None}
-        if not leaders:
-            return ()
-        return [NodeEndpoint(*node) for node in nodes_for(self._context) if node.id in leaders]
-
-
-def _news(session: FetchSession, answers: Sequence[PartitionAnswer]) -> list[PartitionAnswer]:
-    """What of it the client doesn't know yet. Who got records goes to the end of the queue."""
-    news = []
-    for cached, response in answers:
-        if cached.key not in session.partitions:
-            continue
-        has_records = size_of(response) > 0
-        if cached.must_respond(response, has_records):
-            news.append((cached, response))
-            if has_records:
-                session.partitions.move_to_end(cached.key)
-    return news

@@ -19,7 +19,7 @@ from klamm.runtime.answers import Answer
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 _TOPICS: Final = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
 """By key type: groups and transactional ids."""
@@ -32,6 +32,10 @@ class _Found(NamedTuple):
     code: ErrorCode
     message: str | None
     node: Node
+
+
+PART_ELEMENTS: Final = 50
+"""So many keys are looked up in a step."""
 
 
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[FindCoordinatorResponse]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klamm.broker.config_resources import Wish, alter_resources
+from klamm.broker.steps import Work, wait_for
 from klamm.config.alteration import Alteration
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.incremental_alter_configs_request import (
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-async def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Work[IncrementalAlterConfigsResponse]:
     """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
-    wishes = [
-        Wish(
-            resource.resource_type,
-            resource.resource_name,
-            [Alteration(config.name, config.config_operation, config.value) for config in resource.configs],
-            replaces=False,
-        )
-        for resource in request.resources
-    ]
-    results = await alter_resources(context.broker, wishes, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[_response(resource, error) for resource, error in zip(request.resources, results, strict=True)]
-    )
+    wishes: list[Wish] = []
+    for resource in request.resources:
+        alterations: list[Alteration] = []
+        for config in resource.configs:
+            alterations.append(Alteration(config.name, config.config_operation, config.value))
+            yield None
+        wishes.append(Wish(resource.resource_type, resource.resource_name, alterations, replaces=False))
+        yield None
+    results = yield from wait_for(alter_resources(context.broker, wishes, validate_only=request.validate_only))
+    response = IncrementalAlterConfigsResponse()
+    for resource, error in zip(request.resources, results, strict=True):
+        response.responses.append(_response(resource, error))
+        yield None
+    return response
 
 
 def error_response(

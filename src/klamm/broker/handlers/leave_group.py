@@ -6,7 +6,7 @@ Versions 0 to 5: 3 several members in one request, by member id or instance id (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.contract import ClientContext
@@ -18,9 +18,12 @@ from klamm.runtime.answers import Answer, then
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 _MEMBERS_FROM = 3
+
+PART_ELEMENTS: Final = 100
+"""So many members leave in a step. Each part is decided by itself, as if the members left one after the other."""
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> Answer[LeaveGroupResponse]:

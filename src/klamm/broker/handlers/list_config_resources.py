@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work
 from klamm.metadata.image import ResourceType
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_config_resources_request import ListConfigResourcesRequest
@@ -27,16 +28,19 @@ _ORDER: Final = (
 )
 
 
-def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Work[ListConfigResourcesResponse]:
     """The resources of the types asked for, of all types when none is named.
 
     Groups and metrics subscriptions are listed when something is set on them. Raises UNSUPPORTED_VERSION for a type
     that this version doesn't know.
     """
     supported = {ResourceType.client_metrics} if context.api_version == 0 else set(ResourceType)
-    if not supported.issuperset(request.resource_types):
-        raise KafkaError(ErrorCode.unsupported_version)
-    wanted = set(request.resource_types) or supported
+    wanted: set[int] = set()
+    for resource_type in request.resource_types:
+        if resource_type not in supported:
+            raise KafkaError(ErrorCode.unsupported_version)
+        wanted.add(resource_type)
+        yield None
     image = context.broker.metadata.image
     brokers = [str(broker_id) for broker_id in image.brokers]
     names = {
@@ -46,14 +50,12 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> List
         ResourceType.group: [name for kind, name in image.configs if kind == ResourceType.group],
         ResourceType.client_metrics: [name for kind, name in image.configs if kind == ResourceType.client_metrics],
     }
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in _ORDER
-            if kind in wanted
-            for name in names[kind]
-        ]
-    )
+    response = ListConfigResourcesResponse()
+    for kind in _ORDER:
+        for name in names[kind] if kind in (wanted or supported) else ():
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            yield None
+    return response
 
 
 def error_response(

@@ -1,13 +1,16 @@
 """ListOffsets: the offset at the beginning, at the end, at a time, or of the newest timestamp.
 
-Version 1 is the oldest served. 2 isolation level, 4 leader epochs (KIP-320), 6 flexible, 7 max timestamp (KIP-734), 8
-earliest local (KIP-405), 9 latest tiered (KIP-1005), 10 timeout, 11 earliest pending upload (KIP-1023).
+Version 1 is the oldest served. 2 isolation level, 4 leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE, 6 flexible, 7 max
+timestamp (KIP-734), 8 earliest local (KIP-405), 9 latest tiered (KIP-1005), 10 timeout, 11 earliest pending upload
+(KIP-1023).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.batch_opener import OpeningAllowance, OpensLater
+from klamm.broker.steps import Work, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from klamm.protocol.schema.list_offsets_response import (
@@ -20,6 +23,7 @@ from klamm.protocol.types import Millis
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.broker.partition import Partition
+    from klamm.core.log.timestamp_lookup import TimestampedOffset
 
 __all__ = ["error_response", "handle"]
 
@@ -29,6 +33,8 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+"""The first version whose clients know this error; the others are told LEADER_NOT_AVAILABLE."""
 SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 READ_COMMITTED: Final = 1
@@ -36,7 +42,7 @@ CONSUMER_REPLICA_ID: Final = -1
 NOTHING: Final = -1
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(context: RequestContext, request: ListOffsetsRequest) -> Work[ListOffsetsResponse]:
     """Looks up every partition asked for, once; each has an error of its own, which is INVALID_REQUEST for those that
     are asked for twice."""
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
@@ -48,13 +54,13 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
                 if index in answered:
                     answered[index] = _refuse(partition, ErrorCode.invalid_request)
                 else:
-                    answered[index] = _look_up(context, request, topic.name, partition)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
-            for name, partitions in answers.items()
-        ]
-    )
+                    answered[index] = yield from _look_up(context, request, topic.name, partition)
+                yield None
+    response = ListOffsetsResponse()
+    for name, partitions in answers.items():
+        response.topics.append(ListOffsetsTopicResponse(name=name, partitions=list(partitions.values())))
+        yield None
+    return response
 
 
 def error_response(
@@ -76,17 +82,27 @@ def _refuse(partition: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPart
 
 
 def _look_up(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    topic: str,
+    wanted: ListOffsetsPartition,
+) -> Work[ListOffsetsPartitionResponse]:
     timestamp = wanted.timestamp
     if timestamp < 0 and (timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < SINCE_VERSION.get(timestamp, 0)):
         return _refuse(wanted, ErrorCode.unsupported_version)
     try:
         partition = context.broker.partitions.get(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
-        found = _find(partition, timestamp, _end_for(request, partition))
+        found = _position(partition, timestamp, _end_for(request, partition))
+        if found is None:
+            found = yield from _search(context, partition, timestamp)
+            if found is not None and found[1] >= _end_for(request, partition):
+                found = None
+        if request.replica_id == CONSUMER_REPLICA_ID and (found is None or timestamp == LATEST):
+            _check_high_watermark(partition)
     except KafkaError as error:
-        return _refuse(wanted, error.code)
+        is_unknown = error.code is ErrorCode.offset_not_available and context.api_version < OFFSET_NOT_AVAILABLE_SINCE
+        return _refuse(wanted, ErrorCode.leader_not_available if is_unknown else error.code)
     if found is None:
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     found_timestamp, offset, leader_epoch = found
@@ -106,8 +122,23 @@ def _end_for(request: ListOffsetsRequest, partition: Partition) -> int:
     return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
 
 
-def _find(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch), or None where no record of that time can be seen."""
+def _check_high_watermark(partition: Partition) -> None:
+    """Refuses to say that an offset is the last, or that there is none, while that may be less than a client was told
+    before this leader epoch began (`Partition.fetchOffsetForTimestamp` of Apache Kafka 4.3).
+
+    Raises OFFSET_NOT_AVAILABLE.
+    """
+    high_watermark = partition.log.high_watermark
+    if high_watermark < partition.epoch_start_offset:
+        raise KafkaError(
+            ErrorCode.offset_not_available,
+            f"the high watermark of {partition} is {high_watermark}, and leader epoch {partition.leader_epoch} began "
+            f"at offset {partition.epoch_start_offset}",
+        )
+
+
+def _position(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of what has a name, None where records are to be looked for."""
     log = partition.log
     if log.is_offline:
         raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason)
@@ -117,5 +148,29 @@ def _find(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int
         return NOTHING, log.log_start_offset, log.leader_epoch_at_start()
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # there is no tiered storage
         return NOTHING, NOTHING, NOTHING
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(Millis(timestamp))
-    return found if found is not None and found[1] < end else None
+    return None
+
+
+def _search(context: RequestContext, partition: Partition, timestamp: int) -> Work[TimestampedOffset | None]:
+    """The record of that time. Small batches are looked through where they are, large ones on a thread."""
+    log = partition.log
+    search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(Millis(timestamp))
+    allowance = OpeningAllowance()
+    found = None
+    while True:
+        try:
+            batch = search.send(found)
+        except StopIteration as end:
+            result: TimestampedOffset | None = end.value
+            return result
+        if batch is None:
+            found = None
+            yield None
+        else:
+            try:
+                found = allowance.open(batch)
+                continue
+            except OpensLater:
+                found = yield from wait_for(context.broker.batch_opener.open_later(batch))
+        if context.broker.partitions.get(partition.topic, partition.index) is not partition:
+            raise KafkaError(ErrorCode.not_leader_or_follower, f"this broker does not lead {partition} any more")

@@ -5,35 +5,73 @@ Versions 0 to 2: 1 a filter on the duration (KIP-994), 2 a pattern of transactio
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import IDS_AT_ONCE, answer_in_steps
+from klamm.broker.steps import Work, answer_of
 from klamm.core.coordinator.contract import ClientContext
+from klamm.core.txn.states import STATE_NAMES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.schema.list_transactions_response import ListTransactionsResponse
-from klamm.runtime.answers import Answer
-from klamm.runtime.transaction_coordinator import merge_lists
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
 __all__ = ["error_response", "handle"]
 
+IDS_AT_ONCE: Final = 500
+"""So many transactional ids are listed in a step: about a millisecond."""
+_NAMES: Final = frozenset(STATE_NAMES.values())
 
-def handle(context: RequestContext, request: ListTransactionsRequest) -> Answer[ListTransactionsResponse | bytes]:
-    """Lists what passes the filters, in steps if there is very much. The pattern is RE2's.
+
+def handle(context: RequestContext, request: ListTransactionsRequest) -> Work[ListTransactionsResponse]:
+    """Lists what passes the filters. The pattern is RE2's.
 
     Raises INVALID_REGULAR_EXPRESSION for another.
     """
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     transactions = context.broker.transactions
     slices = transactions.transactional_ids(IDS_AT_ONCE)
-    if sum(len(ids) for _, ids in slices) <= IDS_AT_ONCE:
-        return transactions.list_transactions(request, client)
-    parts = [partial(transactions.list_transactions, request, client, each) for each in slices]
-    return answer_in_steps(parts, partial(merge_lists, request), context.api_version)
+    if not slices:
+        return (yield from answer_of(transactions.list_transactions(request, client)))
+    response = ListTransactionsResponse()
+    yield from _take_unknown_states(request, response)
+    producer_ids = yield from _take_producer_ids(request)
+    answers = []
+    for each in slices:
+        answers.append(transactions.list_transactions(request, client, each))
+        yield None
+    for answer in answers:
+        part = yield from answer_of(answer)
+        if part.error_code:
+            return part
+        response.transaction_states += [
+            each for each in part.transaction_states if not producer_ids or each.producer_id in producer_ids
+        ]
+        yield None
+    return response
+
+
+def _take_unknown_states(request: ListTransactionsRequest, response: ListTransactionsResponse) -> Work[None]:
+    """Leaves each state in the filter once, or a single unknown one, which lets nothing through."""
+    known: dict[str, None] = {}
+    for name in request.state_filters:
+        if name in _NAMES:
+            known[name] = None
+        else:
+            response.unknown_state_filters.append(name)
+        yield None
+    request.state_filters = list(known) or response.unknown_state_filters[:1]
+
+
+def _take_producer_ids(request: ListTransactionsRequest) -> Work[set[int]]:
+    """The filter as a set, so that it is made once and not for every part of the list."""
+    producer_ids: set[int] = set()
+    for producer_id in request.producer_id_filters:
+        producer_ids.add(producer_id)
+        yield None
+    request.producer_id_filters = []
+    return producer_ids
 
 
 def error_response(

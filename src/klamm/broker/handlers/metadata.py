@@ -11,16 +11,18 @@ the answer, which is what a client would have seen had it asked a moment later.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from klamm.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from klamm.broker.nodes import nodes_for
-from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
+from klamm.broker.steps import Work, wait_for
+from klamm.metadata.image import NO_BROKER, PartitionImage, TopicImage
 from klamm.metadata.service import NewTopic
 from klamm.metadata.topic_name import GROUP_METADATA_TOPIC, is_internal, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -34,30 +36,42 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
+T = TypeVar("T")
+Described: TypeAlias = "tuple[MetadataResponseTopic, TopicImage | None]"
+"""What is said of a topic, and where its partitions are."""
 
-def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """The answer, at once unless topics have to be created first.
+NAMES_AT_ONCE: Final = 100
+"""So many names are looked up in a step."""
+DESCRIBED_AT_ONCE: Final = 100
+"""So many topics and partitions are described in a step."""
+
+
+def handle(context: RequestContext, request: MetadataRequest) -> Work[MetadataResponse]:
+    """The answer; topics are created first if need be.
 
     Raises INVALID_REQUEST for topic ids, or a missing name, before version 12.
     """
     image = context.broker.metadata.image
     # "All topics" is an empty list in version 0 and null from version 1 on.
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return _answer(context, request, [_describe(image, topic, context) for topic in image.topics.values()])
-    if context.api_version < 12:
-        _refuse_topic_ids(context.api_version, request)
-    asked = request.topics
-    if any(topic.topic_id != ZERO_TOPIC_ID for topic in asked):
+        return (yield from _answer(context, request, _describe, image.topics.values()))
+    ids: dict[TopicId, None] = {}
+    names: dict[str, None] = {}
+    for number, topic in enumerate(request.topics, 1):
+        if context.api_version < 12:
+            _refuse_topic_id(context.api_version, topic)
+        if topic.topic_id != ZERO_TOPIC_ID:
+            ids[TopicId(topic.topic_id)] = None
+        elif topic.name is not None:
+            names[topic.name] = None
+        if not number % NAMES_AT_ONCE:
+            yield None
+    if ids:
         # One id makes it a question by ids: names beside it are passed over, as in Kafka.
-        ids = dict.fromkeys(TopicId(topic.topic_id) for topic in asked if topic.topic_id != ZERO_TOPIC_ID)
-        return _answer(context, request, [_describe_by_id(context, topic_id) for topic_id in ids])
-    names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    missing = [name for name in names if name not in image.topics]
-    if missing and request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable:
-        creatable = [name for name in missing if why_invalid(name) is None]
-        if creatable:
-            return _create_and_answer(context, request, names, creatable)
-    return _answer(context, request, [_describe_by_name(context, name) for name in names])
+        return (yield from _answer(context, request, partial(_describe_by_id, context), ids))
+    if request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable:
+        yield from _create_missing(context, names)
+    return (yield from _answer(context, request, partial(_describe_by_name, context), names))
 
 
 def error_response(
@@ -71,35 +85,62 @@ def error_response(
     return MetadataResponse(topics=topics, error_code=code)
 
 
-def _refuse_topic_ids(version: int, request: MetadataRequest) -> None:
-    for topic in request.topics or ():
-        if topic.name is None:
-            raise KafkaError(ErrorCode.invalid_request, f"Topic name can not be null for version {version}")
-        if topic.topic_id != ZERO_TOPIC_ID:
-            reason = f"Topic IDs are not supported in requests for version {version}"
-            raise KafkaError(ErrorCode.invalid_request, reason)
+def _refuse_topic_id(version: int, topic: MetadataRequestTopic) -> None:
+    if topic.name is None:
+        raise KafkaError(ErrorCode.invalid_request, f"Topic name can not be null for version {version}")
+    if topic.topic_id != ZERO_TOPIC_ID:
+        reason = f"Topic IDs are not supported in requests for version {version}"
+        raise KafkaError(ErrorCode.invalid_request, reason)
 
 
-async def _create_and_answer(
-    context: RequestContext, request: MetadataRequest, names: Iterable[str], creatable: Collection[str]
-) -> MetadataResponse:
-    if GROUP_METADATA_TOPIC in creatable:
-        await context.broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
+def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]:
+    image = context.broker.metadata.image
     # An internal topic is made by whoever needs it, and as it needs it; a question about it must not make a common one.
-    topics = [NewTopic(name) for name in creatable if not is_internal(name)]
+    topics: list[NewTopic] = []
+    for number, name in enumerate(names, 1):
+        if name not in image.topics and why_invalid(name) is None:
+            if name == GROUP_METADATA_TOPIC:
+                yield from wait_for(context.broker.ensure_internal_topic(name))
+            elif not is_internal(name):
+                topics.append(NewTopic(name))
+        if not number % NAMES_AT_ONCE:
+            yield None
     if topics:
         # What could not be created is unknown still, and that is what Kafka says of it too.
-        await context.broker.metadata.create_topics(topics)
-        await context.broker.partitions.settled()
-    return _answer(context, request, [_describe_by_name(context, name) for name in names])
+        try:
+            yield from wait_for(context.broker.metadata.create_topics(topics))
+        except KafkaError as error:
+            if error.code != ErrorCode.policy_violation:  # They are too many.
+                raise
+        yield from wait_for(context.broker.partitions.settled())
 
 
-def _answer(context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _answer(
+    context: RequestContext,
+    request: MetadataRequest,
+    describe: Callable[[T], Described],
+    asked: Iterable[T],
+) -> Work[MetadataResponse]:
+    topics: list[MetadataResponseTopic] = []
+    described = 0
+    for each in asked:
+        topic, found = describe(each)
+        if request.include_topic_authorized_operations and topic.error_code != ErrorCode.unknown_topic_id:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+        topics.append(topic)
+        described += 1
+        if found is not None:
+            for start in range(0, len(found.partitions), DESCRIBED_AT_ONCE):
+                some = found.partitions[start : start + DESCRIBED_AT_ONCE]
+                topic.partitions += _describe_partitions(context, found, some)
+                described += len(some)
+                if described >= DESCRIBED_AT_ONCE:
+                    yield None
+                    described = 0
+        elif described >= DESCRIBED_AT_ONCE:
+            yield None
+            described = 0
     image = context.broker.metadata.image
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            if topic.error_code != ErrorCode.unknown_topic_id:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
@@ -114,38 +155,35 @@ def _answer(context: RequestContext, request: MetadataRequest, topics: list[Meta
     return response
 
 
-def _describe_by_id(context: RequestContext, topic_id: TopicId) -> MetadataResponseTopic:
-    image = context.broker.metadata.image
-    topic = image.topics_by_id.get(topic_id)
+def _describe_by_id(context: RequestContext, topic_id: TopicId) -> Described:
+    topic = context.broker.metadata.image.topics_by_id.get(topic_id)
     if topic is None:
-        return MetadataResponseTopic(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id)
-    return _describe(image, topic, context)
+        return MetadataResponseTopic(name=None, topic_id=topic_id, error_code=ErrorCode.unknown_topic_id), None
+    return _describe(topic)
 
 
-def _describe_by_name(context: RequestContext, name: str) -> MetadataResponseTopic:
-    image = context.broker.metadata.image
-    topic = image.topics.get(name)
+def _describe_by_name(context: RequestContext, name: str) -> Described:
+    topic = context.broker.metadata.image.topics.get(name)
     if topic is not None:
-        return _describe(image, topic, context)
+        return _describe(topic)
     code = ErrorCode.unknown_topic_or_partition if why_invalid(name) is None else ErrorCode.invalid_topic_exception
-    return MetadataResponseTopic(name=name, error_code=code, is_internal=is_internal(name))
+    return MetadataResponseTopic(name=name, error_code=code, is_internal=is_internal(name)), None
 
 
-def _describe(image: MetadataImage, topic: TopicImage, context: RequestContext) -> MetadataResponseTopic:
-    brokers = image.brokers
-    partitions = context.broker.partitions
+def _describe(topic: TopicImage) -> Described:
+    return MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal), topic
+
+
+def _describe_partitions(
+    context: RequestContext, topic: TopicImage, partitions: Sequence[PartitionImage]
+) -> list[MetadataResponsePartition]:
+    brokers = context.broker.metadata.image.brokers
+    led = context.broker.partitions
     filters_replicas = context.api_version == 0
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[
-            _describe_partition(
-                brokers, partition, filters_replicas, is_offline=partitions.is_offline(topic.name, partition.index)
-            )
-            for partition in topic.partitions
-        ],
-    )
+    return [
+        _describe_partition(brokers, each, filters_replicas, is_offline=led.is_offline(topic.name, each.index))
+        for each in partitions
+    ]
 
 
 def _describe_partition(

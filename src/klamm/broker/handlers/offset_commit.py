@@ -6,10 +6,9 @@ groups (KIP-848), 10 topic ids instead of names (KIP-848).
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import OFFSETS_AT_ONCE, answer_in_steps, offsets_in_parts
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -26,16 +25,18 @@ if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.metadata.image import MetadataImage
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 _TOPIC_IDS_FROM = 10
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[OffsetCommitResponse | bytes]:
-    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID.
+PART_ELEMENTS: Final = 250
+"""So many offsets are committed in a step: two to three milliseconds. Each part of a large commit is decided by itself,
+so a member that is fenced meanwhile has committed some."""
 
-    Very many are committed in steps, each decided by itself: a member that is fenced meanwhile has committed some.
-    """
+
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[OffsetCommitResponse]:
+    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID."""
     image = context.broker.metadata.image
     refused: list[OffsetCommitResponseTopic] = []
     accepted = []
@@ -52,11 +53,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[Offs
         return refused_all
     request.topics = accepted
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
-    commit = context.broker.groups.offset_commit
-    if sum(len(topic.partitions) for topic in accepted) > OFFSETS_AT_ONCE:
-        parts = [partial(commit, part, client) for part in offsets_in_parts(request, OFFSETS_AT_ONCE)]
-        return answer_in_steps(parts, lambda responses: reduce(_merge, responses, refused_all), context.api_version)
-    answer = commit(request, client)
+    answer = context.broker.groups.offset_commit(request, client)
     return then(answer, partial(_merge, refused_all)) if refused else answer
 
 

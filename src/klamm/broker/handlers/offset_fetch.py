@@ -8,7 +8,7 @@ offsets only (KIP-447), 8 several groups (KIP-709), 9 consumer groups (KIP-848),
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.core.coordinator.contract import ClientContext
 from klamm.protocol.errors import ErrorCode
@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.metadata.image import MetadataImage
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 _SEVERAL_GROUPS_FROM = 8
 _TOPIC_IDS_FROM = 10
+
+PART_ELEMENTS: Final = 250
+"""So many offsets are looked up in a step."""
 
 
 def handle(context: RequestContext, request: OffsetFetchRequest) -> Answer[OffsetFetchResponse]:

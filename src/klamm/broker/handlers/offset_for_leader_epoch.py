@@ -6,7 +6,7 @@ Version 2 is the oldest served: current leader epoch. 3 replica id, 4 flexible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.offset_for_leader_epoch_request import (
@@ -23,7 +23,10 @@ from klamm.protocol.types import LeaderEpoch
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
 
-__all__ = ["error_response", "handle"]
+__all__ = ["PART_ELEMENTS", "error_response", "handle"]
+
+PART_ELEMENTS: Final = 250
+"""So many partitions are looked up in a step."""
 
 
 def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

@@ -6,14 +6,20 @@ broker (KIP-890), 13 topic ids.
 
 On one node the partition's only replica is the leader's, so an append that succeeded is replicated: all three `acks`
 answer from the same place. Where commits wait for the disk (`klamm.fsync=ack`), so do answers to acks=all.
+
+A batch whose records must be looked at, and that is not small, is opened on a thread (`batch_opener.py`). Its request
+becomes a task then: the connection handles no other one before all of its batches are in the log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
+from klamm.broker.batch_opener import OpeningAllowance, OpensLater
 from klamm.broker.delayed_produce import DelayedProduce, find_uncommitted
 from klamm.broker.transaction_verification import (
     FIRST_VERSION_THAT_ADDS_PARTITIONS,
@@ -21,11 +27,13 @@ from klamm.broker.transaction_verification import (
     code_for_producer,
     find_transactional,
 )
+from klamm.core.log.batch_opening import MAXIMUM_RECORD_ERRORS, BatchOpening, InvalidRecords
 from klamm.core.log.transaction_verification import NO_GUARD
-from klamm.core.log.validation import InvalidRecords, read_single_batch
+from klamm.core.log.validation import read_single_batch
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.produce import (
+    ManyPartitions,
     ProducePartitionResponse,
     ProduceRequest,
     ProduceTopic,
@@ -42,14 +50,17 @@ if TYPE_CHECKING:
     from klamm.broker.partition import Partition
     from klamm.broker.partitions import LedTopic
     from klamm.protocol.types import Millis, TopicId
+    from klamm.runtime.answers import Answer
 
-__all__ = ["handle_frame"]
+__all__ = ["append", "handle_frame"]
 
 logger = logging.getLogger(__name__)
 
 ALL: Final = -1
 KNOWN_ACKS: Final = (ALL, 0, 1)
 NO_OFFSET: Final = -1
+Answers: TypeAlias = "list[ProduceTopicResponse]"
+
 ATTRIBUTES: Final = 22
 """Where the byte of a batch's attributes stands that says its codec, and whether it is of a transaction."""
 
@@ -66,6 +77,7 @@ CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
     }
 )
 FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
 INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 """Kafka lets only this client id write to internal topics (`AdminUtils`)."""
@@ -74,18 +86,122 @@ INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
 def handle_frame(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
     """Appends every batch of the request and answers, except for acks=0, which has no answer."""
     version = context.api_version
-    request = decode_produce_request(version, view, position)
+    try:
+        request = decode_produce_request(version, view, position)
+    except ManyPartitions:
+        from klamm.broker.produce_in_parts import begin_produce  # what few ever need
+
+        return begin_produce(context, view, position, append)
     topics = request.topics
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         topics = _each_partition_once(topics)
-    if _has_transactional_records(topics):
-        return _append_in_transaction(context, request, topics)
-    broker = context.broker
-    now_ms = broker.clock()
-    answers = [_append_topic(context, topic, request.acks, now_ms) for topic in topics]
-    if request.acks and not broker.partitions.commit_later:
+    answers = append(context, request, topics)
+    if not isinstance(answers, list):
+        return asyncio.ensure_future(_answer_later(context, request, answers))
+    if request.acks and not context.broker.partitions.commit_later:
         return [encode_produce_response(version, answers)]
     return _answer(context, request, answers)
+
+
+def append(context: RequestContext, request: ProduceRequest, topics: list[ProduceTopic]) -> Answer[Answers]:
+    """Appends the batches for some topics, each partition once: at once, unless a large batch has to be opened or the
+    transaction coordinator has to be asked."""
+    if _has_transactional_records(topics):
+        return _append_in_transaction(context, request, topics)
+    now_ms = context.broker.clock()
+    appends = _Appends()
+    answers = [_append_topic(context, topic, request.acks, now_ms, appends) for topic in topics]
+    return _append_later(context, request, answers, appends) if appends.later else answers
+
+
+async def _answer_later(context: RequestContext, request: ProduceRequest, pending: Awaitable[Answers]) -> Body | None:
+    body = _answer(context, request, await pending)
+    return await body if isinstance(body, asyncio.Future) else body
+
+
+class _LaterAppend(NamedTuple):
+    """A batch that is appended when it has been opened."""
+
+    answer: ProducePartitionResponse
+    """What stands in the answer until then."""
+    topic: ProduceTopic
+    opening: BatchOpening
+
+
+class _Appends(OpeningAllowance):
+    """What the batches of one request share: the allowance, and how much the answer may say."""
+
+    later: Sequence[_LaterAppend] = ()
+    record_errors_left: int = MAXIMUM_RECORD_ERRORS
+    """How many more records the answer may name; of each batch it names one. A batch of a hundred bytes can have a
+    thousand bad records."""
+
+    def append_later(self, append: _LaterAppend) -> None:
+        """Puts a batch aside that is too large for the allowance."""
+        if not isinstance(self.later, list):
+            self.later = []
+        self.later.append(append)
+
+
+async def _append_later(
+    context: RequestContext,
+    request: ProduceRequest,
+    answers: list[ProduceTopicResponse],
+    appends: _Appends,
+    verification: TransactionVerification | None = None,
+) -> Answers:
+    """Opens what is left, one batch after the other, and appends it."""
+    final: dict[int, ProducePartitionResponse] = {}
+    for append in appends.later:
+        final[id(append.answer)] = await _append_when_opened(context, request.acks, append, appends, verification)
+    if final:
+        answers = [
+            topic._replace(partitions=[final.get(id(answer), answer) for answer in topic.partitions])
+            for topic in answers
+        ]
+    return answers
+
+
+async def _append_when_opened(
+    context: RequestContext,
+    acks: int,
+    append: _LaterAppend,
+    appends: _Appends,
+    verification: TransactionVerification | None,
+) -> ProducePartitionResponse:
+    while True:
+        opened = await _OpenedBatch.open(context, append.opening)
+        again = _Appends()
+        again.record_errors_left = appends.record_errors_left
+        now_ms = append.opening.now_ms
+        topic = _append_topic(context, append.topic, acks, now_ms, again, verification, opened.take)
+        appends.record_errors_left = again.record_errors_left
+        if not again.later:
+            return topic.partitions[0]
+        append = again.later[0]  # The topic's configuration has changed meanwhile.
+
+
+class _OpenedBatch(NamedTuple):
+    """The outcome of an opening: the batch as it is to be stored, or why it is refused."""
+
+    opening: BatchOpening
+    outcome: memoryview | KafkaError
+
+    @classmethod
+    async def open(cls, context: RequestContext, opening: BatchOpening) -> _OpenedBatch:
+        """Opens the batch on a thread."""
+        try:
+            return cls(opening, await context.broker.batch_opener.open_later(opening))
+        except KafkaError as error:
+            return cls(opening, error)
+
+    def take(self, opening: BatchOpening) -> memoryview:
+        """The outcome. Raises `KafkaError`, and `OpensLater` if the topic's configuration has changed since."""
+        if opening.config is not self.opening.config:
+            raise OpensLater(opening)
+        if isinstance(self.outcome, KafkaError):
+            raise self.outcome
+        return self.outcome
 
 
 def _answer(
@@ -104,7 +220,12 @@ def _answer(
     if request.acks == ALL and context.broker.partitions.commit_later:
         uncommitted = find_uncommitted(context.broker.partitions, answers)
         if uncommitted:
-            return DelayedProduce(version, answers, uncommitted).wait(request.timeout_ms)
+            delayed: DelayedProduce[Body | None] = DelayedProduce(answers, uncommitted, partial(_encode, version))
+            return delayed.wait(request.timeout_ms)
+    return [encode_produce_response(version, answers)]
+
+
+def _encode(version: int, answers: Answers) -> Body | None:
     return [encode_produce_response(version, answers)]
 
 
@@ -158,14 +279,14 @@ def _refuse_all(topics: list[ProduceTopic], code: ErrorCode, message: str | None
 
 def _append_in_transaction(
     context: RequestContext, request: ProduceRequest, topics: list[ProduceTopic]
-) -> Body | PendingBody | None:
+) -> Answer[Answers]:
     """Appends once the transaction coordinator knows of every partition: at once, where it was asked before."""
     if request.transactional_id is None:
-        return _answer(context, request, _refuse_all(topics, ErrorCode.transactional_id_authorization_failed))
+        return _refuse_all(topics, ErrorCode.transactional_id_authorization_failed)
     batches = list(find_transactional(context.broker.partitions, topics))
     producers = {(header.producer_id, header.producer_epoch) for _, header in batches}
     if len(producers) > 1:
-        return _answer(context, request, _refuse_all(topics, ErrorCode.invalid_producer_id_mapping, SEVERAL_PRODUCERS))
+        return _refuse_all(topics, ErrorCode.invalid_producer_id_mapping, SEVERAL_PRODUCERS)
     broker = context.broker
     now_ms = broker.clock()
     verification = None
@@ -181,36 +302,39 @@ def _append_in_transaction(
         for partition, header in batches:
             verification.begin(partition, header.base_sequence)
     if verification is None or not verification.guards:
-        answers = [_append_topic(context, topic, request.acks, now_ms, verification) for topic in topics]
-        return _answer(context, request, answers)
+        appends = _Appends()
+        answers = [_append_topic(context, topic, request.acks, now_ms, appends, verification) for topic in topics]
+        return _append_later(context, request, answers, appends, verification) if appends.later else answers
     # The frame lies in a buffer that others need meanwhile.
     topics = [
         topic._replace(partitions=[(index, _copy(records)) for index, records in topic.partitions]) for topic in topics
     ]
     request = request._replace(topics=topics)
-    return asyncio.ensure_future(_append_when_verified(context, request, verification))
+    return _append_when_verified(context, request, verification)
 
 
 async def _append_when_verified(
     context: RequestContext, request: ProduceRequest, verification: TransactionVerification
-) -> Body | None:
+) -> Answers:
     await verification.ask(context.broker.transactions)
     now_ms = context.broker.clock()
-    answers = [_append_topic(context, topic, request.acks, now_ms, verification) for topic in request.topics]
-    answer = _answer(context, request, answers)
-    return await answer if isinstance(answer, asyncio.Future) else answer
+    appends = _Appends()
+    answers = [_append_topic(context, topic, request.acks, now_ms, appends, verification) for topic in request.topics]
+    return await _append_later(context, request, answers, appends, verification)
 
 
 def _copy(records: memoryview | None) -> memoryview | None:
     return None if records is None else memoryview(bytes(records))
 
 
-def _append_topic(
+def _append_topic(  # noqa: PLR0917 - as `_append`
     context: RequestContext,
     topic: ProduceTopic,
     acks: int,
     now_ms: Millis,
+    appends: _Appends,
     verification: TransactionVerification | None = None,
+    open_batch: Callable[[BatchOpening], memoryview] | None = None,
 ) -> ProduceTopicResponse:
     partitions = context.broker.partitions
     if topic.topic_id is None:
@@ -223,14 +347,25 @@ def _append_topic(
         return _refuse_all([topic], unknown)[0]
     if led.is_internal and context.client_id != INTERNAL_TOPIC_CLIENT_ID:
         return _refuse_all([topic], ErrorCode.invalid_topic_exception)[0]
+    if open_batch is None:
+        open_batch = appends.open
+    if led.is_internal:
+        open_batch = partial(_open_for_coordinator, open_batch)
     if verification is None:
-        answers = [_append(context, led, index, records, acks, now_ms) for index, records in topic.partitions]
+        answers = [
+            _append(context, led, index, records, acks, now_ms, appends, open_batch)
+            for index, records in topic.partitions
+        ]
     else:
         answers = [
-            _append_verified(context, led, index, records, acks, now_ms, verification)
+            _append_verified(context, led, index, records, acks, now_ms, appends, open_batch, verification)
             for index, records in topic.partitions
         ]
     return ProduceTopicResponse(topic.name, topic.topic_id, answers)
+
+
+def _open_for_coordinator(open_batch: Callable[[BatchOpening], memoryview], opening: BatchOpening) -> memoryview:
+    return open_batch(opening._replace(is_for_coordinator=True))
 
 
 def _append_verified(  # noqa: PLR0917 - as `_append`
@@ -240,6 +375,8 @@ def _append_verified(  # noqa: PLR0917 - as `_append`
     records: memoryview | None,
     acks: int,
     now_ms: Millis,
+    appends: _Appends,
+    open_batch: Callable[[BatchOpening], memoryview],
     verification: TransactionVerification,
 ) -> ProducePartitionResponse:
     topic_partition = TopicPartition(led.name, PartitionIndex(index))
@@ -247,7 +384,8 @@ def _append_verified(  # noqa: PLR0917 - as `_append`
     if code is not None:
         code, message = code_for_producer(code, context.api_version)
         return ProducePartitionResponse(index, code, error_message=message)
-    return _append(context, led, index, records, acks, now_ms, verification.guard(topic_partition))
+    guard = verification.guard(topic_partition)
+    return _append(context, led, index, records, acks, now_ms, appends, open_batch, guard)
 
 
 def _append(  # noqa: PLR0917 - called once for each batch of each request: keywords would cost
@@ -257,6 +395,8 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
     records: memoryview | None,
     acks: int,
     now_ms: Millis,
+    appends: _Appends,
+    open_batch: Callable[[BatchOpening], memoryview],
     verification_guard: int = NO_GUARD,
 ) -> ProducePartitionResponse:
     partition = None
@@ -270,10 +410,19 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
             partition.check_in_sync_replicas()
         elif acks not in KNOWN_ACKS:
             raise KafkaError(ErrorCode.invalid_required_acks, f"acks={acks}")
-        info = partition.append(records, now_ms, verification_guard=verification_guard)
+        info = partition.append(records, now_ms, verification_guard=verification_guard, open_batch=open_batch)
+    except OpensLater as left:
+        opening = cast(BatchOpening, left.opening).with_own_bytes()
+        answer = ProducePartitionResponse(index, ErrorCode.unknown_server_error)
+        name, topic_id = (
+            (None, led.topic_id) if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else (led.name, None)
+        )
+        topic = ProduceTopic(name, topic_id, [(index, memoryview(opening.records))])
+        appends.append_later(_LaterAppend(answer, topic, opening))
+        return answer
     except KafkaError as error:
         logger.debug("refused a batch of %s for %s-%d: %s", context.connection.peer, led.name, index, error)
-        return _refuse(partition, index, records, error)
+        return _refuse(partition, index, records, error, appends)
     except Exception:
         logger.exception("an append of %s to %s-%d failed", context.connection.peer, led.name, index)
         return ProducePartitionResponse(index, ErrorCode.unknown_server_error)
@@ -287,7 +436,7 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
 
 
 def _refuse(
-    partition: Partition | None, index: int, records: memoryview | None, error: KafkaError
+    partition: Partition | None, index: int, records: memoryview | None, error: KafkaError, appends: _Appends
 ) -> ProducePartitionResponse:
     """The answer of Kafka's `ReplicaManager.appendToLocalLog`: where the log was asked, it says where it starts; only
     single records are refused with a message."""
@@ -296,11 +445,13 @@ def _refuse(
         knows_start = knows_start and _holds_one_batch(records)
     start = partition.log.log_start_offset if partition is not None and knows_start else NO_OFFSET
     if isinstance(error, InvalidRecords):
+        record_errors = error.record_errors[: max(1, appends.record_errors_left)]
+        appends.record_errors_left -= len(record_errors)
         return ProducePartitionResponse(
             index,
             error.code,
             log_start_offset=start,
-            record_errors=error.record_errors,
+            record_errors=record_errors,
             error_message=error.message,
         )
     return ProducePartitionResponse(index, error.code, log_start_offset=start)

@@ -6,16 +6,21 @@ broker adds the group's partition to the transaction (KIP-890).
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.internal_topics import OFFSETS_TOPIC
-from klamm.broker.steps import OFFSETS_AT_ONCE, offsets_in_parts
+from klamm.broker.steps import Work, answer_of, wait_for
 from klamm.broker.transaction_verification import TransactionVerification
 from klamm.core.coordinator.contract import ClientContext
+from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.parts import merge, parts_of
 from klamm.protocol.record_batch import NO_SEQUENCE
-from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
+from klamm.protocol.schema.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from klamm.protocol.schema.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -25,8 +30,6 @@ from klamm.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from klamm.runtime.error_responses import txn_offset_commit_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from klamm.broker.context import RequestContext
     from klamm.metadata.image import MetadataImage
     from klamm.runtime.answers import Answer
@@ -38,16 +41,35 @@ _ABORTABLE_IS_KNOWN_FROM: Final = 4
 _ADDS_PARTITIONS_FROM: Final = 5
 
 
-def handle(
-    context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+OFFSETS_AT_ONCE: Final = 250
+"""So many offsets are committed in a step, as by OffsetCommit."""
+
+
+def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[TxnOffsetCommitResponse]:
     """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
-    refused = _take_unknown_partitions_out(request, context.broker.metadata.image)
+    refused = yield from _take_unknown_partitions_out(request, context.broker.metadata.image)
     if not request.topics:
-        return TxnOffsetCommitResponse(topics=refused)
-    if not request.group_id:
-        return _merge(refused, error_response(request, context.api_version, ErrorCode.invalid_group_id))
-    return _commit(context, request, refused)
+        return refused
+    answer = TxnOffsetCommitResponse()
+    code: ErrorCode | None = ErrorCode.invalid_group_id
+    guard = NO_GUARD
+    if request.group_id:
+        code, guard = yield from _verify(context, request)
+    client = ClientContext(context.client_id or "", context.client_host, context.api_version)
+    begun: list[tuple[Answer[TxnOffsetCommitResponse], int]] = []
+    for part in parts_of(request, OFFSETS_AT_ONCE):
+        if code is None:
+            begun.append((context.broker.groups.txn_offset_commit(part.message, client, guard), part.continued))
+        else:
+            begun.append((error_response(part.message, context.api_version, code), part.continued))
+        yield None
+    for each, continued in begun:
+        merge(answer, (yield from answer_of(each)), continued)
+        yield None
+    yield from _merge(refused, answer)
+    if context.api_version < _LOADING_IS_KNOWN_FROM:
+        yield from _hide_loading(refused)
+    return refused
 
 
 def error_response(
@@ -57,9 +79,8 @@ def error_response(
     return txn_offset_commit_error(request, code)
 
 
-async def _commit(
-    context: RequestContext, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic]
-) -> TxnOffsetCommitResponse:
+def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[tuple[ErrorCode | None, int]]:
+    """Asks the transaction coordinator about the group's partition: an error, or what guards the commit."""
     broker = context.broker
     version = context.api_version
     partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
@@ -76,67 +97,63 @@ async def _commit(
     except KafkaError as error:
         verification.errors[partition] = error.code
     if verification.guards:
-        await verification.ask(broker.transactions)
+        yield from wait_for(verification.ask(broker.transactions))
     code = verification.errors.get(partition)
-    if code is None:
-        client = ClientContext(context.client_id or "", context.client_host, version)
-        guard = verification.guard(partition)
-        answers: list[Answer[TxnOffsetCommitResponse]] = []
-        for part in offsets_in_parts(request, OFFSETS_AT_ONCE):
-            if answers:
-                await asyncio.sleep(0)  # Very many are committed in steps, as by OffsetCommit.
-            answers.append(broker.groups.txn_offset_commit(part, client, guard))
-        response = TxnOffsetCommitResponse()
-        for answer in answers:
-            response = _merge(response.topics, answer if isinstance(answer, TxnOffsetCommitResponse) else await answer)
-    else:
-        if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
-            code = ErrorCode.invalid_txn_state
-        response = error_response(request, version, code)
-    return _for_version(_merge(refused, response), version)
+    if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
+        code = ErrorCode.invalid_txn_state
+    return code, verification.guard(partition)
 
 
 def _take_unknown_partitions_out(
     request: TxnOffsetCommitRequest, image: MetadataImage
-) -> list[TxnOffsetCommitResponseTopic]:
+) -> Work[TxnOffsetCommitResponse]:
     """Leaves only partitions that exist in the request, and refuses the others."""
-    refused: list[TxnOffsetCommitResponseTopic] = []
-    known: list[TxnOffsetCommitRequestTopic] = []
+    refused = TxnOffsetCommitResponse()
+    known_topics: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
         found = image.topics.get(topic.name)
         count = 0 if found is None else len(found.partitions)
-        unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
+        known: list[TxnOffsetCommitRequestPartition] = []
+        unknown: list[TxnOffsetCommitResponsePartition] = []
+        for each in topic.partitions:
+            if 0 <= each.partition_index < count:
+                known.append(each)
+            else:
+                unknown.append(
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=ErrorCode.unknown_topic_or_partition
+                    )
+                )
+            yield None
+        topic.partitions = known
         if unknown:
-            partitions = [
-                TxnOffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.unknown_topic_or_partition)
-                for index in unknown
-            ]
-            refused.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-            topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
-        if topic.partitions:
-            known.append(topic)
-    request.topics = known
+            refused.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=unknown))
+        if known:
+            known_topics.append(topic)
+        yield None
+    request.topics = known_topics
     return refused
 
 
-def _merge(refused: list[TxnOffsetCommitResponseTopic], response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-    if not refused:
-        return response
-    by_name = {topic.name: topic for topic in refused}
+def _merge(refused: TxnOffsetCommitResponse, response: TxnOffsetCommitResponse) -> Work[None]:
+    """Adds the answers of the coordinator to the refusals, each topic once."""
+    by_name = {}
+    for topic in refused.topics:
+        by_name[topic.name] = topic
+        yield None
     for topic in response.topics:
         existing = by_name.get(topic.name)
         if existing is None:
-            refused.append(topic)
+            refused.topics.append(topic)
         else:
             existing.partitions.extend(topic.partitions)
-    return TxnOffsetCommitResponse(topics=refused)
+        yield None
 
 
-def _for_version(response: TxnOffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
+def _hide_loading(response: TxnOffsetCommitResponse) -> Work[None]:
     """Producers before 2.0 break at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
-    if version < _LOADING_IS_KNOWN_FROM:
-        for topic in response.topics:
-            for partition in topic.partitions:
-                if partition.error_code == ErrorCode.coordinator_load_in_progress:
-                    partition.error_code = ErrorCode.coordinator_not_available
-    return response
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.coordinator_load_in_progress:
+                partition.error_code = ErrorCode.coordinator_not_available
+            yield None

@@ -7,10 +7,12 @@ Version 1 is the oldest served, and flexible; 2 says under which transaction ver
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from klamm.broker.steps import Work, wait_for
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.parts import parts_of
 from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from klamm.protocol.schema.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
@@ -26,13 +28,29 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 
-async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+PARTITIONS_AT_ONCE: Final = 250
+"""So many partitions of a marker are handed on at a time."""
+
+
+def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersResponse]:
     """Writes the markers in the order of the request. Of several for one producer the answer has one entry."""
-    outcomes: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    outcomes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for wanted in request.markers:
-        codes = await context.broker.transaction_markers.write_markers(_marker(wanted))
-        outcomes.setdefault(wanted.producer_id, {}).update(codes)
-    return WriteTxnMarkersResponse(markers=[_result(producer_id, codes) for producer_id, codes in outcomes.items()])
+        own = outcomes.setdefault(wanted.producer_id, {})
+        for part in parts_of(wanted, PARTITIONS_AT_ONCE):
+            codes = yield from wait_for(context.broker.transaction_markers.write_markers(_marker(part.message)))
+            for (topic, index), code in codes.items():
+                own.setdefault(topic, {})[index] = code
+            yield None
+    response = WriteTxnMarkersResponse()
+    for producer_id, topics in outcomes.items():
+        result = WritableTxnMarkerResult(producer_id=producer_id)
+        response.markers.append(result)
+        for name, codes_of_topic in topics.items():
+            result.topics.append(_topic_result(name, codes_of_topic))
+            yield None
+        yield None
+    return response
 
 
 def error_response(
@@ -41,7 +59,13 @@ def error_response(
     """The answer that refuses every partition of every marker."""
     return WriteTxnMarkersResponse(
         markers=[
-            _result(wanted.producer_id, dict.fromkeys(_marker(wanted).partitions, code)) for wanted in request.markers
+            WritableTxnMarkerResult(
+                producer_id=wanted.producer_id,
+                topics=[
+                    _topic_result(topic.name, dict.fromkeys(topic.partition_indexes, code)) for topic in wanted.topics
+                ],
+            )
+            for wanted in request.markers
         ]
     )
 
@@ -61,11 +85,10 @@ def _marker(wanted: WritableTxnMarker) -> TransactionMarker:
     )
 
 
-def _result(producer_id: int, codes: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
-    topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
-    for (topic, index), code in codes.items():
-        topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
-    return WritableTxnMarkerResult(
-        producer_id=producer_id,
-        topics=[WritableTxnMarkerTopicResult(name=name, partitions=results) for name, results in topics.items()],
+def _topic_result(name: str, codes: Mapping[int, ErrorCode]) -> WritableTxnMarkerTopicResult:
+    return WritableTxnMarkerTopicResult(
+        name=name,
+        partitions=[
+            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code) for index, code in codes.items()
+        ],
     )

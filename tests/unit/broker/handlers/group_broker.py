@@ -6,7 +6,7 @@ found.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -16,6 +16,7 @@ from tests.unit.runtime.transaction_world import TransactionWorld
 
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
 from klamm.broker.partitions import Partitions
+from klamm.broker.steps import Work
 from klamm.config.broker import BrokerConfig
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.api import API_SPECS, ApiKey
@@ -109,20 +110,34 @@ class GroupBroker:
         key = ApiKey(cast(int, request.API_KEY))
         arrived, _ = decode(type(request), version, encode(request, version))
         answer = module.handle(self.request(key, version), arrived)
+        if isinstance(answer, Generator):
+            answer = self._finish(answer)
         self.world.timers.advance(1)
         if hasattr(answer, "__await__"):
-            answer = self._result_of(answer)
+            answer = _result_of(answer)
         return None if answer is None else travelled(answer, version)
 
-    def _result_of(self, answer: Awaitable[M]) -> M | None:
-        if isinstance(answer, Pledge):
-            return cast("M | None", answer.result)
-        waiting = answer.__await__()
+    def _finish(self, work: Work[M]) -> M | None:
         try:
-            next(waiting)
+            while True:
+                awaited = next(work)
+                if awaited is not None:
+                    self.world.timers.advance(1)
+                    if _result_of(awaited.settle(), missing=awaited) is awaited:
+                        return None
         except StopIteration as finished:
             return cast(M, finished.value)
-        return None
+
+
+def _result_of(answer: Awaitable[Any], missing: Any = None) -> Any:
+    if isinstance(answer, Pledge):
+        return answer.result
+    waiting = answer.__await__()
+    try:
+        next(waiting)
+    except StopIteration as finished:
+        return finished.value
+    return missing
 
 
 def travelled(message: M, version: int) -> M:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.event_loop import in_loop
+from tests.support.steps import finished
 
 from klamm.broker.handlers import alter_configs
 from klamm.config.broker import BrokerConfig
@@ -28,7 +29,7 @@ async def alter(
         ],
         validate_only=validate_only,
     )
-    (response,) = (await alter_configs.handle(broker.request(2), request)).responses
+    (response,) = (await finished(alter_configs.handle(broker.request(2), request))).responses
     assert (response.resource_type, response.resource_name) == (kind, name)
     return response.error_code, response.error_message
 

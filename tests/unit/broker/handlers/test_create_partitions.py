@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from tests.support.steps import finished
+
 from klamm.broker.handlers import create_partitions
 from klamm.config.broker import BrokerConfig
 from klamm.metadata.service import NewTopic
@@ -37,7 +39,7 @@ def test_each_topic_succeeds_or_fails_by_itself(serve_metadata: Serve) -> None:
                     CreatePartitionsTopic(name="unknown", count=2, assignments=None),
                 ]
             )
-            response = await create_partitions.handle(broker.request(3), request)
+            response = await finished(create_partitions.handle(broker.request(3), request))
             assert sorted((r.name, int(r.error_code), r.error_message) for r in response.results) == [
                 ("a", 0, None),
                 ("b", ErrorCode.invalid_partitions, "Topic already has 1 partition(s)."),
@@ -60,7 +62,7 @@ def test_a_dry_run_changes_nothing(serve_metadata: Serve) -> None:
             request = CreatePartitionsRequest(
                 topics=[CreatePartitionsTopic(name="a", count=3, assignments=None)], validate_only=True
             )
-            response = await create_partitions.handle(broker.request(3), request)
+            response = await finished(create_partitions.handle(broker.request(3), request))
             assert response.results == [CreatePartitionsTopicResult(name="a")]
             assert len(broker.metadata.image.topics["a"].partitions) == 1
 

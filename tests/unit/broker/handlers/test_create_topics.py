@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.steps import finished
 
 from klamm.broker.handlers import create_topics
 from klamm.config.broker import BrokerConfig
@@ -38,7 +39,7 @@ async def create(
 ) -> dict[str, CreatableTopicResult]:
     """The results by name; none comes twice."""
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    response: CreateTopicsResponse = await create_topics.handle(broker.request(version), request)
+    response: CreateTopicsResponse = await finished(create_topics.handle(broker.request(version), request))
     results = {result.name: result for result in response.topics}
     assert len(results) == len(response.topics)
     return results
@@ -77,7 +78,9 @@ def test_configs_are_told_without_overrides_too(serve_metadata: Serve) -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             result = (await create(broker, topic("t"), version=5))["t"]
             assert result.configs
-            assert {each.config_source for each in result.configs} == {5}
+            sources = {each.name: each.config_source for each in result.configs}
+            assert sources.pop("min.insync.replicas") == 3
+            assert set(sources.values()) == {5}
 
     asyncio.run(scenario())
 

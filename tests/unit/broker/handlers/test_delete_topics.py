@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.steps import finished
 
 from klamm.broker.handlers import delete_topics
 from klamm.config.broker import BrokerConfig
@@ -40,7 +41,7 @@ def test_topics_go_by_name(serve_metadata: Serve) -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             ids = await create_topics(broker, "a", "b", "__consumer_offsets")
             request = DeleteTopicsRequest(topic_names=["a", "__consumer_offsets", "unknown"])
-            response = await delete_topics.handle(broker.request(5), request)
+            response = await finished(delete_topics.handle(broker.request(5), request))
             assert results(response) == [
                 ("__consumer_offsets", ids["__consumer_offsets"], 0, None),
                 ("a", ids["a"], 0, None),
@@ -69,7 +70,7 @@ def test_topics_go_by_id_or_name(serve_metadata: Serve) -> None:
                     DeleteTopicState(topic_id=b"?" * 16),
                 ]
             )
-            assert results(await delete_topics.handle(broker.request(6), request)) == [
+            assert results(await finished(delete_topics.handle(broker.request(6), request))) == [
                 (None, b"?" * 16, ErrorCode.unknown_topic_id, "This server does not host this topic ID."),
                 ("a", ids["a"], 0, None),
                 ("b", ids["b"], 0, None),
@@ -98,7 +99,7 @@ def test_what_cannot_be_meant_is_refused_and_deletes_nothing(serve_metadata: Ser
                     DeleteTopicState(name="c"),
                 ]
             )
-            response = await delete_topics.handle(broker.request(6), request)
+            response = await finished(delete_topics.handle(broker.request(6), request))
             assert {result[2] for result in results(response)} == {ErrorCode.invalid_request}
             assert sorted((r.name, r.error_message) for r in response.responses if r.name is not None) == [
                 ("a", "You may not specify both topic name and topic id."),
@@ -123,7 +124,7 @@ def test_deletion_can_be_switched_off(serve_metadata: Serve, version: int, code:
         async with serve_metadata(BrokerConfig(delete_topic_enable=False)) as broker:
             await create_topics(broker, "a")
             with pytest.raises(KafkaError) as caught:
-                await delete_topics.handle(broker.request(version), DeleteTopicsRequest(topic_names=["a"]))
+                await finished(delete_topics.handle(broker.request(version), DeleteTopicsRequest(topic_names=["a"])))
             assert caught.value.code == code
             assert "a" in broker.metadata.image.topics
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.event_loop import in_loop
+from tests.support.steps import finish
 
 from klamm.broker.handlers import describe_configs
 from klamm.config.broker import BrokerConfig
@@ -31,7 +32,7 @@ def describe(
         include_synonyms=in_full,
         include_documentation=in_full,
     )
-    return describe_configs.handle(broker.request(4), request)
+    return finish(describe_configs.handle(broker.request(4), request))
 
 
 @in_loop
@@ -67,11 +68,12 @@ async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetada
 
 @in_loop
 async def test_the_clusters_default_is_what_was_set_for_all_brokers(serve_metadata: ServeMetadata) -> None:
-    """Nothing at first."""
+    """At first that is what the first start of a cluster sets."""
     async with serve_metadata(BrokerConfig()) as broker:
-        assert describe(broker, ResourceType.broker, "").results[0].configs == []
+        (first,) = describe(broker, ResourceType.broker, "").results[0].configs
+        assert (first.name, first.value, first.config_source) == ("min.insync.replicas", "1", 3)
         await broker.metadata.alter_configs({(ResourceType.broker, ""): {"max.connections": "5"}})
-        (entry,) = describe(broker, ResourceType.broker, "", in_full=True).results[0].configs
+        (entry,) = describe(broker, ResourceType.broker, "", ["max.connections"], in_full=True).results[0].configs
         assert (entry.name, entry.value, entry.config_source) == ("max.connections", "5", 3)
         assert entry.synonyms == [DescribeConfigsSynonym(name="max.connections", value="5", source=3)]
         (own,) = describe(broker, ResourceType.broker, "1", ["max.connections"]).results[0].configs

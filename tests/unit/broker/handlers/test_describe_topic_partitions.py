@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.steps import finish
 
 from klamm.broker.handlers import describe_topic_partitions
 from klamm.config.broker import BrokerConfig
@@ -39,7 +40,7 @@ def pages(broker: Any, limit: int, names: list[str]) -> list[list[tuple[str | No
         request = DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
         )
-        response = describe_topic_partitions.handle(broker.request(0), request)
+        response = finish(describe_topic_partitions.handle(broker.request(0), request))
         seen.append([(t.name, [p.partition_index for p in t.partitions]) for t in response.topics])
         if response.next_cursor is None:
             return seen
@@ -88,7 +89,7 @@ def test_pages_together_hold_every_partition_once(
 
 def ask(broker: Any, **fields: Any) -> DescribeTopicPartitionsResponse:
     """One answer."""
-    return describe_topic_partitions.handle(broker.request(0), DescribeTopicPartitionsRequest(**fields))
+    return finish(describe_topic_partitions.handle(broker.request(0), DescribeTopicPartitionsRequest(**fields)))
 
 
 def test_a_partition_is_described_in_full(serve_metadata: Serve) -> None:

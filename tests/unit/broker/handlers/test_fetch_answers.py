@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from collections.abc import Callable
 
 import pytest
 from tests.support.wire import Wire
 
+from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch_client import FetchResponse
+from klamm.protocol.fetch_client import FetchResponse, encode_fetch_request
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from klamm.protocol.produce import ProduceRequest, ProduceTopic
 from klamm.protocol.records import decode_records, encode_batch
@@ -18,6 +21,7 @@ from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from klamm.protocol.schema.delete_topics_response import DeleteTopicsResponse
 from klamm.protocol.types import TopicId
+from klamm.testing import Broker
 
 NewTopic = Callable[..., tuple[str, TopicId]]
 STRANGE = TopicId(b"\7" * 16)
@@ -141,6 +145,39 @@ def test_a_full_request_without_partitions_begins_a_session(wire: Wire, new_topi
     response = fetch(wire, by_name(name, part()), session=(session_id, 1))
     assert (response.error_code, response.session_id) == (ErrorCode.none, session_id)
     assert only(response).records
+
+
+def test_a_session_goes_on_over_another_connection(wire: Wire, served: Broker, new_topic: NewTopic) -> None:
+    """As in Kafka: a client whose idle connection was closed has lost nothing."""
+    name, _ = new_topic()
+    with Wire(served.bootstrap_servers) as before:
+        session_id = fetch(before, by_name(name, part()), session=(0, 0)).session_id
+    append(wire, name, b"a")
+    response = fetch(wire, session=(session_id, 1))
+    assert (response.error_code, response.session_id) == (ErrorCode.none, session_id)
+    assert only(response).records
+
+
+def test_a_session_ends_with_the_connection_that_waits_for_its_answer(
+    wire: Wire, served: Broker, new_topic: NewTopic
+) -> None:
+    """Kafka's clients begin another one then, in whose request they name the former."""
+    name, _ = new_topic()
+    with Wire(served.bootstrap_servers) as before:
+        session_id = fetch(before, by_name(name, part()), session=(0, 0)).session_id
+        request = FetchRequest(-1, FOREVER_MS, 1, 10_000_000, 0, session_id, 1, [], [])
+        before.send(ApiKey.FETCH, 12, encode_fetch_request(12, request))
+        for _ in range(2):  # the first may be answered in the same step of the loop, before that request is read
+            fetch(wire, by_name(name, part()))
+        reset = struct.pack("ii", 1, 0)
+        before.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+    deadline = time.monotonic() + FOREVER_MS / 1000
+    while (code := fetch(wire, session=(session_id, 9)).error_code) != ErrorCode.fetch_session_id_not_found:
+        assert code == ErrorCode.invalid_fetch_session_epoch
+        assert time.monotonic() < deadline
+    response = fetch(wire, by_name(name, part()), session=(session_id, 0))
+    assert response.error_code == ErrorCode.none
+    assert response.session_id not in (0, session_id)
 
 
 @pytest.mark.parametrize("version", [12, 13])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.event_loop import in_loop
+from tests.support.steps import finished
 
 from klamm.broker.handlers import incremental_alter_configs
 from klamm.config.alteration import Operation
@@ -40,7 +41,7 @@ async def alter(
     broker: MetadataBroker, *resources: AlterConfigsResource, validate_only: bool = False
 ) -> list[tuple[int, str | None]]:
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-    response = await incremental_alter_configs.handle(broker.request(1), request)
+    response = await finished(incremental_alter_configs.handle(broker.request(1), request))
     assert [(each.resource_type, each.resource_name) for each in response.responses] == [
         (each.resource_type, each.resource_name) for each in resources
     ]
@@ -71,9 +72,10 @@ async def test_a_trial_changes_nothing(serve_metadata: ServeMetadata) -> None:
             resource(ResourceType.broker, "", ("max.connections", Operation.set, "5")),
             resource(ResourceType.broker, "1", ("max.connections", Operation.set, "-5")),
         )
+        before = broker.metadata.image.configs
         codes = [code for code, _ in await alter(broker, *wishes, validate_only=True)]
         assert codes == [ErrorCode.none, ErrorCode.invalid_request]
-        assert broker.metadata.image.configs == {}
+        assert broker.metadata.image.configs == before
 
 
 @in_loop
@@ -172,8 +174,30 @@ async def test_a_resource_that_is_named_twice_is_not_changed(serve_metadata: Ser
     async with serve_metadata(BrokerConfig()) as broker:
         wish = resource(ResourceType.broker, "", ("max.connections", Operation.set, "5"))
         refusal = (ErrorCode.invalid_request, "Each resource must appear at most once.")
+        before = broker.metadata.image.configs
         assert await alter(broker, wish, wish) == [refusal, refusal]
-        assert broker.metadata.image.configs == {}
+        assert broker.metadata.image.configs == before
+
+
+@in_loop
+async def test_all_brokers_agree_on_min_insync_replicas(serve_metadata: ServeMetadata) -> None:
+    """With eligible leader replicas it is set for all brokers, never for one, and never unset (KIP-966)."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        key = "min.insync.replicas"
+        for_all = resource(ResourceType.broker, "", (key, Operation.set, "2"))
+        unset = resource(ResourceType.broker, "", (key, Operation.delete, None))
+        for_one = resource(ResourceType.broker, "1", (key, Operation.set, "1"))
+        unset_for_one = resource(ResourceType.broker, "1", (key, Operation.delete, None))
+        results = await alter(broker, for_all) + await alter(broker, unset) + await alter(broker, for_one)
+        results += await alter(broker, unset_for_one)
+        not_for_one = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        assert results == [
+            (ErrorCode.none, None),
+            (ErrorCode.invalid_config, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."),
+            (ErrorCode.invalid_config, not_for_one),
+            (ErrorCode.invalid_config, not_for_one),
+        ]
+        assert broker.metadata.image.config_overrides(ResourceType.broker, "") == {key: "2"}
 
 
 @in_loop

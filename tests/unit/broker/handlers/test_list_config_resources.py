@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.event_loop import in_loop
+from tests.support.steps import finish
 
 from klamm.broker.handlers import list_config_resources
 from klamm.config.broker import BrokerConfig
@@ -31,7 +32,7 @@ async def test_all_types_are_listed_when_none_is_named(serve_metadata: ServeMeta
     """Brokers and topics that exist; groups and metrics subscriptions on which something is set."""
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
-        response = list_config_resources.handle(broker.request(1), ListConfigResourcesRequest())
+        response = finish(list_config_resources.handle(broker.request(1), ListConfigResourcesRequest()))
         assert [(each.resource_type, each.resource_name) for each in response.config_resources] == [
             (32, "g"),
             (16, "s"),
@@ -47,7 +48,7 @@ async def test_only_the_types_asked_for_are_listed(serve_metadata: ServeMetadata
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
         request = ListConfigResourcesRequest(resource_types=[ResourceType.topic, ResourceType.group])
-        response = list_config_resources.handle(broker.request(1), request)
+        response = finish(list_config_resources.handle(broker.request(1), request))
         assert [each.resource_name for each in response.config_resources] == ["g", "t"]
 
 
@@ -56,7 +57,7 @@ async def test_version_0_knows_metrics_subscriptions_only(serve_metadata: ServeM
     """It was ListClientMetricsResources."""
     async with serve_metadata(BrokerConfig()) as broker:
         await fill(broker)
-        response = list_config_resources.handle(broker.request(0), ListConfigResourcesRequest())
+        response = finish(list_config_resources.handle(broker.request(0), ListConfigResourcesRequest()))
         assert [each.resource_name for each in response.config_resources] == ["s"]
 
 
@@ -65,5 +66,5 @@ async def test_an_unknown_type_is_refused(serve_metadata: ServeMetadata) -> None
     """UNSUPPORTED_VERSION: a later version may know it."""
     async with serve_metadata(BrokerConfig()) as broker:
         with pytest.raises(KafkaError) as refusal:
-            list_config_resources.handle(broker.request(1), ListConfigResourcesRequest(resource_types=[64]))
+            finish(list_config_resources.handle(broker.request(1), ListConfigResourcesRequest(resource_types=[64])))
         assert refusal.value.code is ErrorCode.unsupported_version

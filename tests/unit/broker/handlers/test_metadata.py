@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.steps import finish, finished
 
 from klamm.broker.handlers import metadata
 from klamm.config.broker import BrokerConfig
@@ -28,9 +29,8 @@ NOT_ASKED = -(2**31)
 
 
 async def ask(broker: Any, version: int, **fields: Any) -> MetadataResponse:
-    """The answer, waited for only if it has to be."""
-    answer = metadata.handle(broker.request(version), MetadataRequest(**fields))
-    return answer if isinstance(answer, MetadataResponse) else await answer
+    """The answer."""
+    return await finished(metadata.handle(broker.request(version), MetadataRequest(**fields)))
 
 
 def by_name(*names: str | None) -> list[MetadataRequestTopic]:
@@ -56,13 +56,12 @@ def test_the_brokers_address_is_the_one_that_the_client_reached(serve_metadata: 
 def test_all_topics_are_an_empty_list_in_version_0_and_null_later(
     serve_metadata: Serve, version: int, topics: list[MetadataRequestTopic] | None
 ) -> None:
-    """Asking for all topics is answered at once, without a task."""
+    """Asking for all topics is answered without waiting for anything."""
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             await broker.metadata.create_topics([NewTopic("a", partitions=2), NewTopic("__consumer_offsets")])
-            response = metadata.handle(broker.request(version), MetadataRequest(topics=topics))
-            assert isinstance(response, MetadataResponse)
+            response = finish(metadata.handle(broker.request(version), MetadataRequest(topics=topics)))
             assert {topic.name: topic.is_internal for topic in response.topics} == {
                 "a": False,
                 "__consumer_offsets": True,
@@ -204,7 +203,7 @@ def test_versions_10_and_11_carry_ids_but_do_not_answer_them(
         async with serve_metadata(BrokerConfig()) as broker:
             request = MetadataRequest(topics=[topic])
             with pytest.raises(KafkaError) as caught:
-                metadata.handle(broker.request(version), request)
+                finish(metadata.handle(broker.request(version), request))
             response = metadata.error_response(request, version, caught.value.code, caught.value.message)
             assert [(t.name, t.error_code) for t in response.topics] == [(topic.name or "", ErrorCode.invalid_request)]
 

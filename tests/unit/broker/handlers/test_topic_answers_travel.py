@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from tests.support.steps import finish, finished
 
 from klamm.broker.handlers import create_topics, describe_topic_partitions, metadata
 from klamm.config.broker import BrokerConfig
@@ -68,7 +69,7 @@ def test_every_version_can_carry_the_answer_and_the_refusal(serve_metadata: Serv
             wire = encode(REQUESTS[key](version), version)
             request, _ = decode(API_SPECS[key].request_class(), version, wire)
             response = handler.handle(broker.request(version), request)
-            answer = response if isinstance(response, Message) else await response
+            answer = await finished(response)
             for each in (answer, handler.error_response(request, version, ErrorCode.invalid_request, "why")):
                 wire = encode(each, version)
                 decoded, end = decode(type(each), version, wire)
@@ -84,13 +85,12 @@ def test_a_large_cluster_is_described_in_one_piece(serve_metadata: Serve) -> Non
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
             wishes = [CreatableTopic(name=f"t{n}", num_partitions=6, replication_factor=1) for n in range(100)]
-            await create_topics.handle(broker.request(7), CreateTopicsRequest(topics=wishes))
-            answer = metadata.handle(broker.request(13), MetadataRequest(topics=None))
-            assert isinstance(answer, Message)
+            await finished(create_topics.handle(broker.request(7), CreateTopicsRequest(topics=wishes)))
+            answer = await finished(metadata.handle(broker.request(13), MetadataRequest(topics=None)))
             decoded, _ = decode(type(answer), 13, encode(answer, 13))
             assert decoded == answer
             leaders = {(t.name, p.partition_index): p.leader_id for t in decoded.topics for p in t.partitions}
-            described = describe_topic_partitions.handle(broker.request(0), DescribeTopicPartitionsRequest())
+            described = finish(describe_topic_partitions.handle(broker.request(0), DescribeTopicPartitionsRequest()))
             assert leaders == {(t.name, p.partition_index): p.leader_id for t in described.topics for p in t.partitions}
             assert len(leaders) == 600
 

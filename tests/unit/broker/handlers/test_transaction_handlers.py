@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.steps import finish
 from tests.unit.broker.handlers.group_broker import GroupBroker, versions_of
 from tests.unit.runtime.transaction_world import E0, ID
 
@@ -204,7 +205,7 @@ def test_pattern_that_is_none_is_refused() -> None:
     broker = GroupBroker()
     request = ListTransactionsRequest(transactional_id_pattern="a(b")
     with pytest.raises(KafkaError) as refused:
-        list_transactions.handle(broker.request(ApiKey.LIST_TRANSACTIONS, 2), request)
+        finish(list_transactions.handle(broker.request(ApiKey.LIST_TRANSACTIONS, 2), request))
     assert refused.value.code is ErrorCode.invalid_regular_expression
     response = list_transactions.error_response(request, 2, refused.value.code)
     assert response.error_code == ErrorCode.invalid_regular_expression

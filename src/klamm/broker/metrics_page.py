@@ -1,0 +1,148 @@
+"""The HTTP server of the page of figures: a few threads, and only for requests that mean this broker.
+
+A page that any local program may read must not be readable for every web site that its user visits. A site can give
+its own name the address of this machine (DNS rebinding), and then the browser sends the request with that name in
+`Host`. So the header has to be an IP address or a name of this broker.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+__all__ = ["MetricsPage"]
+
+logger = logging.getLogger(__name__)
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+MAXIMUM_THREADS: Final = 8
+REQUEST_S: Final = 10.0
+"""So long a client may be silent; while other clients wait, a request may not take longer in total."""
+_BUSY: Final = b"This page is being read by too many clients at once. Try again in some seconds.\n"
+
+
+class _Handler(WSGIRequestHandler):
+    """One request; requests are not logged."""
+
+    timeout = REQUEST_S
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+class MetricsPage(ThreadingMixIn, WSGIServer):
+    """Serves `application` at `host` and `port` from `start` to `stop`, to clients that call it by one of `names`.
+
+    Raises OSError if the address can't be used.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, application: Application, names: Collection[str] = ()) -> None:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        self.address_family = family
+        self._names = {name.lower() for name in ("localhost", socket.gethostname(), host, *names)}
+        self._application = application
+        self._lock = threading.Lock()
+        self._active: dict[socket.socket, float] = {}
+        """When requests began that are in progress, oldest first."""
+        self._thread: threading.Thread | None = None
+        super().__init__((str(address[0]), port), _Handler)
+        self.set_app(self._serve)
+
+    def server_bind(self) -> None:
+        """Binds without asking DNS for the machine's full name, which `http.server` does and which may take long."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._thread = threading.Thread(target=self.serve_forever, name="klamm-metrics", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread that accepts connections, and closes the socket."""
+        if self._thread is not None:
+            self.shutdown()
+            self._thread.join()
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begins a thread for the request, or answers that there are too many."""
+        now_s = time.monotonic()
+        with self._lock:
+            is_full = len(self._active) >= MAXIMUM_THREADS
+            if is_full:
+                oldest, began_s = next(iter(self._active.items()))
+                if now_s - began_s > REQUEST_S:
+                    _shut_down(oldest)
+            else:
+                self._active[request] = now_s
+        if is_full:
+            _refuse(request)
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Ends one connection."""
+        with self._lock:
+            self._active.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Notes a client that went away or was too slow; it is no matter for the log."""
+        logger.debug("the page of figures was not read by %s", client_address, exc_info=True)
+
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        host = environ.get("HTTP_HOST")
+        if host is None or self._is_own(host):
+            return self._application(environ, start_response)
+        status = HTTPStatus.MISDIRECTED_REQUEST
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
+        text = (
+            f"{host!r} is not a name of this broker. Use an IP address, or a host name that is in listeners, "
+            f"advertised.listeners or klamm.metrics.listener.\n"
+        )
+        return [text.encode("utf-8", "replace")]
+
+    def _is_own(self, header: str) -> bool:
+        host = header.strip().lower()
+        if host.startswith("["):
+            host = host[1:].partition("]")[0]
+        elif host.count(":") == 1:
+            host = host.partition(":")[0]
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return host.removesuffix(".") in self._names
+        return True
+
+
+def _refuse(request: socket.socket) -> None:
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    head = (
+        f"HTTP/1.0 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(_BUSY)}\r\nRetry-After: {REQUEST_S:.0f}\r\n\r\n"
+    )
+    try:
+        request.sendall(head.encode() + _BUSY)
+    except OSError as error:
+        logger.debug("a client of the page of figures went away: %s", error)
+
+
+def _shut_down(request: socket.socket) -> None:
+    try:
+        request.shutdown(socket.SHUT_RDWR)
+    except OSError as error:
+        logger.debug("a client of the page of figures went away: %s", error)

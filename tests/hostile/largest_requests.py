@@ -1,0 +1,124 @@
+"""The largest requests that a frame of a given size can hold, made from the schema: one for each array of each version
+of each API, with as many of the smallest elements as fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from klamm.protocol.api import API_SPECS, ApiKey
+from klamm.protocol.codec import encode
+from klamm.protocol.codec_in_steps import MAXIMUM_ELEMENTS
+from klamm.protocol.compile_decoder import FIXED, minimum_bytes
+from klamm.protocol.message import FieldSpec, Message, fields_of, struct_class
+
+__all__ = ["LargestRequest", "largest_requests", "paths_of"]
+
+TOPIC: Final = "swept"
+Path = tuple[str, ...]
+
+TEXTS: Final = {"group_id": "swept-group", "transactional_id": "swept-transaction", "member_id": "member"}
+"""What strings of these names hold; others hold the name of a topic."""
+NUMBERS: Final[dict[str, int]] = {
+    "resource_type": 32,  # a group: every name can be described and set
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 10_000,
+    "max_wait_ms": 0,
+    "acks": 1,
+    "timeout_ms": 1000,
+    "transaction_timeout_ms": 1000,
+}
+INDEXES: Final = frozenset({"partition_index", "index", "partition", "partition_indexes", "partitions"})
+"""Of elements that differ, these numbers do."""
+
+
+class LargestRequest(NamedTuple):
+    """A request one of whose arrays is as long as it can be."""
+
+    key: ApiKey
+    version: int
+    path: Path
+    """The names of the array and of those that it lies in."""
+    differ: bool
+    """Whether its elements differ; else they are equal."""
+
+    def __str__(self) -> str:
+        return f"{self.key.name} v{self.version} {'.'.join(self.path)} {'different' if self.differ else 'equal'}"
+
+    def body(self, frame_bytes: int) -> bytes:
+        """The request with as many elements as fit into a frame of that size, or as a request may have."""
+        cls = API_SPECS[self.key].request_class()
+        return encode(_Builder(self.version, self.differ, frame_bytes).message(cls, self.path), self.version)
+
+
+def largest_requests(key: ApiKey, version: int) -> Iterator[LargestRequest]:
+    """One for each array of this version, with equal elements and with different ones."""
+    for path in paths_of(API_SPECS[key].request_class(), version):
+        yield LargestRequest(key, version, path, differ=False)
+        yield LargestRequest(key, version, path, differ=True)
+
+
+def paths_of(cls: type[Message], version: int) -> Iterator[Path]:
+    """The arrays of a struct, and those in its elements."""
+    for field in fields_of(cls):
+        if not field.present(version):
+            continue
+        if field.is_array:
+            yield (field.name,)
+        if field.is_struct:
+            for path in paths_of(struct_class(cls, field.element), version):
+                yield (field.name, *path)
+
+
+class _Builder:
+    def __init__(self, version: int, differ: bool, frame_bytes: int) -> None:
+        self._version = version
+        self._differ = differ
+        self._frame_bytes = frame_bytes
+
+    def message(self, cls: type[Message], path: Path, number: int = 0) -> Message:
+        """A struct whose array at `path` is as long as it can be; no path leaves all arrays empty."""
+        message = cls()
+        for field in fields_of(cls):
+            if not field.present(self._version):
+                continue
+            if path and field.name == path[0]:
+                setattr(message, field.name, self._filled(cls, field, path[1:]))
+            elif not field.is_array and not field.is_struct:
+                setattr(message, field.name, self._scalar(field, number if self._differ else 0))
+        return message
+
+    def _filled(self, cls: type[Message], field: FieldSpec, path: Path) -> Any:
+        inner = struct_class(cls, field.element) if field.is_struct else None
+        if inner is not None and path:
+            one = self.message(inner, path)
+            return [one] if field.is_array else one
+        count = min(self._frame_bytes // self._smallest_bytes(inner, field), MAXIMUM_ELEMENTS - 2)
+        if inner is not None:
+            return [self.message(inner, (), number) for number in range(count)]
+        element = field._replace(type=field.element, nullable=None, default="" if field.element == "string" else 0)
+        return [self._scalar(element, number if self._differ else 0) for number in range(count)]
+
+    def _smallest_bytes(self, inner: type[Message] | None, field: FieldSpec) -> int:
+        """About what one element takes."""
+        if inner is not None:
+            texts = sum(each.type == "string" and each.present(self._version) for each in fields_of(inner))
+            return minimum_bytes(inner, self._version) + texts * (5 if self._differ else 3)
+        if field.element in FIXED:
+            return FIXED[field.element][1]
+        return 7 if self._differ else 5
+
+    def _scalar(self, field: FieldSpec, number: int) -> Any:
+        kind, value = field.type, field.default
+        if kind in {"string", "string16"}:
+            value = f"n{number:x}" if number else TEXTS.get(field.name, TOPIC)
+        elif kind == "uuid":
+            value = (number + 1).to_bytes(16, "big")
+        elif kind in {"bytes", "records"}:
+            value = None if field.is_nullable(self._version) else b""
+        elif kind == "int32" and field.name in INDEXES:
+            value = number
+        elif field.name in NUMBERS:
+            value = NUMBERS[field.name]
+        return value

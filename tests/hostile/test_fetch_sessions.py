@@ -1,0 +1,83 @@
+"""Clients that begin fetch sessions with thousands of partitions: what they take is bounded, and comes back."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+from collections.abc import Callable
+
+import pytest
+from tests.hostile.resident_memory import resident_bytes, wait_until
+from tests.interop.broker_process import BrokerProcess
+from tests.support.wire import Wire
+
+from klamm.protocol.api import ApiKey
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import encode_fetch_request
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_response import MetadataResponse
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is looked up in /proc")
+
+TOPIC = "events"
+MEGABYTE = 1024 * 1024
+VERSION = 11
+CLIENTS = 150
+PARTITIONS = 1000
+SLOTS = 1000
+"""`max.incremental.fetch.session.cache.slots` where it is not set; each has room for a hundred partitions."""
+BYTES_EACH = 600
+SPARE_BYTES = 24 * MEGABYTE
+
+
+def begin_session(wire: Wire, client: int) -> int:
+    """Asks for one partition, and for many that are not there, which Kafka remembers as well; the session's id."""
+    wanted = [FetchPartition(index, -1, 0, -1, -1, MEGABYTE) for index in range(PARTITIONS)]
+    topics = [FetchTopic(TOPIC, None, wanted[:1]), FetchTopic(f"unknown-{client}", None, wanted[1:])]
+    request = FetchRequest(-1, 0, 1, MEGABYTE, 0, 0, 0, topics, [])
+    response = wire.fetch(VERSION, request)
+    assert response.error_code == ErrorCode.none
+    return response.session_id
+
+
+def wait_for_records(wire: Wire, session_id: int) -> None:
+    """Sends the session's next request, whose answer does not come."""
+    request = FetchRequest(-1, 600_000, 1, MEGABYTE, 0, session_id, 1, [], [])
+    wire.send(ApiKey.FETCH, VERSION, encode_fetch_request(VERSION, request))
+
+
+def reset(wire: Wire) -> None:
+    """Ends a connection as the end of its process would."""
+    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.socket.close()
+
+
+def test_sessions_take_a_bounded_memory_and_give_it_back(start_broker: Callable[..., BrokerProcess]) -> None:
+    """All together no more than a hundred partitions for each slot. The rest of the clients do without a session.
+
+    When those who have one go while they wait, others get sessions, and memory is free: not all of it is the system's
+    again, since a block of Python's memory stays as long as anything is in it.
+    """
+    broker = start_broker()
+    with Wire(broker.bootstrap_servers) as victim:
+        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+        answer = victim.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        assert not answer.topics[0].error_code
+        before = resident_bytes(broker.pid)
+        wires = [Wire(broker.bootstrap_servers) for _ in range(CLIENTS)]
+        sessions = {wire: begin_session(wire, client) for client, wire in enumerate(wires)}
+        with_session = [wire for wire, session_id in sessions.items() if session_id]
+        assert len(with_session) == SLOTS * 100 // PARTITIONS
+        assert resident_bytes(broker.pid) - before < SLOTS * 100 * BYTES_EACH + SPARE_BYTES
+        for wire in with_session:
+            wait_for_records(wire, sessions[wire])
+        victim.call(MetadataResponse, 12, MetadataRequest())
+        most = resident_bytes(broker.pid)
+        for wire in wires:
+            reset(wire)
+        wait_until(lambda: resident_bytes(broker.pid) < most - (most - before) / 5)
+        assert begin_session(victim, 0)
