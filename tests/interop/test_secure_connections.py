@@ -382,4 +382,4 @@ def test_a_group_is_described_by_librdkafka_alone(kafka: SecureKafka) -> None:
 
     described = _command(kafka, "TLS").done("group", "describe", name, *_given(anybody))
 
-    assert described.startswith(f"group {name}: empty, 0 members\n")
+    assert described.startswith(f"group {name}: empty, 0 members, lag 95\n")

@@ -61,8 +61,10 @@ def listen_address(text: str) -> str:
     """HOST:PORT; the host may be empty, for every address, or an IPv6 address in brackets."""
     host, separator, port = text.rpartition(":")
     is_plain = ":" not in host or (host.startswith("[") and host.endswith("]"))
-    if not separator or not is_plain or not port.isdecimal() or int(port) > HIGHEST_PORT:
+    if not separator or not is_plain or not port.isdecimal():
         raise ArgumentTypeError(f"takes HOST:PORT, not {text!r}")
+    if int(port) > HIGHEST_PORT:
+        raise ArgumentTypeError(f"takes a port from 0 to {HIGHEST_PORT}, not {port}")
     return text
 
 

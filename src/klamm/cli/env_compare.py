@@ -18,7 +18,7 @@ from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.group_offsets import committed_offsets, end_offsets, lag
 from klamm.cli.output import new_console, show_rows
 from klamm.cli.target import gave_only_an_address
-from klamm.cli.words import PartitionKey, count, moment, span
+from klamm.cli.words import PartitionKey, count, lag_words, moment, span
 from klamm.errors import KlammError
 
 __all__ = ["COLUMNS", "Place", "Progress", "behind", "compare"]
@@ -227,8 +227,7 @@ def _show_side_by_side(progress: Sequence[Progress]) -> None:
 def _summary(progress: Sequence[Progress], one: Progress, now_ms: int) -> str:
     if not one.committed:
         return "has committed nothing"
-    lags = [each for each in map(one.lag, one.committed) if each is not None]
-    parts = [f"lag {sum(lags):,}"]
+    parts = [lag_words(map(one.lag, _keys(progress)))]
     distance = sum(behind(progress, one, key) or 0 for key in one.committed)
     if distance:
         parts.append(f"{count(distance, 'record')} behind")

@@ -16,12 +16,13 @@ from klamm.cli.group_picture import GroupPicture, MemberPicture
 from klamm.cli.group_waits import group_wait, wait_words, waits
 from klamm.cli.history_record import HistoryCause, HistoryRecord
 from klamm.cli.member_names import MemberNames
-from klamm.cli.words import PartitionKey, count, enumeration, partition_names, span
+from klamm.cli.words import PartitionKey, count, enumeration, lag_words, partition_names, span
 
 __all__ = ["Evidence", "Explanation", "MemberExplanation", "explain"]
 
 JOINED: Final = "member_joined"
 MOST_CAUSES: Final = 2
+UNSETTLED: Final = ("preparing-rebalance", "completing-rebalance", "assigning", "reconciling")
 UNREST_MS: Final = 600_000
 UNREST_CHANGES: Final = 6
 # A crash loop is forgiven after half an hour; the coordinator holds nobody back for longer than five minutes at a time.
@@ -130,7 +131,13 @@ class _Explainer:
         return ", ".join(parts)
 
     def _last_change(self) -> Iterator[str]:
-        if self.evidence.history:
+        """Why the group changes, and while it doesn't, why it did last."""
+        picture = self.picture
+        if picture.changing_since_ms is not None:
+            ago = span(self.evidence.now_ms - picture.changing_since_ms)
+            causes = list(dict.fromkeys(map(self.names.in_text, picture.change_causes)))
+            yield f"changing since {ago}, because {enumeration(causes, most=MOST_CAUSES + 1)}"
+        elif self.evidence.history and picture.state not in UNSETTLED:
             record = self.evidence.history[-1]
             ago = span(self.evidence.now_ms - record.finished_ms)
             yield f"last change: {_epoch(record)}, {ago} ago, because {self._causes(record)}"
@@ -159,8 +166,7 @@ class _Explainer:
 
     def _standbys(self) -> Iterator[str]:
         """Members that have nothing and are to have nothing, unless they are held back."""
-        idle = [each for each in self.picture.members if not each.assigned and not each.target]
-        idle = [each for each in idle if each.member_id not in self.held_back]
+        idle = [each for each in self.picture.standbys if each.member_id not in self.held_back]
         if not idle or not self.picture.partitions:
             return
         members, partitions = len(self.picture.members), len(self.picture.partitions)
@@ -194,7 +200,7 @@ class _Explainer:
             worst = max(known, key=lambda key: known[key])
             total = sum(known.values())
             most = f", most of it in {worst[0]}-{worst[1]} ({known[worst]:,})" if total and len(known) > 1 else ""
-            yield f"lag {total:,}{most}"
+            yield f"{lag_words(self.evidence.lags.values())}{most}"
         unknown = self.evidence.lags.keys() - known.keys()
         if unknown:
             yield f"nothing is committed yet for {partition_names(unknown)}, so there is no lag to tell"
@@ -302,16 +308,17 @@ class _Explainer:
         owned = {topic for topic, _ in self.picture.partitions}
         if topics and not topics & owned:
             return f"subscribes to {enumeration(sorted(topics))} only, of which there is nothing to share out"
-        if self.picture.state in ("stable", "reconciling"):
+        if member in self.picture.standbys:
             return "stands by: all partitions are with others, and it takes over when one of them goes"
-        return "waits for the rebalance to end"
+        return "is joining: it gets its share when the rebalance ends"
 
     def _lag(self, member: MemberPicture) -> Iterator[str]:
         known = {key: lag for key in member.assigned if (lag := self.evidence.lags.get(key)) is not None}
-        if known and sum(known.values()):
-            worst = max(known, key=lambda key: known[key])
-            most = f", most of it in {worst[0]}-{worst[1]}" if len(known) > 1 else ""
-            yield f"lag {sum(known.values()):,}{most}"
+        lags = [self.evidence.lags[key] for key in member.assigned & self.evidence.lags.keys()]
+        if lags and (sum(known.values()) or len(known) < len(lags)):
+            worst = max(known, key=lambda key: known[key], default=None)
+            most = f", most of it in {worst[0]}-{worst[1]}" if worst is not None and len(lags) > 1 else ""
+            yield f"{lag_words(lags)}{most}"
 
     def _causes(self, record: HistoryRecord) -> str:
         texts = [self.names.in_text(each.text) or each.code.replace("_", " ") for each in record.causes]

@@ -15,7 +15,7 @@ from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
 from klamm.cli.connection import add_cluster_options, admin_client, result_of
 from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import check_has_no_members, commit_for, committed_offsets, plan_reset
-from klamm.cli.group_picture import GroupPicture, MemberPicture, state_words
+from klamm.cli.group_picture import GroupPicture, MemberPicture, librdkafka_state_words, state_words
 from klamm.cli.group_snapshot import GroupObserver, Snapshot, raw_cluster
 from klamm.cli.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
@@ -135,9 +135,9 @@ def _describe(arguments: argparse.Namespace) -> int:
         say(arguments, f"group {arguments.group}: {', '.join(_facts(picture))}, assignor {picture.assignor or 'none'}")
         show_rows(arguments, MEMBER_COLUMNS, [_member_row(member) for member in picture.members])
         return 0
-    standbys = [member for member in picture.members if not member.assigned and not member.target]
     parts = [*_facts(picture), count(len(picture.members), "member")]
-    parts += [f"{len(standbys)} standing by"] if standbys else []
+    parts += [f"{len(picture.standbys)} standing by"] if picture.standbys else []
+    parts += [snapshot.lag_in_words] if snapshot.lag_in_words is not None else []
     parts += [f"{snapshot.picture.members_needed} needed"] if snapshot.picture.members_needed is not None else []
     parts += [f"Spark application {each}" for each in sorted(set(snapshot.applications.values()))]
     say(arguments, f"group {arguments.group}: {', '.join(parts)}")
@@ -172,7 +172,7 @@ def _facts(picture: GroupPicture) -> list[str]:
 
 
 def _offset_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """A row for each partition that has an owner or a commit, then one for each member that owns nothing."""
+    """A row for each partition of the group's topics, then one for each member that owns nothing."""
     owners = snapshot.picture.owners
     rows: list[dict[str, Any]] = []
     for key in snapshot.partitions:
@@ -225,9 +225,7 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 def _states(arguments: argparse.Namespace, groups: Sequence[ConsumerGroupListing]) -> dict[str, str]:
     """The states of the groups in a listing; the raw client is asked for those that librdkafka has no words for."""
-    states = {
-        group.group_id: (group.state or ConsumerGroupState.UNKNOWN).name.lower().replace("_", "-") for group in groups
-    }
+    states = {group.group_id: librdkafka_state_words(group.state or ConsumerGroupState.UNKNOWN) for group in groups}
     unknown = [group_id for group_id, state in states.items() if state == "unknown"]
     cluster = raw_cluster(arguments) if unknown else None
     if cluster is not None:

@@ -32,10 +32,14 @@ __all__ = [
 
 
 def lag(committed: int | None, log_start: int | None, high_watermark: int | None) -> int | None:
-    """Records between the commit, or the log's start if that came later, and the high watermark; None without a
-    commit."""
-    if committed is None or log_start is None or high_watermark is None:
+    """Records between the commit, or the log's start if that came later, and the high watermark.
+
+    None without a commit, unless there is no record to read.
+    """
+    if log_start is None or high_watermark is None:
         return None
+    if committed is None:
+        return 0 if log_start == high_watermark else None
     return max(0, high_watermark - max(committed, log_start))
 
 

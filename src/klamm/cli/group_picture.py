@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
@@ -15,12 +16,16 @@ from klamm.client.group_description import ClassicDescription, ConsumerDescripti
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from klamm.protocol.errors import MalformedMessage
 
-__all__ = ["GroupPicture", "MemberPicture", "picture_of", "state_words"]
+__all__ = ["GroupPicture", "MemberPicture", "librdkafka_state_words", "picture_of", "state_words"]
 
 STATES: Final = {
-    "PreparingRebalance": "preparing-rebalancing",
-    "CompletingRebalance": "completing-rebalancing",
+    "PreparingRebalance": "preparing-rebalance",
+    "CompletingRebalance": "completing-rebalance",
     "NotReady": "not-ready",
+}
+LIBRDKAFKA_STATES: Final = {
+    "PREPARING_REBALANCING": "preparing-rebalance",
+    "COMPLETING_REBALANCING": "completing-rebalance",
 }
 CLASSIC_MEMBER: Final = 0
 CONSUMERS: Final = "consumer"
@@ -71,6 +76,9 @@ class GroupPicture:
     members: tuple[MemberPicture, ...] = ()
     awaited: frozenset[str] | None = None
     """The ids of those for whom a classic group's rebalance waits; None where nobody tells."""
+    change_causes: tuple[str, ...] = ()
+    """Why a change of the group is under way; nothing while it is at rest, or where nobody tells."""
+    changing_since_ms: int | None = None
     members_needed: int | None = None
     """How many members would bring the lag down and keep it there; None where nobody tells, or nobody knows yet."""
 
@@ -78,6 +86,19 @@ class GroupPicture:
     def partitions(self) -> frozenset[PartitionKey]:
         """Everything that somebody has or is to have."""
         return frozenset().union(*(member.assigned | member.target for member in self.members))
+
+    @property
+    def standbys(self) -> tuple[MemberPicture, ...]:
+        """Members that have nothing and are to have nothing until another one goes. One that is joining is none."""
+        if self.kind == "classic" and self.state != "stable":
+            return ()
+        return tuple(
+            member
+            for member in self.members
+            if not member.assigned
+            and not member.target
+            and (member.epoch is None or self.assignment_epoch is None or member.epoch >= self.assignment_epoch)
+        )
 
     @property
     def owners(self) -> dict[PartitionKey, MemberPicture]:
@@ -120,6 +141,8 @@ def _of_consumer_group(described: ConsumerDescription) -> GroupPicture:
             )
             for member in described.members
         ),
+        change_causes=tuple(described.change_causes or ()),
+        changing_since_ms=_known(described.changing_since_ms),
         members_needed=_known(described.members_needed),
     )
 
@@ -151,6 +174,8 @@ def _of_classic_group(described: ClassicDescription) -> GroupPicture:
         assignor=described.protocol_data or None,
         members=_sorted(members),
         awaited=None if described.awaited_members is None else frozenset(described.awaited_members),
+        change_causes=tuple(described.change_causes or ()),
+        changing_since_ms=_known(described.changing_since_ms),
         members_needed=_known(described.members_needed),
     )
 
@@ -181,7 +206,7 @@ def _of_librdkafka(described: ConsumerGroupDescription) -> GroupPicture:
     return GroupPicture(
         group_id=described.group_id,
         kind=kind,
-        state=state.name.lower().replace("_", "-"),
+        state=librdkafka_state_words(state),
         assignor=described.partition_assignor or None,
         members=_sorted(members),
     )
@@ -190,6 +215,12 @@ def _of_librdkafka(described: ConsumerGroupDescription) -> GroupPicture:
 def state_words(name: str) -> str:
     """A state as the protocol names it, in the words of this command."""
     return STATES.get(name, name.lower())
+
+
+def librdkafka_state_words(state: Enum) -> str:
+    """A state as librdkafka names it, in the words of this command, which are Kafka's."""
+    name: str = state.name
+    return LIBRDKAFKA_STATES.get(name, name.lower().replace("_", "-"))
 
 
 def _sorted(members: Iterable[MemberPicture]) -> tuple[MemberPicture, ...]:

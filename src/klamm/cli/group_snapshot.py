@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
 from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import commits, end_offsets, lag
 from klamm.cli.group_picture import GroupPicture, picture_of
 from klamm.cli.security_settings import security_settings
-from klamm.cli.words import PartitionKey
+from klamm.cli.words import PartitionKey, lag_words
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import AuthenticationFailed, ClientConfigError, UnsupportedByBroker
@@ -42,14 +42,17 @@ class Snapshot:
 
     @property
     def partitions(self) -> list[PartitionKey]:
-        """Every partition that somebody has, is to have or has committed."""
-        return sorted(self.picture.partitions | self.committed.keys())
+        """Every partition that somebody has, is to have or has committed, and the others of these topics and of those
+        that members subscribe to: what nobody has committed counts as lag that is not known."""
+        known = self.picture.partitions | self.committed.keys()
+        topics = {topic for topic, _ in known}.union(*(member.topics or () for member in self.picture.members))
+        every = {(topic, index) for topic in topics for index in range(self.partition_counts.get(topic, 0))}
+        return sorted(known | every)
 
     @property
-    def total_lag(self) -> int | None:
-        """The sum over all partitions with a commit; None where there is none."""
-        known = [each for each in map(self.lag, self.partitions) if each is not None]
-        return sum(known) if known else None
+    def lag_in_words(self) -> str | None:
+        """The lag over all partitions, and how many have no commit; None where there are no partitions."""
+        return lag_words(map(self.lag, self.partitions)) if self.partitions else None
 
 
 class GroupObserver:
@@ -93,10 +96,10 @@ class GroupObserver:
         if picture is None:
             return None
         committed = commits(self._arguments, self._admin, self._arguments.group)
-        ends = end_offsets(self._arguments, self._admin, sorted(picture.partitions | committed.offsets.keys()))
-        now_ms = time.time_ns() // 1_000_000
         counts = self._partition_counts()
-        return Snapshot(now_ms, picture, committed.offsets, ends, counts, committed.applications)
+        snapshot = Snapshot(0, picture, committed.offsets, {}, counts, committed.applications)
+        ends = end_offsets(self._arguments, self._admin, snapshot.partitions)
+        return replace(snapshot, at_ms=time.time_ns() // 1_000_000, ends=ends)
 
     def _partition_counts(self) -> dict[str, int]:
         topics = translate(self._arguments, lambda: self._admin.list_topics(timeout=TIMEOUT_S)).topics

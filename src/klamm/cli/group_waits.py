@@ -58,7 +58,7 @@ def wait_words(wait: Wait, names: MemberNames, now_ms: int) -> str:
 
 def group_wait(picture: GroupPicture, replayed: ReplayedGroup | None, names: MemberNames) -> Iterator[str]:
     """What a classic group's coordinator waits for, in words; nothing where it waits for nobody."""
-    if picture.state == "preparing-rebalancing":
+    if picture.state == "preparing-rebalance":
         limit_ms = _rebalance_timeout(replayed)
         limit = f", for {span(limit_ms)} at most" if limit_ms is not None else ""
         if picture.awaited is None:
@@ -67,7 +67,7 @@ def group_wait(picture: GroupPicture, replayed: ReplayedGroup | None, names: Mem
             yield f"the coordinator waits for {_names(picture, picture.awaited, names)} to join again{limit}"
         else:
             yield "all members have joined: the coordinator waits a moment for more to come"
-    elif picture.state == "completing-rebalancing":
+    elif picture.state == "completing-rebalance":
         leader = next(iter(picture.awaited or ()), replayed.leader if replayed is not None else None)
         is_there = any(member.member_id == leader for member in picture.members)
         probably = "" if picture.awaited else "probably still "

@@ -133,7 +133,7 @@ def _print_lines(watcher: _Watcher) -> None:
     before = _Said()
     if seen.snapshot is not None:
         before.picture = seen.snapshot.picture
-        _say(seen.snapshot.at_ms, f"group {seen.group_id}: {summary(before.picture, seen.snapshot.total_lag)}")
+        _say(seen.snapshot.at_ms, f"group {seen.group_id}: {summary(before.picture, seen.snapshot.lag_in_words)}")
     while True:
         now_ms = time.time_ns() // 1_000_000
         if seen.problem != before.problem:

@@ -14,7 +14,7 @@ from klamm.client.transactions import DescribedTransaction, ProducerState, Trans
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import TopicPartition
 
-__all__ = ["OpenTransaction", "hanging_transactions"]
+__all__ = ["OpenTransaction", "coordinated_transaction", "hanging_transactions"]
 
 _NOT_OPEN = -1
 
@@ -40,6 +40,19 @@ def hanging_transactions(
         return []
     known = _transactions_of(client, sorted({each.producer.producer_id for each in candidates}))
     return [each for each in candidates if not _is_on_list(known.get(each.producer.producer_id), each.partition)]
+
+
+def coordinated_transaction(
+    client: TransactionsClient, producer: ProducerState, partition: TopicPartition
+) -> DescribedTransaction | None:
+    """The transaction that a coordinator will end in this partition: it is ongoing, or ends there at this moment.
+
+    None where the one that is open in the partition hangs. Raises as `TransactionsClient`.
+    """
+    found = _transactions_of(client, [producer.producer_id]).get(producer.producer_id)
+    if found is None or found.producer_epoch < producer.producer_epoch:
+        return None
+    return found if found.transaction_state == "Ongoing" or _is_on_list(found, partition) else None
 
 
 def _transactions_of(client: TransactionsClient, producer_ids: Sequence[int]) -> dict[int, DescribedTransaction | None]:

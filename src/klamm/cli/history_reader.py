@@ -94,7 +94,7 @@ class HistoryReader:
     def _understood(self, offset: int, value: bytes) -> Told:
         try:
             data = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             data = None
         try:
             record = HistoryRecord.decode(value)

@@ -90,7 +90,7 @@ class HistoryRecord(NamedTuple):
             if version != VERSION:
                 raise NotUnderstood(f"a record of version {version}; this klamm understands version {VERSION}")
             return cls._from(data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise NotUnderstood(f"no record of a group's history: {type(error).__name__} {error}") from None
 
     @classmethod

@@ -6,7 +6,6 @@ that `klamm serve` starts without a Kafka client and `klamm --version` without a
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
@@ -15,6 +14,7 @@ from typing import Final
 
 from klamm._version import __version__
 from klamm.cli.errors import UsageError
+from klamm.cli.parser import Parser
 from klamm.errors import KlammError
 
 __all__ = ["main"]
@@ -32,6 +32,8 @@ COMMANDS: Final = {
 }
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""
 
+READ_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER", "KLAMM_CONFIG", "KLAMM_CONTEXT", "KLAMM_PURE_PYTHON"})
+"""What commands read of the environment."""
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -39,19 +41,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     noun = next((word for word in words if not word.startswith("-")), None)
-    parser = argparse.ArgumentParser(
-        prog="klamm", description="A Kafka-compatible event log, and what you need around it."
-    )
+    parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (module_name, summary) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=summary, description=f"klamm {name}: {summary}.")
         if name == noun:
             importlib.import_module(module_name).configure(subparser)
-    parsed = parser.parse_args(words)
+    if not words:
+        parser.print_help()
+        return DONE
+    parsed = parser.parse_whole(words)
     if parsed.command is None:
-        parser.print_help(sys.stderr)
-        return WRONG_USE
+        parser.error("a command is needed")
+    if parsed.command != "serve":  # which tells it in its log
+        _warn_of_unknown_variables()
     try:
         if "reaches_cluster" in parsed:
             importlib.import_module("klamm.cli.target").settle(parsed, os.environ)
@@ -67,3 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     return status
+
+
+def _warn_of_unknown_variables() -> None:
+    if all(name in READ_VARIABLES for name in os.environ if name.startswith("KLAMM_")):
+        return  # as almost always, and without a look at the table of all keys
+    from klamm.config.environment import unknown_variables
+
+    for unknown in unknown_variables(os.environ):
+        print(f"klamm: the environment variable {unknown} stands for nothing and is ignored", file=sys.stderr)

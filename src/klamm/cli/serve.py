@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import errno
 import gc
 import logging
 import os
@@ -99,10 +98,9 @@ async def _serve(config: BrokerConfig) -> int:
     server = BrokerServer(config)
     try:
         addresses = await server.start()
-    except (KlammError, OSError) as error:
+    except KlammError as error:
         await server.stop()
-        advice = "; --listen HOST:PORT picks another, port 0 a free one" if _is_taken(error) else ""
-        print(f"klamm serve: {error}{advice}", file=sys.stderr)
+        print(f"klamm serve: {error}", file=sys.stderr)
         return 1
     collection = GarbageCollection()
     collection.start()
@@ -113,7 +111,3 @@ async def _serve(config: BrokerConfig) -> int:
     collection.stop()
     await server.stop()
     return 0
-
-
-def _is_taken(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import (
@@ -20,6 +22,8 @@ from klamm.cli.arguments import key_value, natural_number
 from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, partitions_of, result_of, translate
 from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.output import add_output_option, say, show_rows
+from klamm.config.nearest import suggestion
+from klamm.config.table import topic_keys
 
 __all__ = ["configure", "run"]
 
@@ -98,7 +102,8 @@ def _create(arguments: argparse.Namespace) -> int:
         config=dict(arguments.config),
     )
     admin = admin_client(arguments)
-    result_of(arguments, admin.create_topics([new])[arguments.topic])
+    with _suggesting(dict(arguments.config)):
+        result_of(arguments, admin.create_topics([new])[arguments.topic])
     say(arguments, f"created topic {arguments.topic}")
     return 0
 
@@ -158,12 +163,24 @@ def _alter(arguments: argparse.Namespace) -> int:
     ]
     if entries:
         resource = ConfigResource(ResourceType.TOPIC, arguments.topic, incremental_configs=entries)
-        result_of(arguments, admin.incremental_alter_configs([resource])[resource])
+        with _suggesting([*dict(arguments.config), *arguments.delete_config]):
+            result_of(arguments, admin.incremental_alter_configs([resource])[resource])
     if arguments.partitions is not None:
         new = NewPartitions(arguments.topic, arguments.partitions)
         result_of(arguments, admin.create_partitions([new])[arguments.topic])
     say(arguments, f"altered topic {arguments.topic}")
     return 0
+
+
+@contextmanager
+def _suggesting(keys: Iterable[str]) -> Iterator[None]:
+    """Adds to a broker's complaint about a key that it does not know which one may be meant."""
+    try:
+        yield
+    except ClusterError as error:
+        known = topic_keys()
+        hints = (suggestion(key, known) for key in keys if key not in known and key in str(error))
+        raise ClusterError(f"{error}{''.join(hints)}") from None
 
 
 def _delete(arguments: argparse.Namespace) -> int:

@@ -16,16 +16,16 @@ from typing import Any, Final
 from klamm.cli.arguments import duration, topic_partitions
 from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, translate
 from klamm.cli.errors import ClusterError, UsageError
-from klamm.cli.hanging import hanging_transactions
+from klamm.cli.hanging import coordinated_transaction, hanging_transactions
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.cli.security_settings import security_settings
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
-from klamm.client.transactions import TransactionsClient
+from klamm.client.transactions import ProducerState, TransactionsClient
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import PartitionIndex, TopicPartition
 
-__all__ = ["DESCRIBE_COLUMNS", "HANGING_COLUMNS", "LIST_COLUMNS", "configure", "run"]
+__all__ = ["ABORT_COLUMNS", "DESCRIBE_COLUMNS", "HANGING_COLUMNS", "LIST_COLUMNS", "configure", "run"]
 
 LIST_COLUMNS: Final = ("transactional_id", "coordinator", "producer_id", "state")
 HANGING_COLUMNS: Final = (
@@ -46,6 +46,15 @@ DESCRIBE_COLUMNS: Final = (
     "duration_ms",
     "topic",
     "partition",
+)
+ABORT_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "start_offset",
+    "producer_id",
+    "producer_epoch",
+    "transactional_id",
+    "state",
 )
 STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -87,9 +96,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe = verbs.add_parser("describe", help="show the transaction of a transactional id, and its partitions")
     describe.add_argument("transactional_id")
 
-    abort = verbs.add_parser("abort", help="abort a transaction that hangs, in one partition")
+    abort = verbs.add_parser(
+        "abort", help="abort a transaction that hangs, in one partition; shows which one unless --execute is given"
+    )
     abort.add_argument("partition", type=one_partition, metavar="TOPIC:PARTITION")
     abort.add_argument("start_offset", type=int, metavar="OFFSET", help="where it begins, as list --hanging tells")
+
+    abort.add_argument("--execute", action="store_true", help="do it")
+    abort.add_argument(
+        "--force",
+        action="store_true",
+        help="even if its coordinator knows it and will end it: what it wrote here is lost if it commits",
+    )
 
     for verb in (listing, describe, abort):
         add_cluster_options(verb)
@@ -203,12 +221,37 @@ def _describe(arguments: argparse.Namespace, client: TransactionsClient) -> None
 
 def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> None:
     partition: TopicPartition = arguments.partition
+    producer = _producer_at(client, partition, arguments.start_offset)
+    found = coordinated_transaction(client, producer, partition)
+    row = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "start_offset": producer.current_txn_start_offset,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "transactional_id": None if found is None else found.transactional_id,
+        "state": "hanging" if found is None else found.transaction_state,
+    }
+    if found is not None and not arguments.force:
+        raise ClusterError(
+            f"the transaction does not hang: {found.transactional_id!r} is {found.transaction_state}, and its "
+            f"coordinator will end it after {found.transaction_timeout_ms} ms at the latest. If it commits, what it "
+            f"wrote to {partition} would be lost. Wait for it to end; --force aborts it here anyway"
+        )
+    show_rows(arguments, ABORT_COLUMNS, [row])
+    if not arguments.execute:
+        say(arguments, "nothing was changed: --execute aborts this transaction in this partition")
+        return
+    client.abort(partition, producer)
+    say(arguments, f"aborted the transaction of producer {producer.producer_id} on {partition}")
+
+
+def _producer_at(client: TransactionsClient, partition: TopicPartition, start_offset: int) -> ProducerState:
+    """The producer whose transaction begins there. Raises ClusterError where none does."""
     for producer in client.producers(partition):
-        if producer.current_txn_start_offset == arguments.start_offset:
-            client.abort(partition, producer)
-            say(arguments, f"aborted the transaction of producer {producer.producer_id} on {partition}")
-            return
-    raise ClusterError(f"no transaction that is open on {partition} begins at offset {arguments.start_offset}")
+        if producer.current_txn_start_offset == start_offset:
+            return producer
+    raise ClusterError(f"no transaction that is open on {partition} begins at offset {start_offset}")
 
 
 def _milliseconds(length: timedelta) -> int:

@@ -12,7 +12,7 @@ from klamm.cli.words import PartitionKey, count, partition_ranges
 __all__ = ["changed", "new_waits", "summary"]
 
 
-def summary(picture: GroupPicture, total_lag: int | None) -> str:
+def summary(picture: GroupPicture, lag_in_words: str | None) -> str:
     """The group in one line."""
     parts = [picture.kind, picture.state]
     if picture.epoch is not None:
@@ -20,8 +20,8 @@ def summary(picture: GroupPicture, total_lag: int | None) -> str:
     if picture.assignor is not None:
         parts.append(picture.assignor)
     parts.append(count(len(picture.members), "member"))
-    if total_lag is not None:
-        parts.append(f"lag {total_lag:,}")
+    if lag_in_words is not None:
+        parts.append(lag_in_words)
     return ", ".join(parts)
 
 

@@ -89,8 +89,8 @@ def _head(group: str, snapshot: Snapshot, rate: Rate) -> Text:
     line.append(picture.state, style=STATES.get(picture.state, "yellow"))
     line.append("  ".join(["", *parts]), style="not bold")
     traffic = [moment(snapshot.at_ms)[11:]]
-    if snapshot.total_lag is not None:
-        traffic.append(f"lag {snapshot.total_lag:,}")
+    if snapshot.lag_in_words is not None:
+        traffic.append(snapshot.lag_in_words)
     if rate.arriving is not None:
         traffic.append(f"{_rate(rate.arriving)} records/s arrive")
     if rate.committed is not None:
@@ -116,8 +116,7 @@ def _members(snapshot: Snapshot, names: MemberNames, most: int, width: int) -> I
         cells += [_epoch(member, picture)] if has_epochs else []
         cells.append(_short(member.assigned & member.target or member.assigned))
         cells += [_short(member.surplus, ""), _short(member.missing, "")] if is_moving else []
-        known = [lag for key in member.assigned if (lag := snapshot.lag(key)) is not None]
-        rows.append([*cells, f"{sum(known):,}" if known else ""])
+        rows.append([*cells, _lag([snapshot.lag(key) for key in member.assigned])])
     yield fitted_table(columns, rows, width)
     if len(picture.members) > len(shown):
         yield Text(f"and {len(picture.members) - len(shown)} more", style="dim")
@@ -142,7 +141,7 @@ def _partitions(
     every = snapshot.partitions
     shown = every
     if len(every) > most:
-        shown = sorted(sorted(every, key=lambda key: -(snapshot.lag(key) or 0))[: most - 1])
+        shown = sorted(sorted(every, key=lambda key: _sort_key(snapshot.lag(key)))[: most - 1])
     rows = []
     for key in shown:
         owner = names.of(owners[key].member_id) if key in owners else "nobody"
@@ -164,6 +163,19 @@ def _partitions(
     yield fitted_table([Column("PARTITION"), Column("OWNER"), *numbers], rows, width)
     if len(every) > len(shown):
         yield Text(f"and {len(every) - len(shown)} more, with less lag", style="dim")
+
+
+def _sort_key(lag: int | None) -> float:
+    """The largest lag first; one that is not known may be as large as any."""
+    return float("-inf") if lag is None else -lag
+
+
+def _lag(lags: Sequence[int | None]) -> str:
+    """The sum; what has no commit makes it a lower bound."""
+    known = [lag for lag in lags if lag is not None]
+    if not known:
+        return "unknown" if lags else ""
+    return f"{sum(known):,}" if len(known) == len(lags) else f"≥ {sum(known):,}"
 
 
 def _number(number: int | None) -> str:

@@ -6,7 +6,16 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
-__all__ = ["PartitionKey", "count", "enumeration", "moment", "partition_names", "partition_ranges", "span"]
+__all__ = [
+    "PartitionKey",
+    "count",
+    "enumeration",
+    "lag_words",
+    "moment",
+    "partition_names",
+    "partition_ranges",
+    "span",
+]
 
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and index."""
@@ -75,3 +84,15 @@ def enumeration(parts: Sequence[str], *, most: int | None = None) -> str:
     if len(parts) <= 1:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def lag_words(lags: Iterable[int | None]) -> str:
+    """The lag over partitions: `lag 1,204`; `lag ≥ 1,204 (2 partitions uncommitted)` where some have no commit, which
+    is None; `lag unknown (6 partitions uncommitted)` where none has one."""
+    every = list(lags)
+    known = [lag for lag in every if lag is not None]
+    uncommitted = len(every) - len(known)
+    if not uncommitted:
+        return f"lag {sum(known):,}"
+    total = f"≥ {sum(known):,}" if known else "unknown"
+    return f"lag {total} ({count(uncommitted, 'partition')} uncommitted)"

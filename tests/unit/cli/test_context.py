@@ -79,10 +79,10 @@ def test_commands_reach_the_contexts_cluster_and_groups(klamm: Command, prod: st
     klamm.done("produce", topic, "-p", "0", stdin="0\n1\n2\n")
     klamm.done("consume", topic, "--group", group, "-n", "1")
     klamm.done("consume", topic, "--group", group, "-n", "2", "--context", "dev")
-    assert [row["committed"] for row in klamm.rows("group", "describe", group)] == [1]
+    assert [row["committed"] for row in klamm.rows("group", "describe", group)] == [1, None, None]
     assert klamm.done("group", "describe", group).startswith(f"group prod.{group}: empty")
     klamm.environment["KLAMM_CONTEXT"] = "dev"
-    assert [row["committed"] for row in klamm.rows("group", "describe", group)] == [2]
+    assert [row["committed"] for row in klamm.rows("group", "describe", group)] == [2, None, None]
     listed = {row["group"] for row in klamm.rows("group", "list")}
     assert {f"dev.{group}", f"prod.{group}"} <= listed
     assert group not in listed

@@ -52,7 +52,8 @@ def test_they_stand_side_by_side(klamm: Command, read: str, group: str) -> None:
         [read, "1", "none", "none", "none", "1", "0", "0"],
         [],
     ]
-    assert lines[4][:8] == ["dev", f"dev.{group}", "lag", "2,", "2", "records", "behind,", "last"]
+    uncommitted = ["lag", "≥", "2", "(1", "partition", "uncommitted),"]
+    assert lines[4][:12] == ["dev", f"dev.{group}", *uncommitted, "2", "records", "behind,", "last"]
     assert lines[5][:5] == ["prod", f"prod.{group}", "lag", "0,", "last"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.cli.history_records import cause, member_id
@@ -236,7 +237,7 @@ def test_partitions_that_nobody_has_are_told() -> None:
     (line,) = (line for line in _group(picture) if "nobody has" in line)
     assert line.startswith("nobody has orders 2-5: the leader has not seen them yet")
     # While a classic group rebalances, nobody has anything: that is said otherwise.
-    joining = group(member("one"), kind="classic", state="preparing-rebalancing")
+    joining = group(member("one"), kind="classic", state="preparing-rebalance")
     assert not any("nobody has" in line for line in _group(joining))
 
 
@@ -246,10 +247,10 @@ def test_lag_is_told_with_its_worst_partition() -> None:
     lags = {("orders", 0): 1_000, ("orders", 1): 204, ("orders", 2): None}
     evidence = {"lags": lags, "partition_counts": {"orders": 3}}
     assert _group(picture, **evidence) == [
-        "lag 1,204, most of it in orders-0 (1,000)",
+        "lag ≥ 1,204 (1 partition uncommitted), most of it in orders-0 (1,000)",
         "nothing is committed yet for orders 2, so there is no lag to tell",
     ]
-    assert _member("one", picture, **evidence)[-1] == "lag 1,204, most of it in orders-0"
+    assert _member("one", picture, **evidence)[-1] == "lag ≥ 1,204 (1 partition uncommitted), most of it in orders-0"
     assert _group(picture, lags={("orders", 0): 0}, partition_counts={"orders": 3}) == ["lag 0"]
 
 
@@ -297,3 +298,27 @@ def test_a_group_that_does_not_come_to_rest_is_told() -> None:
     assert not any("rest" in line for line in _group(picture, history=joins))
     later = Evidence(picture=picture, now_ms=NOW_MS + 900_000, history=history)
     assert not any("rest" in line for line in explain(later).lines)
+
+
+def test_a_rebalance_under_way_is_told_with_its_own_cause() -> None:
+    """What the last change was made for is another matter, and is left out where the cause is not known."""
+    before = history_of(causes=[cause("member_joined", "one", "member one-0 joined", NOW_MS - 10_000)])
+    picture = group(member("one"), kind="classic", state="preparing-rebalance")
+    told = replace(picture, change_causes=("member one-0 left",), changing_since_ms=NOW_MS - 2_000)
+    (line,) = (line for line in _group(told, history=[before]) if "because" in line)
+    assert line == "changing since 2.0 s, because member one left"
+    assert not any("because" in line for line in _group(picture, history=[before]))
+
+
+def test_a_member_that_is_joining_does_not_stand_by() -> None:
+    """It has nothing because it has not been given anything yet, not because others have everything."""
+    members = [member("one", [0]), member("two")]
+    for picture in (
+        group(*members, kind="classic", state="completing-rebalance"),
+        group(members[0], replace(members[1], epoch=0), state="reconciling", assignment_epoch=7),
+    ):
+        lines = _member("two", picture, partition_counts={"orders": 1})
+        assert any(line.startswith("is joining") for line in lines), lines
+        assert not any("idle" in line for line in _group(picture, partition_counts={"orders": 1}))
+    settled = group(*members, assignment_epoch=7)
+    assert _member("two", settled, partition_counts={"orders": 1})[-1].startswith("stands by")

@@ -34,31 +34,48 @@ def test_offsets_and_lag_are_shown_for_each_partition(klamm: Command, topic: str
     klamm.done("consume", topic, "-g", group, "-e")
     klamm.done("produce", topic, "-p", "1", stdin="y\ny\n")
     nobody = {"member": None, "host": None, "client_id": None}
-    # What has never had a record was never printed, and so was never committed.
+    # What has never had a record was never printed, and so was never committed; nothing of it is left to read.
     assert klamm.rows("group", "describe", group) == [
         {"topic": topic, "partition": 0, "committed": 5, "log_start": 0, "high_watermark": 5, "lag": 0, **nobody},
         {"topic": topic, "partition": 1, "committed": 3, "log_start": 0, "high_watermark": 5, "lag": 2, **nobody},
+        {"topic": topic, "partition": 2, "committed": None, "log_start": 0, "high_watermark": 0, "lag": 0, **nobody},
     ]
     table = klamm.done("group", "describe", group).splitlines()
-    assert table[0] == f"group {group}: empty, 0 members"
+    assert table[0] == f"group {group}: empty, 0 members, lag 2"
     head = "TOPIC PARTITION COMMITTED LOG START HIGH WATERMARK LAG MEMBER HOST CLIENT ID"
     assert " ".join(table[1].split()) == head
     assert table[3].split() == [topic, "1", "3", "0", "5", "2", "none", "none", "none"]
 
 
 def test_partitions_without_a_commit_have_no_lag(klamm: Command, topic: str, group: str) -> None:
-    """No commit is shown as none, and not as 0: nobody knows where the group would begin."""
+    """No commit is shown as none, and not as 0: nobody knows where the group would begin. What is known is a lower
+    bound."""
     _fill(klamm, topic, 1)
-    klamm.start("consume", topic, "-g", group, "-X", "client.id=reader")
+    klamm.start("consume", topic, "-g", group, "-X", "client.id=reader", "-X", "auto.offset.reset=latest")
     _members(klamm, group, 1)
     rows = klamm.rows("group", "describe", group)
     assert [(row["partition"], row["client_id"]) for row in rows] == [(0, "reader"), (1, "reader"), (2, "reader")]
-    assert [(row["committed"], row["lag"], row["high_watermark"]) for row in rows[1:]] == [(None, None, 0)] * 2
+    shown = [(row["committed"], row["lag"], row["high_watermark"]) for row in rows]
+    assert shown == [(None, None, 1), (None, 0, 0), (None, 0, 0)]
     tsv = klamm.done("group", "describe", group, "-o", "tsv").splitlines()
-    assert tsv[2].split("\t")[:6] == [topic, "1", "", "0", "0", ""]
+    assert tsv[1].split("\t")[:6] == [topic, "0", "", "0", "1", ""]
     table = klamm.done("group", "describe", group).splitlines()
-    assert table[0] == f"group {group}: stable, 1 member"
-    assert table[3].split()[:6] == [topic, "1", "none", "0", "0", "none"]
+    assert table[0] == f"group {group}: stable, 1 member, lag ≥ 0 (1 partition uncommitted)"
+    assert table[2].split()[:6] == [topic, "0", "none", "0", "1", "none"]
+
+
+def test_partitions_that_nobody_has_committed_or_has_are_shown(klamm: Command, topic: str, group: str) -> None:
+    """Those of a topic of which others are committed: what is left out would count as read."""
+    _fill(klamm, topic, 5, 3, 4)
+    klamm.done("group", "reset", group, "-t", f"{topic}:0", "--to-offset", "2", "--execute")
+    rows = klamm.rows("group", "describe", group)
+    assert [(row["partition"], row["committed"], row["lag"]) for row in rows] == [
+        (0, 2, 3),
+        (1, None, None),
+        (2, None, None),
+    ]
+    heading = klamm.done("group", "describe", group).splitlines()[0]
+    assert heading.endswith("lag ≥ 3 (2 partitions uncommitted)")
 
 
 def test_members_that_own_nothing_are_shown(klamm: Command, topic: str, group: str) -> None:
@@ -73,7 +90,9 @@ def test_members_that_own_nothing_are_shown(klamm: Command, topic: str, group: s
     assert [row["topic"] for row in rows] == [topic, topic, topic, None]
     assert rows[-1]["member"] == standby["member"]
     assert rows[-1]["lag"] is None
-    assert klamm.done("group", "describe", group).startswith(f"group {group}: stable, 4 members, 1 standing by\n")
+    assert klamm.done("group", "describe", group).startswith(
+        f"group {group}: stable, 4 members, 1 standing by, lag 0\n"
+    )
     assert {row["host"] for row in members} == {"/127.0.0.1"}
 
 
@@ -103,7 +122,9 @@ def test_groups_of_the_consumer_protocol_are_told_with_their_epochs(klamm: Comma
     (epoch,) = {row["epoch"] for row in members}
     heading = klamm.done("group", "describe", group, "-m").splitlines()[0]
     assert heading == f"group {group}: stable, epoch {epoch}, assignor uniform"
-    assert klamm.done("group", "describe", group).startswith(f"group {group}: stable, epoch {epoch}, 2 members\n")
+    assert klamm.done("group", "describe", group).startswith(
+        f"group {group}: stable, epoch {epoch}, 2 members, lag 0\n"
+    )
     (listed,) = (row for row in klamm.rows("group", "list") if row["group"] == group)
     assert (listed["state"], listed["type"]) == ("stable", "consumer")
 

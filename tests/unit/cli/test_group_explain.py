@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 
@@ -60,7 +61,23 @@ def test_a_group_without_members_is_explained(klamm: Command, topic: str, group:
     klamm.done("consume", topic, "-g", group, "-n", "1")
     lines = [line.strip() for line in klamm.done("group", "explain", group).splitlines()]
     assert lines[1].startswith("· classic protocol, empty, generation ")
-    assert "· lag 1" in lines
+    assert "· lag 1, most of it in" in "\n".join(lines)
+
+
+def test_a_rebalance_that_hangs_is_told_with_its_cause(klamm: Command, topic: str, group: str) -> None:
+    """Why it is under way, and for whom it waits; whoever is joining does not stand by."""
+    stopped = klamm.start("consume", topic, "-g", group, "-X", "client.id=sleeper")
+    explain = ("group", "explain", group)
+    _until(klamm, explain, lambda text: f"has {topic}" in text)
+    stopped.send_signal(signal.SIGSTOP)
+    try:
+        klamm.start("consume", topic, "-g", group, "-X", "client.id=newcomer")
+        lines = _until(klamm, explain, lambda text: "preparing-rebalance" in text and "changing since" in text)
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+    (line,) = (line for line in lines if line.startswith("changing since"))
+    assert "newcomer" in line.partition(", because ")[2], lines
+    assert not any(line.startswith(("last change", "stands by")) or "stays idle" in line for line in lines), lines
 
 
 def test_a_group_that_is_not_there_is_told(klamm: Command, group: str) -> None:
@@ -78,5 +95,5 @@ def test_what_the_raw_client_can_not_reach_librdkafka_describes(klamm: Command, 
     shown = klamm.done("group", "explain", group, "-b", f"{address},localhost")
     assert f"has {topic} 0-2: 3 of 3 partitions" in shown
     assert klamm.done("group", "describe", group, "-b", f"{address},localhost").startswith(
-        f"group {group}: stable, 1 member\n"
+        f"group {group}: stable, 1 member, lag 0\n"
     )

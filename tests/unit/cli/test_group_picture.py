@@ -93,7 +93,7 @@ def test_what_is_not_understood_of_a_classic_group_is_left_out() -> None:
         (one,) = picture_of(described).members
         assert (one.assigned, one.topics) == (frozenset(), None)
     joining = classic.DescribedGroup(group_id="g", group_state="PreparingRebalance", protocol_type="consumer")
-    assert picture_of(joining).state == "preparing-rebalancing"
+    assert picture_of(joining).state == "preparing-rebalance"
 
 
 def test_librdkafka_tells_less() -> None:

@@ -54,11 +54,11 @@ def test_waits_are_told_in_words() -> None:
     ("state", "words"),
     [
         (
-            "preparing-rebalancing",
+            "preparing-rebalance",
             ["the coordinator waits until all members have joined again, for 5 min at most" + UNKNOWN],
         ),
         (
-            "completing-rebalancing",
+            "completing-rebalance",
             ["the coordinator waits for the leader, probably still one, to share out the partitions"],
         ),
         ("assigning", ["the coordinator computes a new target"]),
@@ -77,16 +77,16 @@ def test_a_coordinator_waits_too(state: str, words: list[str]) -> None:
 def test_klamm_names_those_for_whom_a_classic_group_waits() -> None:
     """Who has not joined again, newcomers that have only just got their ids, and then the leader."""
     picture = group(
-        member("one"), member("two"), kind="classic", state="preparing-rebalancing", awaited=frozenset({"two-0", "x-1"})
+        member("one"), member("two"), kind="classic", state="preparing-rebalance", awaited=frozenset({"two-0", "x-1"})
     )
     assert list(group_wait(picture, None, _names(picture))) == [
         "the coordinator waits for two and x-1, who is new, to join again"
     ]
-    picture = group(member("one"), kind="classic", state="preparing-rebalancing", awaited=frozenset())
+    picture = group(member("one"), kind="classic", state="preparing-rebalance", awaited=frozenset())
     assert list(group_wait(picture, None, _names(picture))) == [
         "all members have joined: the coordinator waits a moment for more to come"
     ]
-    picture = group(member("one"), kind="classic", state="completing-rebalancing", awaited=frozenset({"one-0"}))
+    picture = group(member("one"), kind="classic", state="completing-rebalance", awaited=frozenset({"one-0"}))
     assert list(group_wait(picture, ReplayedGroup("billing", leader="gone-0"), _names(picture))) == [
         "the coordinator waits for the leader, one, to share out the partitions"
     ]
@@ -95,11 +95,11 @@ def test_klamm_names_those_for_whom_a_classic_group_waits() -> None:
 def test_without_the_log_it_is_told_without_figures() -> None:
     """A leader that is gone is not named either."""
     names = MemberNames()
-    joining = group(member("one"), kind="classic", state="preparing-rebalancing")
+    joining = group(member("one"), kind="classic", state="preparing-rebalance")
     assert list(group_wait(joining, None, names)) == [
         "the coordinator waits until all members have joined again" + UNKNOWN
     ]
-    syncing = group(member("one"), kind="classic", state="completing-rebalancing")
+    syncing = group(member("one"), kind="classic", state="completing-rebalance")
     for replayed in (None, ReplayedGroup("billing", leader="gone-0")):
         assert list(group_wait(syncing, replayed, names)) == [
             "the coordinator waits for the leader to share out the partitions"

@@ -41,6 +41,7 @@ def test_what_is_added_to_the_schema_does_no_harm() -> None:
         (b"", "no record of a group's history"),
         (b"[]", "no record of a group's history"),
         (b"\xff", "no record of a group's history"),
+        (b"[" * 100_000, "no record of a group's history: RecursionError"),
         (b'{"version": 1}', "no record of a group's history: KeyError 'group'"),
         (change(version=2), "a record of version 2; this klamm understands version 1"),
         (change(causes=[{"code": "x"}]), "KeyError 'text'"),

@@ -33,7 +33,61 @@ def test_help_is_there_for_every_noun(klamm: Command, noun: str) -> None:
     assert noun in klamm.done("--help")
 
 
-@pytest.mark.parametrize("words", [(), ("castle",), ("--castle",)])
+def test_alone_it_shows_its_help(klamm: Command) -> None:
+    """So does a command that needs a further word, as a complaint: a script may have lost the word."""
+    assert klamm.done() == klamm.done("--help")
+    for noun in ("topic", "group", "txn", "env", "log", "context"):
+        finished = klamm(noun)
+        assert (finished.status, finished.stdout) == (2, "")
+        assert finished.stderr.startswith(klamm.done(noun, "--help"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("topics",), "klamm: error: argument COMMAND: invalid choice: 'topics' (choose from"),
+        (("group", "descrbe", "g"), "klamm group: error: argument VERB: invalid choice: 'descrbe'"),
+        (
+            ("serve", "--data-dri", "x"),
+            "klamm serve: error: unrecognized arguments: --data-dri x (did you mean --data-dir?)",
+        ),
+        (("group", "list", "--outptu=json"), "unrecognized arguments: --outptu=json (did you mean --output?)"),
+        (("topic", "list", "--castle"), "klamm topic list: error: unrecognized arguments: --castle\n"),
+    ],
+)
+def test_a_typo_is_told_with_what_may_be_meant(klamm: Command, words: tuple[str, ...], complaint: str) -> None:
+    """The command that it was meant for says so, and shows its own usage."""
+    finished = klamm(*words)
+    assert (finished.status, finished.stdout) == (2, "")
+    assert complaint in finished.stderr
+    for word, meant in (("topics", "topic"), ("descrbe", "describe")):
+        assert word not in words or finished.stderr.endswith(f"(did you mean {meant}?)\n")
+
+
+def test_a_key_of_a_topic_that_does_not_exist_is_told_with_what_may_be_meant(klamm: Command) -> None:
+    """When it is made, and when it is altered."""
+    finished = klamm("topic", "create", "castle-keys", "-c", "retenton.ms=1000")
+    assert finished.status == 1
+    assert finished.stderr.endswith("Unknown topic config name: retenton.ms (did you mean retention.ms?)\n")
+    klamm.done("topic", "create", "castle-keys", "-p", "1")
+    finished = klamm("topic", "alter", "castle-keys", "-c", "cleanup.polcy=compact")
+    assert finished.stderr.endswith("Unknown topic config name: cleanup.polcy (did you mean cleanup.policy?)\n")
+
+
+def test_a_variable_that_nobody_reads_is_told(klamm: Command) -> None:
+    """On standard error, as with a broker; those of a broker's keys and of other commands are known."""
+    klamm.environment |= {"KLAMM_NUM_PARTITIONS": "3", "KLAMM_CONFIG": "/nonexistent/contexts.toml"}
+    assert klamm("topic", "list").stderr == ""
+    klamm.environment["KLAMM_BOOTSTRAP_SERVERS"] = NOBODY
+    finished = klamm("topic", "list")
+    assert finished.status == 0
+    assert finished.stderr == (
+        "klamm: the environment variable KLAMM_BOOTSTRAP_SERVERS (did you mean KLAMM_BOOTSTRAP_SERVER?) stands for "
+        "nothing and is ignored\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("castle",), ("--castle",), ("--",)])
 def test_what_is_no_command_is_wrong_use(klamm: Command, words: tuple[str, ...]) -> None:
     """The usage is shown on standard error."""
     finished = klamm(*words)

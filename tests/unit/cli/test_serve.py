@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import IO
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from tests.support.faulty_disk import FaultyDisk, why_not
 from tests.unit.cli.conftest import KLAMM, PATIENCE_S
 
 from klamm.testing import Broker
@@ -130,13 +132,44 @@ def test_an_address_that_is_taken_is_told(serve: Serve, broker: Broker) -> None:
     assert "in use; --listen HOST:PORT picks another, port 0 a free one" in stderr
 
 
+def last_words(served: Served) -> str:
+    """The one sentence of a broker that did not start, which has no number of the operating system in it."""
+    status, stdout, stderr = served.ended()
+    assert (status, stdout) == (1, "")
+    sentence = stderr.splitlines()[-1]
+    assert sentence.startswith("klamm serve: ")
+    assert "Errno" not in stderr
+    return sentence.removeprefix("klamm serve: ")
+
+
 def test_a_folder_that_can_not_be_made_is_told(serve: Serve, tmp_path: Path) -> None:
     """With exit status 1: the command line could be right elsewhere."""
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    status, stdout, stderr = serve(*FREE_PORT, "--data-dir", "file/data").ended()
-    assert (status, stdout) == (1, "")
-    assert stderr.splitlines()[-1].startswith("klamm serve: ")
-    assert "file/data" in stderr
+    for folder in ("file", "file/data"):
+        sentence = last_words(serve(*FREE_PORT, "--data-dir", folder))
+        assert sentence.startswith(
+            f"file is a file, and the data directory {folder} has to be a folder: choose another"
+        )
+
+
+def test_an_address_of_another_machine_is_told(serve: Serve) -> None:
+    """192.0.2.0/24 is nobody's (RFC 5737), and so are names in .invalid."""
+    sentence = last_words(serve("--listen", "192.0.2.1:0", "--data-dir", "data"))
+    assert sentence.startswith("192.0.2.1 is not an address of this machine, so no broker can listen at 192.0.2.1:0")
+    sentence = last_words(serve("--listen", "nowhere.invalid:0", "--data-dir", "data"))
+    assert sentence.startswith("the host name of nowhere.invalid:0 is not known here (")
+
+
+def test_a_full_disk_is_told(serve: Serve, tmp_path: Path) -> None:
+    """In one sentence. Which files can't be written depends on how much fits: tests/faults/test_full_disk.py."""
+    if why_not() is not None:
+        pytest.skip(str(why_not()))
+    disk = FaultyDisk(tmp_path, tmp_path / "disk")
+    disk.fail_writes(errno.ENOSPC)
+    served = serve(*FREE_PORT, "--data-dir", "disk/data", environment=disk.environment)
+    assert last_words(served) == (
+        "no space is left on the disk of disk/data: make room there, or choose another folder (--data-dir, log.dirs)"
+    )
 
 
 def test_the_environment_goes_before_the_file_and_flags_before_both(serve: Serve, tmp_path: Path) -> None:
@@ -200,6 +233,11 @@ def _has_ipv6() -> bool:
     ("words", "complaint"),
     [
         (("--listen", "9092"), "argument --listen: takes HOST:PORT, not '9092'"),
+        (("--listen", "localhost:90920"), "argument --listen: takes a port from 0 to 65535, not 90920"),
+        (
+            ("-X", "listeners=PLAINTEXT://localhost:90920"),
+            "listeners: 'PLAINTEXT://localhost:90920' has port 90920; ports are from 0, any free one, to 65535",
+        ),
         (("-X", "num.partitions"), "argument -X: takes KEY=VALUE, not 'num.partitions'"),
         (("-X", "num.partitions=none"), "num.partitions=none (-X): Not a number of type INT"),
         (("-X", "num.partitions=0"), "num.partitions=0 (-X): Value must be at least 1"),

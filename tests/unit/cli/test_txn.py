@@ -149,7 +149,11 @@ def test_hanging_transaction_is_found_and_ended(lenient_broker: Broker, transact
     assert klamm.rows("txn", "list", "--hanging", "--topic", topic, "--longer-than", "2h") == []
     assert row in [{**each, "idle_ms": row["idle_ms"]} for each in klamm.rows("txn", "list", "--hanging")]
 
-    assert "aborted" in klamm.done("txn", "abort", f"{topic}:1", "0")
+    (shown,) = klamm.rows("txn", "abort", f"{topic}:1", "0")
+    assert (shown["producer_id"], shown["state"]) == (producer_id, "hanging")
+    assert "nothing was changed" in klamm.done("txn", "abort", f"{topic}:1", "0")
+    assert klamm.rows("txn", "list", "--hanging", "--topic", topic) != []
+    assert "aborted" in klamm.done("txn", "abort", f"{topic}:1", "0", "--execute")
     assert klamm.rows("txn", "list", "--hanging", "--topic", topic) == []
     message = consumer.poll(PATIENCE_S)
     assert message is not None
@@ -165,3 +169,38 @@ def test_open_transaction_that_is_known_does_not_hang(lenient_broker: Broker, tr
     producer = begin(lenient_broker, transactional_id, topic)
     assert klamm.rows("txn", "list", "--hanging", "--topic", topic, "--longer-than", "0s") == []
     producer.abort_transaction(PATIENCE_S)
+
+
+def test_transaction_that_its_coordinator_will_end_is_not_aborted_by_mistake(
+    broker: Broker, klamm: Command, topic: str, transactional_id: str
+) -> None:
+    """A partition of a transaction that commits later would lose its records; who wants that says so."""
+    producer = begin(broker, transactional_id, topic)
+    refused = klamm("txn", "abort", f"{topic}:1", "0", "--execute")
+    assert (refused.status, refused.stdout) == (1, "")
+    assert f"'{transactional_id}' is Ongoing" in refused.stderr
+    assert "--force" in refused.stderr
+    (shown,) = klamm.rows("txn", "abort", f"{topic}:1", "0", "--force")
+    assert (shown["transactional_id"], shown["state"]) == (transactional_id, "Ongoing")
+    producer.commit_transaction(PATIENCE_S)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": transactional_id})
+    consumer.assign([TopicPartition(topic, 1, 0)])
+    message = consumer.poll(PATIENCE_S)
+    assert message is not None
+    assert message.value() == b"a"
+    consumer.close()
+
+
+def test_force_aborts_a_transaction_that_its_coordinator_will_end(
+    broker: Broker, klamm: Command, topic: str, transactional_id: str
+) -> None:
+    """In that partition alone; the coordinator goes on as it would."""
+    producer = begin(broker, transactional_id, topic)
+    assert "aborted" in klamm.done("txn", "abort", f"{topic}:1", "0", "--force", "--execute")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": transactional_id})
+    consumer.assign([TopicPartition(topic, 1, 0)])
+    assert consumer.poll(1) is None
+    (described,) = klamm.rows("txn", "describe", transactional_id)
+    assert described["state"] == "Ongoing"
+    producer.abort_transaction(PATIENCE_S)
+    consumer.close()
