@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +15,7 @@ from klamm.spark.source.arrow_schema import arrow_schema
 from klamm.spark.source.schema import spark_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 TIME = 1_700_000_000_000
@@ -177,8 +178,30 @@ def test_many_small_batches_are_all_read(spark: SparkSession, topic: Topic) -> N
 )
 def test_wrong_options_are_refused(spark: SparkSession, topic: Topic, options: dict[str, str], message: str) -> None:
     """With the error's own text in Spark's."""
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(Exception, match=message) as refused:
         read(spark, topic.options(**options)).collect()
+    assert "Traceback" not in str(refused.value)
+
+
+def test_writing_is_refused_in_one_sentence(spark: SparkSession, topic: Topic) -> None:
+    """With what to use instead, and no traceback."""
+    frame = spark.range(3).selectExpr("cast(id as string) as value")
+    with pytest.raises(Exception, match=r"only reads\. To write to topics, use") as refused:
+        frame.write.format("klamm").mode("append").options(**topic.options()).save()
+    assert "Traceback" not in str(refused.value)
+
+
+def test_an_error_of_a_users_function_keeps_its_traceback(spark: SparkSession, topic: Topic) -> None:
+    """Only what klamm refuses is shown without one, also after that."""
+    with pytest.raises(Exception, match="unknown option"):
+        read(spark, topic.options(startingOfsets="earliest")).collect()
+
+    def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise ValueError("of the user's own")
+
+    with pytest.raises(Exception, match="of the user's own") as failed:
+        read(spark, topic.options()).mapInArrow(fail, "value binary").collect()
+    assert "Traceback" in str(failed.value)
 
 
 def test_a_schema_of_ones_own_is_refused(spark: SparkSession, topic: Topic) -> None:
@@ -191,8 +214,10 @@ def test_a_topic_that_is_not_there_is_named(spark: SparkSession, topic: Topic) -
     """Or goes for empty, if loss is not to fail the query."""
     options = topic.options(subscribe="no-such-topic", **{"fetchOffset.retryIntervalMs": "50"})
 
-    with pytest.raises(Exception, match="no-such-topic: no such topic or partition"):
+    with pytest.raises(Exception, match="no-such-topic: no such topic or partition") as refused:
         read(spark, options).count()
+    assert "Traceback" not in str(refused.value)
+    assert "lost" not in str(refused.value)
     assert read(spark, {**options, "failOnDataLoss": "false"}).count() == 0
 
 

@@ -109,7 +109,7 @@ def test_a_running_query_shows_its_lag(spark: SparkSession, topic: Topic, tmp_pa
             check=True,
         )
         application = f"Spark application {spark.sparkContext.applicationId}"
-        assert described.stdout.splitlines()[0] == f"group {group}: empty, 0 members, {application}"
+        assert described.stdout.splitlines()[0] == f"group {group}: empty, 0 members, lag 0, {application}"
     finally:
         query.stop()
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from klamm.client.cluster import Cluster
 from klamm.client.cluster_view import ClusterView, error_code
 from klamm.client.errors import ConnectionFailed, RequestRefused
 from klamm.client.retry import Retries
@@ -19,6 +18,9 @@ from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicPartition
+
+if TYPE_CHECKING:
+    from klamm.client.cluster import Cluster
 
 __all__ = [
     "EARLIEST",

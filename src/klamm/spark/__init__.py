@@ -30,7 +30,9 @@ def require_pyspark() -> None:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:
-        raise KlammError(f"klamm.spark needs PySpark ({error}). Run: pip install 'klamm[spark]'") from error
+        raise KlammError(
+            f"klamm.spark needs PySpark ({error}). Run: pip install '.[spark]' in a clone of klamm"
+        ) from error
 
 
 def __getattr__(name: str) -> Any:

@@ -75,7 +75,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaHome:
     found = f" Found: {'; '.join(refused)}." if refused else ""
     raise JavaNotFound(
         f"Spark needs Java {MINIMUM_JAVA_VERSION} or later and there is none.{found} Install one "
-        "(Debian, Ubuntu: apt install openjdk-17-jre-headless) or run: pip install 'klamm[java]'"
+        "(Debian, Ubuntu: apt install openjdk-17-jre-headless) or run: pip install '.[java]' in a clone of klamm"
     )
 
 

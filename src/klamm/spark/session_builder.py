@@ -104,6 +104,8 @@ def settings_for(master: str) -> dict[str, str]:
     }
     local = _LOCAL_MASTER.match(master)
     if local:
+        # A worker whose reader has enough rows would print a traceback over Unix-domain sockets.
+        settings["spark.python.daemon.module"] = "klamm.spark.worker_daemon"
         # The driver is reached under its host name otherwise, which many laptops and containers cannot resolve.
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"

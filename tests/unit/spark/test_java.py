@@ -67,7 +67,7 @@ def test_without_any_the_error_says_what_to_install(tmp_path: Path) -> None:
     """And names what was too old or did not run."""
     old = fake_java(tmp_path / "old", "11.0.2")
 
-    with pytest.raises(JavaNotFound, match=r"Java 17 or later.*is Java 11.*klamm\[java\]"):
+    with pytest.raises(JavaNotFound, match=r"Java 17 or later.*is Java 11.*\.\[java\]"):
         find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path)})
 
 

@@ -37,7 +37,7 @@ def test_without_pyspark_the_error_says_what_to_install() -> None:
         "import klamm, klamm.spark\n"
         "for use in (lambda: klamm.spark.session(), lambda: klamm.spark.KlammDataSource):\n"
         "    try: use()\n"
-        "    except klamm.KlammError as error: assert \"pip install 'klamm[spark]'\" in str(error)\n"
+        "    except klamm.KlammError as error: assert \"pip install '.[spark]'\" in str(error)\n"
         "    else: sys.exit('no error')\n"
     )
 

@@ -16,6 +16,7 @@ from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range
+from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.pushed_filters import Restriction
 from klamm.spark.source.query_group import commits_of
 
@@ -36,6 +37,7 @@ class KlammBatchReader(DataSourceReader):
         self.options = options
         self.restriction: Restriction | None = None
 
+    @without_traceback
     def partitions(self) -> list[InputPartition]:
         """One task for each partition that has something to read."""
         cluster = Cluster(self.options.client)

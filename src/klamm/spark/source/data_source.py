@@ -6,13 +6,14 @@ reader is made, and the process starts in half the time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from klamm.spark.source.errors import OptionError
+from klamm.spark.source.errors import OptionError, ReadOnlySource
 from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from klamm.spark.source.stream_reader import KlammStreamReader
 
 __all__ = ["KlammDataSource"]
+
+_ONLY_READS: Final = (
+    'format("klamm") only reads. To write to topics, use Spark\'s own connector, format("kafka"), which is a jar, or a '
+    "Kafka client in foreachPartition or foreachBatch."
+)
 
 
 class KlammDataSource(DataSource):
@@ -31,10 +37,12 @@ class KlammDataSource(DataSource):
         """What stands in `format(…)`."""
         return "klamm"
 
+    @without_traceback
     def schema(self) -> StructType:
         """The columns; the first place where wrong options are refused. Raises `OptionError`."""
         return spark_schema(include_headers=SourceOptions.check(self.options).include_headers)
 
+    @without_traceback
     def reader(self, schema: StructType) -> KlammBatchReader:
         """For `spark.read`. Raises `OptionError`."""
         from klamm.spark.source.batch_reader import FilteringBatchReader, KlammBatchReader
@@ -43,6 +51,8 @@ class KlammDataSource(DataSource):
         _refuse_other_schema(schema, options)
         return FilteringBatchReader(options) if options.klamm.filter_pushdown else KlammBatchReader(options)
 
+    # With its traceback: Spark 4.3 then stops the reader that it does not have, and without a traceback it would show
+    # only that second error.
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """For `spark.readStream`. Raises `OptionError`."""
         from klamm.spark.source.stream_reader import KlammStreamReader
@@ -50,6 +60,16 @@ class KlammDataSource(DataSource):
         options = SourceOptions.for_stream(self.options)
         _refuse_other_schema(schema, options)
         return KlammStreamReader(options)
+
+    @without_traceback
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raises `ReadOnlySource`."""
+        raise ReadOnlySource(_ONLY_READS)
+
+    @without_traceback
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raises `ReadOnlySource`."""
+        raise ReadOnlySource(_ONLY_READS)
 
 
 def _refuse_other_schema(schema: StructType, options: SourceOptions) -> None:

@@ -6,7 +6,7 @@ import logging
 
 from klamm.errors import KlammError
 
-__all__ = ["DataLoss", "GroupConflict", "LossPolicy", "OptionError", "QueryFenced"]
+__all__ = ["DataLoss", "GroupConflict", "LossPolicy", "MissingTopic", "OptionError", "QueryFenced", "ReadOnlySource"]
 
 _logger = logging.getLogger("klamm.spark")
 
@@ -24,6 +24,14 @@ _ADVICE_IF_GOING_ON = (
 
 class OptionError(KlammError):
     """An option that the source does not know or does not support, or whose value is none."""
+
+
+class MissingTopic(KlammError):
+    """A topic or partition that the query names does not exist, and `failOnDataLoss` is true."""
+
+
+class ReadOnlySource(KlammError):
+    """Something was to be written with `format("klamm")`, which only reads."""
 
 
 class DataLoss(KlammError):
@@ -49,3 +57,13 @@ class LossPolicy:
         if self.fail:
             raise DataLoss(f"{message}. {_ADVICE_IF_FAILING}")
         _logger.warning("%s. %s", message, _ADVICE_IF_GOING_ON)
+
+    def report_missing(self, places: str) -> None:
+        """Raises `MissingTopic` if the query is to fail, else writes a warning to the log.
+
+        It may never have been there, so the words are not those of a loss.
+        """
+        message = f"{places}: no such topic or partition. Is the name right, and was it created?"
+        if self.fail:
+            raise MissingTopic(f'{message} To read the others without it, set the option "failOnDataLoss" to "false".')
+        _logger.warning("%s The query reads without it (failOnDataLoss is false).", message)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from klamm.client.config import ClientConfig
+from klamm.config.nearest import nearest
 from klamm.spark.query_checkpoints import fingerprint
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.group_options import check_batch_group, check_group_options
@@ -24,30 +25,32 @@ __all__ = ["OffsetRetries", "SourceOptions"]
 
 _logger = logging.getLogger("klamm.spark")
 
-_HONOURED: Final = frozenset(
-    {
+_HONOURED: Final = {
+    name.lower(): name
+    for name in (
         "assign",
-        "endingoffsets",
-        "endingoffsetsbytimestamp",
-        "endingtimestamp",
-        "failondataloss",
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "includeheaders",
-        "kafkaconsumer.polltimeoutms",
-        "maxoffsetspertrigger",
-        "maxrecordsperpartition",
-        "maxtriggerdelay",
-        "minoffsetspertrigger",
-        "minpartitions",
-        "startingoffsets",
-        "startingoffsetsbytimestamp",
-        "startingoffsetsbytimestampstrategy",
-        "startingtimestamp",
+        "endingOffsets",
+        "endingOffsetsByTimestamp",
+        "endingTimestamp",
+        "failOnDataLoss",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+        "includeHeaders",
+        "kafkaConsumer.pollTimeoutMs",
+        "maxOffsetsPerTrigger",
+        "maxRecordsPerPartition",
+        "maxTriggerDelay",
+        "minOffsetsPerTrigger",
+        "minPartitions",
+        "startingOffsets",
+        "startingOffsetsByTimestamp",
+        "startingOffsetsByTimestampStrategy",
+        "startingTimestamp",
         "subscribe",
-        "subscribepattern",
-    }
-)
+        "subscribePattern",
+    )
+}
+"""Spark hands options over in lower case."""
 _WITHOUT_EFFECT: Final = {
     "groupidprefix": "no group is made up; kafka.group.id names the group that the query commits to",
 }
@@ -146,7 +149,13 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
         if key in _WITHOUT_EFFECT:
             _logger.warning("the option %r has no effect here: %s", key, _WITHOUT_EFFECT[key])
             continue
-        raise OptionError(f'unknown option {key!r}; the options of format("klamm") are those of Spark\'s Kafka source')
+        meant = nearest(key, _HONOURED)
+        hint = (
+            f"did you mean {_HONOURED[meant]}?"
+            if meant is not None
+            else "its options are those of Spark's Kafka source"
+        )
+        raise OptionError(f'unknown option {key!r} of format("klamm"): {hint}')
 
 
 def _poll_timeout_ms(given: Mapping[str, str]) -> int | None:

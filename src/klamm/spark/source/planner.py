@@ -234,8 +234,7 @@ class Planner:
 
     def _tell_missing(self, places: Collection[str | TopicPartition]) -> None:
         if places:
-            listed = ", ".join(sorted(map(str, places)))
-            self._loss.report(f"{listed}: no such topic or partition. Is the name right, and was it created?")
+            self._loss.report_missing(", ".join(sorted(map(str, places))))
 
     def back_to_start(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
         """`end`, with topics that were made anew at their start.

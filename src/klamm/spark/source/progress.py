@@ -57,7 +57,10 @@ class StreamProgress:
         self._target = self._planner.settled()
 
     def start_fresh(self) -> PartitionOffsets:
-        """Where the query starts, for lack of a finished micro-batch. Raises `OptionError` or `DataLoss`."""
+        """Where the query starts, for lack of a finished micro-batch.
+
+        Raises `OptionError`, `MissingTopic` or `DataLoss`.
+        """
         self._commits.starts_fresh()
         self._fresh_start = self._initial.kept(self._resolve_start)
         self._first_batch_planned = False
@@ -96,7 +99,7 @@ class StreamProgress:
         return end
 
     def _latest(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
-        """The end of the log, or what the run goes to. Raises `DataLoss` for what is not there."""
+        """The end of the log, or what the run goes to. Raises `MissingTopic` or `DataLoss` for what is not there."""
         if self._target is not None:
             # It was looked up before anybody knew where the query stands.
             self._target = self._planner.require(start, self._planner.not_before(start, self._target))

@@ -29,6 +29,7 @@ from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
 from klamm.spark.source.offset_range import OffsetRange
 from klamm.spark.source.offsets import offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions
+from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.planning_process import is_the_end
 from klamm.spark.source.progress import StreamProgress
 from klamm.spark.source.query_group import QueryGroup, named_client
@@ -75,6 +76,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return self._progress
 
+    @without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
         """`maxOffsetsPerTrigger`, if it is set, or `minOffsetsPerTrigger`; Spark takes one from a Python source.
 
@@ -88,14 +90,17 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(limits.max_offsets)
         return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
+    @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing that comes after this moment is read."""
         self.progress.end_here()
 
+    @without_traceback
     def initialOffset(self) -> _Stored:
         """Where a query without a checkpoint starts."""
         return offsets_to_json(self.progress.start_fresh())
 
+    @without_traceback
     def latestOffset(self, start: _Recorded, limit: ReadLimit) -> _Stored:
         """Where the next micro-batch may end. Tells the group of the micro-batch that ended at `start`."""
         maximum = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -106,6 +111,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the log as last seen, whatever the limit of the micro-batch."""
         return offsets_to_json(self.progress.latest) if self.progress.latest else None
 
+    @without_traceback
     def partitions(self, start: _Recorded, end: _Recorded) -> list[InputPartition]:
         """The tasks for what lies between the two offsets: a partition with much has one of its own, or several."""
         ranges = self.progress.ranges(offsets_from_json(start), offsets_from_json(end))

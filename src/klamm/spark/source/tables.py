@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from klamm.client.fetch import FetchedBatches
+from klamm.client.visible import Visibility
 from klamm.protocol.compression import decompress
 from klamm.protocol.record_batch import (
     HEADER_SIZE_BYTES,
@@ -16,7 +17,6 @@ from klamm.protocol.record_batch import (
 )
 from klamm.protocol.records import require_magic
 from klamm.spark.source.columns import ColumnFiller, RecordColumns, column_filler
-from klamm.spark.source.visible import Visibility
 
 __all__ = ["TableBuilder"]
 

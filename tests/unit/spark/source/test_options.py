@@ -70,7 +70,7 @@ def test_kafka_options_reach_the_client() -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"startingOfsets": "earliest"}, "unknown option 'startingofsets'"),
+        ({"startingOfsets": "earliest"}, "unknown option 'startingofsets'.*did you mean startingOffsets"),
         ({"path": "/tmp"}, "unknown option 'path'"),
         ({"minPartitions": "0"}, "minPartitions must be positive"),
         ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive"),

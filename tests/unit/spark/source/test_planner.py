@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, LessThan
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.spark.source.errors import DataLoss, LossPolicy, OptionError
+from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic, OptionError
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.options import OffsetRetries
 from klamm.spark.source.planner import OffsetRange, Planner
@@ -93,7 +93,7 @@ def test_specific_offsets_must_name_all_partitions() -> None:
 
 def test_a_missing_topic_fails_the_query_or_is_waited_for() -> None:
     """What `failOnDataLoss` says."""
-    with pytest.raises(DataLoss, match="t: no such topic or partition"):
+    with pytest.raises(MissingTopic, match="t: no such topic or partition"):
         planner(FakeLog([])).resolve("startingOffsets", "earliest")
     assert planner(FakeLog([]), fail=False).resolve("startingOffsets", "earliest") == {}
 
@@ -255,9 +255,9 @@ def test_what_a_filter_leaves_out_is_not_missed(
     expected = Restriction()
     list(expected.add(filters))
     assert read(*filters) == expected.apply(wanted[:1] if isinstance(starting, dict) else wanted, lambda times: {})
-    with pytest.raises(DataLoss, match=loss):
+    with pytest.raises((DataLoss, MissingTopic), match=loss):
         read()
-    with pytest.raises(DataLoss, match=loss):
+    with pytest.raises((DataLoss, MissingTopic), match=loss):
         read(LessThan(("partition",), 8), LessThan(("offset",), 100))
 
 
@@ -290,7 +290,7 @@ def test_a_topic_that_is_not_there_fails_the_query_before_its_end_is_written_dow
     """So that a query with a name mistyped can go on when it is mended."""
     log = FakeLog([])
 
-    with pytest.raises(DataLoss, match="t: no such topic or partition"):
+    with pytest.raises(MissingTopic, match="t: no such topic or partition"):
         planner(log).require({}, {})
     with pytest.raises(DataLoss, match=r"{t-0} are gone"):
         planner(log).require(offsets(5), {})

@@ -9,7 +9,7 @@ import pytest
 from klamm.client.errors import GaveUp
 from klamm.client.group_offsets import Commit
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.spark.source.errors import DataLoss, LossPolicy
+from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic
 from klamm.spark.source.group_commits import GroupCommits
 from klamm.spark.source.offsets import PartitionOffsets
 from klamm.spark.source.planner import OffsetRange, Planner
@@ -328,5 +328,5 @@ def test_a_restart_looks_whether_everything_is_there(ends_here: bool) -> None:
     if ends_here:
         progress.end_here()
 
-    with pytest.raises(DataLoss, match="typo: no such topic"):
+    with pytest.raises(MissingTopic, match="typo: no such topic"):
         progress.next_end(offsets(4), None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from klamm.client.fetch import AbortedTransaction
+from klamm.client.fetch_exchange import AbortedTransaction
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.record_batch import BatchHeader
 from klamm.protocol.records import decode_batch
