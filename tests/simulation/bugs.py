@@ -5,21 +5,28 @@ Each patches a piece of klamm from here while its context is open. Nothing in kl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 from unittest.mock import patch
 
+from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.logs.bugs import LOG_BUGS
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.contract import CoordinatorRecord, Result
-from klamm.core.group import offset_commits, rebalance, removals
+from klamm.core.coordinator.contract import CoordinatorRecord, Result, Ticket
+from klamm.core.group import heartbeats as heartbeats_of_classic_groups
+from klamm.core.group import leaves, offset_commits, offset_fetches, rebalance, removals, shard, syncs
 from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.config import GroupConfig
 from klamm.core.group.consumer import heartbeats
 from klamm.core.group.consumer.group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.consumer.steps import Subject, take_place
+from klamm.core.group.events import RebalanceNeeded
+from klamm.core.group.lingering_commits import LingeringCommits
 from klamm.core.group.member import Member
+from klamm.core.group.registry import GroupRegistry
 from klamm.core.group.states import GroupState
 from klamm.core.group.store import GroupStore
 from klamm.core.txn import endings
@@ -28,10 +35,15 @@ from klamm.core.txn.transaction import Transaction
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.records import BatchHeader, iterate_batches
 from klamm.protocol.schema.end_txn_request import EndTxnRequest
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
-from klamm.protocol.types import Millis
+from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
+from klamm.protocol.types import Millis, PartitionIndex
 from klamm.runtime import replay
 from klamm.runtime.alarms import Alarm, AlarmQueue
+from klamm.runtime.coordinator_runtime import CoordinatorRuntime
+from klamm.runtime.led_partition import Waiting
 
 __all__ = ["BUGS", "GROUP_BUGS"]
 
@@ -186,6 +198,136 @@ def _forget_markers() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _miss_heartbeats_of_a_leader() -> Iterator[None]:
+    """A heartbeat does not begin a session anew while the group waits for its leader's assignment."""
+
+    def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) -> Result:
+        result = heartbeats_of_classic_groups.heartbeat(groups, request, ticket)
+        group = groups.find(request.group_id)
+        if group is not None and group.state is GroupState.COMPLETING_REBALANCE:
+            result.timers.clear()
+            result.standing = None
+        return result
+
+    with patch.object(shard, "heartbeat", heartbeat):
+        yield
+
+
+@contextmanager
+def _replace_a_live_static_member() -> Iterator[None]:
+    """Whoever joins a consumer group with an instance id gets its place, be its member away or not."""
+    find = heartbeats.Heartbeat._find_static_member
+
+    def find_static_member(heartbeat: heartbeats.Heartbeat, member_id: str, instance_id: str) -> Subject:
+        present = heartbeat.group.static_member(instance_id)
+        if heartbeat.request.member_epoch == 0 and present is not None:
+            return take_place(heartbeat.decision, heartbeat.group, present, member_id)
+        return find(heartbeat, member_id, instance_id)
+
+    with patch.object(heartbeats.Heartbeat, "_find_static_member", find_static_member):
+        yield
+
+
+@contextmanager
+def _apply_an_old_assignment() -> Iterator[None]:
+    """An assignment that is committed when the group waits for one is taken for that, of whatever generation it is."""
+    persist = syncs._persist
+
+    def persist_for_any(group: ClassicGroup, leader: Member, *arguments: Any) -> None:
+        persist(group, leader, *arguments)
+        (*_, result) = arguments
+        on_commit, of_generation = result.on_commit, group.generation
+
+        def commit(now: Millis) -> Result:
+            generation, group.generation = group.generation, of_generation
+            try:
+                return cast("Result", on_commit(now))
+            finally:
+                group.generation = generation
+
+        result.on_commit = commit
+
+    with patch.object(syncs, "_persist", persist_for_any):
+        yield
+
+
+@contextmanager
+def _go_on_without_who_left() -> Iterator[None]:
+    """A member that leaves while the group waits for its leader's assignment begins no other rebalance."""
+
+    def rebalance_soon(
+        group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+    ) -> None:
+        if group.state is not GroupState.COMPLETING_REBALANCE:
+            rebalance.rebalance_soon(group, causes, config, result, now)
+
+    with patch.object(leaves, "rebalance_soon", rebalance_soon):
+        yield
+
+
+@contextmanager
+def _write_an_older_commit_last() -> Iterator[None]:
+    """Of commits that linger those of the latest epochs are written first."""
+    take = LingeringCommits.take
+
+    def take_latest_first(lingering: LingeringCommits) -> list[CoordinatorRecord]:
+        settled = list(lingering._settled)
+        return [*take(lingering)[len(settled) :], *settled]
+
+    with patch.object(LingeringCommits, "take", take_latest_first):
+        yield
+
+
+@contextmanager
+def _let_a_repeated_commit_expire() -> Iterator[None]:
+    """A commit that says what the one before it said is never written, however old that is."""
+    init = offset_commits._Commit.__init__
+
+    def init_without_refresh(commit: Any, *arguments: Any, **options: Any) -> None:
+        init(commit, *arguments, **options)
+        commit._since_ms = 0
+
+    with patch.object(offset_commits._Commit, "__init__", init_without_refresh):
+        yield
+
+
+@contextmanager
+def _show_pending_offsets() -> Iterator[None]:
+    """An OffsetFetch answers with what a transaction has committed, though that has not ended."""
+    named_topics = offset_fetches._named_topics
+
+    def with_pending(store: GroupStore, group: OffsetFetchRequestGroup, require_stable: bool) -> Any:
+        topics = named_topics(store, group, require_stable)
+        for pending in store.pending_offsets.values():
+            for topic in topics:
+                for each in topic.partitions:
+                    offset = pending.get((group.group_id, topic.name, PartitionIndex(each.partition_index)))
+                    if offset is not None and not each.error_code:
+                        each.committed_offset = offset.offset
+        return topics
+
+    with patch.object(offset_fetches, "_named_topics", with_pending):
+        yield
+
+
+@contextmanager
+def _answer_reads_at_once() -> Iterator[None]:
+    """An OffsetFetch does not wait until what it has read is committed."""
+    release_or_wait = CoordinatorRuntime._release_or_wait
+
+    def release(runtime: Any, led: Any, waiting: Sequence[Waiting]) -> None:
+        replies = [response for each in waiting for _, response in each.result.replies]
+        if replies and all(isinstance(response, OffsetFetchResponseGroup) for response in replies):
+            for each in waiting:
+                runtime._commit(led, each.result)
+            return
+        release_or_wait(runtime, led, waiting)
+
+    with patch.object(CoordinatorRuntime, "_release_or_wait", release):
+        yield
+
+
 GROUP_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "skip a fence": _skip_a_fence,
     "hand over before revocation": _hand_over_before_revocation,
@@ -195,7 +337,15 @@ GROUP_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "accept a stale commit": _accept_a_stale_commit,
     "believe a former producer": _believe_a_former_producer,
     "forget markers": _forget_markers,
+    "miss heartbeats of a leader": _miss_heartbeats_of_a_leader,
+    "replace a live static member": _replace_a_live_static_member,
+    "apply an old assignment": _apply_an_old_assignment,
+    "go on without who left": _go_on_without_who_left,
+    "write an older commit last": _write_an_older_commit_last,
+    "let a repeated commit expire": _let_a_repeated_commit_expire,
+    "show pending offsets": _show_pending_offsets,
+    "answer reads at once": _answer_reads_at_once,
 }
 """Those that worlds of coordinators find."""
 
-BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {**GROUP_BUGS, **LOG_BUGS}
+BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {**GROUP_BUGS, **LOG_BUGS, **BROKER_BUGS}

@@ -100,6 +100,8 @@ class Disk:
         self.max_batch_bytes = max_batch_bytes
         self.append_error: ErrorCode | None = None
         self.append_error_rate = 0.0
+        self.watch: Callable[[PartitionIndex, Batch], None] | None = None
+        """Called with each batch when it is written, before any replica can have it."""
         self.read_ms = 0
         """How long a read of a few batches takes: a slow disk makes loading long."""
         self.replicas = {partition: Replicas() for partition in partitions}
@@ -131,6 +133,8 @@ class Disk:
         replicas.batches.append(written)
         replicas.log_end_offset = next_offset
         self._observer.on_appended(partition, written)
+        if self.watch is not None:
+            self.watch(partition, written)
         self._replicate(partition, is_appending=True)
         return Offset(next_offset - 1)
 

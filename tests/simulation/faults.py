@@ -10,12 +10,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.simulation.checkers.view import is_loading
+from tests.simulation.disk import STATE_PARTITION, Batch
+from tests.simulation.members.classic import ClassicMember
+from tests.simulation.members.consumer import ConsumerMember
 from tests.simulation.members.member import Member
 from tests.simulation.members.producer import TransactionalProducer
 from tests.simulation.plan import Trouble
 
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.records import decode_batch
+from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 from klamm.protocol.types import PartitionIndex
+from klamm.runtime.record_serde import GroupRecordSerde
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker
@@ -46,6 +53,9 @@ class Faults:
             Trouble.MEMBER_MIGRATES: self._member_migrates,
             Trouble.ZOMBIES: world.zombies.act,
             Trouble.ADMINISTRATOR: world.administrator.act,
+            Trouble.SLOW_ASSIGNMENTS: self._slow_assignment,
+            Trouble.HELD_ASSIGNMENTS: self._held_assignment,
+            Trouble.LATE_COMMITS: self._late_commit,
             Trouble.BROKER_CRASHES: self._broker_crashes,
             Trouble.BROKER_STALLS: self._broker_stalls,
             Trouble.COORDINATOR_MOVES: self._coordinator_moves,
@@ -72,6 +82,7 @@ class Faults:
             if trouble in self._plan.troubles and (self._plan.producers or trouble not in _OF_PRODUCERS)
         ]
         self._has_ended = False
+        self._serde = GroupRecordSerde()
 
     def begin(self) -> None:
         """Let trouble strike until the plan says that it ends."""
@@ -93,6 +104,7 @@ class Faults:
         world.network.heal()
         world.disk.append_error = None
         world.disk.read_ms = 0
+        world.disk.watch = None
         for partition in world.disk.replicas:
             world.disk.set_slow(partition, False)
 
@@ -148,6 +160,66 @@ class Faults:
     def _member_migrates(self) -> None:
         self._world.migrate(self._some_member())
 
+    def _slow_assignment(self) -> None:
+        """Whoever leads its group next takes its time to share the partitions, while its heartbeats go on."""
+        member = self._some_member()
+        if isinstance(member, ClassicMember):
+            member.be_slow_to_assign(self._loop.between(500, 14_000))
+
+    def _held_assignment(self) -> None:
+        """The next assignment of a classic group is written, and not committed for a while; some go meanwhile."""
+        disk, loop = self._world.disk, self._loop
+        member = self._some_member()
+        group_id = member.plan.group_id
+        goes_on_without_any = loop.chance(0.5)
+
+        def watch(partition: PartitionIndex, batch: Batch) -> None:
+            if partition != STATE_PARTITION and self._is_assignment(batch, group_id):
+                disk.watch = None
+                disk.set_slow(partition, True)
+                loop.call_later(loop.between(300, 4_500), partial(disk.set_slow, partition, False))
+                for each in [each for each in self._world.members if each.plan.group_id == group_id]:
+                    if each is member or goes_on_without_any:
+                        loop.call_later(loop.between(1, 300), partial(self._goes, each))
+
+        disk.watch = watch
+
+    def _is_assignment(self, batch: Batch, group_id: str) -> bool:
+        if batch.is_control:
+            return False
+        for record in decode_batch(batch.data):
+            decoded = self._serde.deserialize(record.key or b"", record.value)
+            value = None if decoded is None else decoded.value
+            if isinstance(value, GroupMetadataValue) and value.members:
+                assert decoded is not None
+                return getattr(decoded.key, "group", "") == group_id
+        return False
+
+    def _goes(self, member: Member) -> None:
+        if self._has_ended or not isinstance(member, ClassicMember) or not member.is_running or not member.member_id:
+            return
+        if member.plan.instance_id is None:
+            self._world.administrator.remove(member)
+            member.crash()
+            self.start_again(member)
+        else:
+            # It joins again at once, and is not asked to wait for anything that is not committed.
+            member.crash()
+            self.start_again(member, 1, 100)
+
+    def _late_commit(self) -> None:
+        """A commit of an epoch ago comes together with one of the present epoch, some times in a row."""
+        for delay_ms in (0, 500, 1_000, 1_500):
+            self._loop.call_later(delay_ms, self._commit_late)
+
+    def _commit_late(self) -> None:
+        members = [member for member in self._world.members if isinstance(member, ConsumerMember)]
+        self._loop.random.shuffle(members)
+        member = next((member for member in members if member.commit_late()), None)
+        if member is not None:
+            look = partial(self._world.administrator.look_at_offsets, member.plan.group_id)
+            self._loop.call_later(self._loop.between(40, 200), look)
+
     def _some_producer(self) -> TransactionalProducer:
         return self._loop.random.choice(self._world.producers)
 
@@ -201,7 +273,12 @@ class Faults:
         self._for_a_while(partial(setattr, disk, "read_ms", 0))
 
     def _compaction(self) -> None:
-        self._world.disk.compact(self._some_partition(), drops_tombstones=self._loop.chance(0.5))
+        partition = self._some_partition()
+        # A tombstone goes `delete.retention.ms` after it was cleaned first, which is the time that Kafka gives to a
+        # reader who has read what it deletes. No coordinator takes a day to load.
+        is_read = any(is_loading(broker, partition) for broker in self._world.cluster.brokers)
+        are_old = self._loop.chance(0.5) and not is_read
+        self._world.disk.compact(partition, drops_tombstones=are_old)
         self._world.checkers.check_logs(self._world.disk)
 
     def _clock_jumps(self) -> None:

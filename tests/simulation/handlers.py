@@ -108,7 +108,9 @@ def _fetch(
     (asked,) = request.groups
     known: list[OffsetFetchRequestTopics] | None = None
     unknown: list[OffsetFetchResponseTopics] = []
-    if asked.topics is not None:
+    if asked.topics is not None and client.api_version < _TOPIC_IDS_FROM:
+        known = list(asked.topics)
+    elif asked.topics is not None:
         known = []
         for topic in asked.topics:
             found = image.topics_by_id.get(TopicId(topic.topic_id))

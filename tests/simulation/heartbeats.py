@@ -5,11 +5,14 @@ What the coordinator repeats without a decision, the shard is asked for all the 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from tests.simulation.difference import difference
+from tests.simulation.notes import in_words
 from tests.simulation.violation import Violation
 
-from klamm.core.coordinator.contract import ClientContext, Result, Ticket
+from klamm.core.coordinator.contract import ClientContext, Ticket
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import KafkaError
@@ -54,7 +57,7 @@ def _check(
 ) -> None:
     shard = groups._runtime.shard(groups.partition_for(request.group_id))
     if shard is None:
-        raise Violation(0, f"{request} is answered with {answer} where its group is not led")
+        raise Violation(0, f"{in_words(request)} is answered with {in_words(answer)} where its group is not led")
     now = groups._wall_clock()
     try:
         if isinstance(request, HeartbeatRequest):
@@ -62,10 +65,30 @@ def _check(
         else:
             result = GroupShard.handle_consumer_group_heartbeat(shard, request, client, _NOBODY, now)
     except KafkaError as error:
-        raise Violation(0, f"{request} is answered with {answer} and would be refused: {error.code.name}") from None
-    if result.replies != [(_NOBODY, answer)] or len(result.timers) != 1 or _does_more(result):
-        raise Violation(0, f"{request} is answered with {answer} and would be with {result.replies}, or more follows")
+        repeated = f"{in_words(request)} is answered with {in_words(answer)}"
+        raise Violation(0, f"{repeated} and would be refused: {error.code.name}") from None
+    decided = _Decision(
+        result.replies,
+        len(result.timers),
+        len(result.records),
+        len(result.events),
+        len(result.tasks),
+        result.on_append is not None,
+        result.on_commit is not None,
+    )
+    expected = _Decision([(_NOBODY, answer)], 1)
+    if decided != expected:
+        what = difference(expected, decided, names=("repeated", "decided"))
+        raise Violation(0, f"{in_words(request)} is answered again without a decision:\n{what}")
 
 
-def _does_more(result: Result) -> bool:
-    return bool(result.records or result.events or result.tasks or result.on_append or result.on_commit)
+class _Decision(NamedTuple):
+    """What comes of a request: the answers, and how much of everything else."""
+
+    replies: Sequence[object]
+    timers: int
+    records: int = 0
+    events: int = 0
+    tasks: int = 0
+    acts_on_append: bool = False
+    acts_on_commit: bool = False

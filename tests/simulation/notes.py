@@ -5,9 +5,12 @@ A note costs nothing until somebody reads it: values are put into words when the
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
@@ -17,7 +20,7 @@ from klamm.protocol.consumer_protocol import decode_assignment
 from klamm.protocol.errors import ErrorCode, MalformedMessage
 from klamm.protocol.message import Message
 
-__all__ = ["Notes", "in_words"]
+__all__ = ["Notes", "field_names", "in_words", "shorten", "without_addresses"]
 
 _HIDDEN = frozenset({"throttle_time_ms", "protocols", "reason", "session_timeout_ms", "rebalance_timeout_ms"})
 _KEPT = 80
@@ -54,11 +57,75 @@ def _line(step: int, now_ms: float, template: str, values: tuple[object, ...]) -
 
 
 def in_words(value: object) -> object:
-    """A message, or a value in one, as a person wants to read it; the same for equal sets."""
+    """A message, or a value in one, as a person wants to read it.
+
+    Equal values have equal words, whatever the hashes of strings are, and no words hold the address of an object.
+    """
+    if type(value) in _PLAIN:
+        return value
     for kind, words in _WORDS:
         if isinstance(value, kind):
             return words(value)
-    return value
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return value.__qualname__
+    has_words = type(value).__str__ is not object.__str__
+    if not has_words and (type(value).__repr__ is object.__repr__ or dataclasses.is_dataclass(value)):
+        return _object(value)
+    return without_addresses(str(value))
+
+
+def without_addresses(text: str) -> str:
+    """The text without where objects are in memory, as Python's own words for them say it."""
+    return _ADDRESS.sub("", text)
+
+
+def field_names(value: object) -> tuple[str, ...]:
+    """The fields of a message, a named tuple, a dataclass, or another object with slots or attributes."""
+    names = getattr(value, "_fields", None)
+    if names is not None:
+        return tuple(names)
+    if isinstance(value, Message):
+        return tuple(name for name, *_ in value.FIELDS)
+    if dataclasses.is_dataclass(value):
+        return tuple(field.name for field in dataclasses.fields(value))
+    slots = [name for cls in type(value).__mro__ for name in _tuple_of(getattr(cls, "__slots__", ()))]
+    return tuple(name for name in [*slots, *getattr(value, "__dict__", ())] if name not in ("__dict__", "__weakref__"))
+
+
+def shorten(text: str, most: int) -> str:
+    """The text, or its beginning and how much there is more of it."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
+
+
+_being_told: Final[set[int]] = set()
+"""Objects whose words are being made: one that holds itself is told once."""
+
+
+def _object(value: object) -> str:
+    name = type(value).__name__
+    if id(value) in _being_told:
+        return f"{name}(…)"
+    _being_told.add(id(value))
+    try:
+        defaults = _defaults(type(value))
+        fields = [(field, getattr(value, field, None)) for field in field_names(value)]
+        told = [
+            f"{field}={in_words(each)}" for field, each in fields if field not in defaults or each != defaults[field]
+        ]
+    finally:
+        _being_told.discard(id(value))
+    return f"{name}({', '.join(told)})"
+
+
+def _defaults(cls: type) -> dict[str, object]:
+    """What the fields of a dataclass have if nobody says otherwise: this is not told."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {each.name: each.default for each in dataclasses.fields(cls) if each.default is not dataclasses.MISSING}
+
+
+def _tuple_of(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _message(message: Message) -> str:
@@ -84,20 +151,28 @@ def _bytes(value: bytes) -> str:
     try:
         assigned = decode_assignment(value).assigned_partitions
     except MalformedMessage:
-        return value.hex()
+        is_text = value.isascii() and value.decode("ascii").isprintable()
+        return repr(value) if is_text else value.hex()
     return " ".join(f"{topic.topic}{topic.partitions}" for topic in assigned) or "nothing"
+
+
+_PLAIN: Final = frozenset({int, float, str, bool, type(None)})
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+
+
+def _mapping(values: Mapping[Any, Any]) -> str:
+    parts = sorted((str(in_words(key)), str(in_words(each))) for key, each in values.items())
+    return "{" + ", ".join(f"{key}: {each}" for key, each in parts) + "}"
 
 
 _WORDS: Final[Sequence[tuple[type | tuple[type, ...], Callable[[Any], object]]]] = (
     (Message, _message),
     (ErrorCode, lambda code: code.name),
-    (Enum, lambda member: member.value),
+    (Enum, lambda member: member.value if isinstance(member.value, str) else member.name.lower()),
     (bytes, _bytes),
     (list, lambda values: "[" + ", ".join(str(in_words(each)) for each in values) + "]"),
     (tuple, _tuple),
     ((set, frozenset), lambda values: "{" + ", ".join(sorted(str(in_words(each)) for each in values)) + "}"),
-    (
-        dict,
-        lambda values: "{" + ", ".join(f"{in_words(key)}: {in_words(each)}" for key, each in values.items()) + "}",
-    ),
+    (Mapping, _mapping),
+    (partial, lambda call: f"partial({in_words(call.func)})"),
 )

@@ -44,6 +44,9 @@ class Trouble(Enum):
     MEMBER_MIGRATES = "member migrates"
     ZOMBIES = "zombies"
     ADMINISTRATOR = "administrator"
+    SLOW_ASSIGNMENTS = "slow assignment"
+    HELD_ASSIGNMENTS = "held assignment"
+    LATE_COMMITS = "late commit"
     BROKER_CRASHES = "broker crashes"
     BROKER_STALLS = "broker stalls"
     COORDINATOR_MOVES = "coordinator moves"
@@ -161,7 +164,7 @@ def make_plan(loop: EventLoop) -> Plan:
         # What a ledger has must not expire: then a part of it would be missing.
         offsets_retention_ms=random.choice((10_000, 30_000, 604_800_000)) if not producers else 604_800_000,
         rebalance_batch_ms=random.choice((0, 0, 500)),
-        commit_linger_ms=random.choice((-1, -1, 0, 20)),
+        commit_linger_ms=20 if Trouble.LATE_COMMITS in troubles else random.choice((-1, -1, 0, 20)),
         assignment_interval_ms=random.choice((0, 1_000)),
         looks_per_step=random.choice((1, 3, 500)),
         topics=topics,

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Final
 
+from tests.simulation.brokers.world import BrokerWorld
 from tests.simulation.bugs import BUGS
 from tests.simulation.logs.world import LogWorld
+from tests.simulation.notes import field_names, in_words, shorten, without_addresses
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 __all__ = ["WORLDS", "Outcome", "run_seed", "run_seeds"]
 
-WORLDS: Final[Mapping[str, type[World | LogWorld]]] = {"groups": World, "log": LogWorld}
-"""Kinds of worlds by their names: coordinators over simulated logs, and real logs over a simulated disk."""
+WORLDS: Final[Mapping[str, type[World | LogWorld | BrokerWorld]]] = {
+    "groups": World,
+    "log": LogWorld,
+    "broker": BrokerWorld,
+}
+"""Kinds of worlds by their names: coordinators over simulated logs, real logs over a simulated disk, and a broker that
+is real from its connections to its files."""
 
 _SEEDS_PER_TASK: Final = 8
+_CHARACTERS: Final = 400
+"""Of each line of a report; `--trace` shows all that happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +63,8 @@ class _ErrorsOfRuntime(logging.Handler):
 
 
 @contextmanager
-def _listening(world: World | LogWorld) -> Iterator[None]:
-    if isinstance(world, LogWorld):
+def _listening(world: World | LogWorld | BrokerWorld) -> Iterator[None]:
+    if not isinstance(world, World):
         yield
         return
     logger = logging.getLogger("klamm.runtime")
@@ -95,26 +105,39 @@ def run_seed(
                 violation.invariant,
                 _report(world, str(violation), bug),
             )
-        except Exception as error:
-            error.add_note(_report(world, "an exception", bug))
-            raise
+        except Exception:
+            # It is a finding as any other: the seeds that follow run all the same.
+            what = f"an exception that nobody expected\n{traceback.format_exc().rstrip()}"
+            return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum, 0, _report(world, what, bug))
         return Outcome(seed, loop.step, loop.now_ms, world.notes.checksum)
 
 
-def _report(world: World | LogWorld, what: str, bug: str | None) -> str:
+def _report(world: World | LogWorld | BrokerWorld, what: str, bug: str | None) -> str:
     loop = world.loop
     kind = next(name for name, each in WORLDS.items() if isinstance(world, each))
     again = f"python -m tests.simulation --world {kind} --seeds {world.seed}" + (f" --bug '{bug}'" if bug else "")
-    return "\n".join(
-        (
-            f"seed {world.seed}, step {loop.step}, {loop.now_ms:.0f} ms: {what}",
-            f"the world: {world.plan}",
-            "the last that happened:",
-            *world.notes.last(),
-            f"seed {world.seed}, step {loop.step}, {loop.now_ms:.0f} ms: {what}",
-            f"to see it again: {again}    (with --trace for all that happened)",
-        )
+    found = f"seed {world.seed}, step {loop.step}, {loop.now_ms:.0f} ms: {what}".replace("\n", "\n  ").splitlines()
+    lines = (
+        *found,
+        "the world:",
+        *_plan(world.plan),
+        "the last that happened:",
+        *world.notes.last(),
+        *found,
+        f"to see it again: {again}    (with --trace for all that happened)",
     )
+    return "\n".join(shorten(without_addresses(line), _CHARACTERS) for line in lines)
+
+
+def _plan(plan: object) -> Iterator[str]:
+    """What the seed has decided; of several things of a kind each on a line of its own."""
+    for name in field_names(plan):
+        value = getattr(plan, name)
+        if isinstance(value, tuple):
+            yield f"  {name}:"
+            yield from (f"    {in_words(each)}" for each in value)
+        else:
+            yield f"  {name}: {in_words(value)}"
 
 
 def run_seeds(

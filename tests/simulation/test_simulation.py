@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from tests.simulation.bugs import BUGS, GROUP_BUGS
-from tests.simulation.run import run_seed
+from tests.simulation.bugs import GROUP_BUGS
+from tests.simulation.checkers.checkers import Checkers
+from tests.simulation.run import run_seed, run_seeds
+
+# Hundreds of worlds in one test take as long as the machine lets them.
+pytestmark = pytest.mark.timeout(900)
 
 SEEDS = range(1, 41)
 ROOT = Path(__file__).parents[2]
@@ -32,6 +38,7 @@ EVENTFUL_FOR_LOGS = (
     *("the power goes during pwritev", "the power goes during fdatasync", "the power goes during rename"),
     *("the process is killed during", "stopped, in order", "stopped, not in order", "falls over", "is offline"),
     *("trouble: full", "trouble: errors", "trouble: syncs", "fdatasync of", "brought back from a copy"),
+    *("lost is the folder", "which is deleted", "which is emptied", ".index of", "and the next segment begins at"),
     *("kafka_storage_error", "out_of_order_sequence_number", "invalid_producer_epoch", "invalid_txn_state"),
 )
 """What worlds of logs have to come across."""
@@ -45,11 +52,35 @@ SEEDS_UNTIL_FOUND = {
     "accept a stale commit": 120,
     "believe a former producer": 400,
     "forget markers": 400,
+    "miss heartbeats of a leader": 600,
+    "replace a live static member": 160,
+    "apply an old assignment": 100,
+    "go on without who left": 30,
+    "write an older commit last": 600,
+    "let a repeated commit expire": 80,
+    "show pending offsets": 40,
+    "answer reads at once": 80,
     "cut damage silently": 120,
     "forget to truncate producers": 30,
     "pass an open transaction": 10,
     "forget to sync names": 60,
     "believe a second sync": 500,
+    "delete what is not committed": 600,
+    "keep too little": 250,
+    "keep epochs beyond a cut": 110,
+    "forget the epoch of a cut": 210,
+    "forget to checkpoint an epoch": 60,
+    "raise the log start too far": 100,
+    "end the next transaction": 100,
+    "expire an open transaction": 100,
+    "drop tombstones at once": 650,
+    "vouch too early": 60,
+    "make a lost folder anew": 280,
+    "begin with what is there": 360,
+    "pass over a gap": 150,
+    "remove segments too early": 450,
+    "forget what belongs to a lost segment": 800,
+    "follow an index blindly": 330,
 }
 """Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
 
@@ -86,13 +117,23 @@ def test_seed_replays_exactly(kind: str, seed: int) -> None:
         assert int(again.stdout) == outcome.checksum
 
 
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", SEEDS_UNTIL_FOUND)
 def test_planted_bug_is_found(bug: str) -> None:
     """Within the number of seeds that is stated."""
     limit = SEEDS_UNTIL_FOUND[bug]
     kind = "groups" if bug in GROUP_BUGS else "log"
-    found = any(not run_seed(seed, kind=kind, bug=bug).is_ok for seed in range(1, limit + 1))
-    assert found, f"not within {limit} seeds"
+    outcomes = (run_seed(seed, kind=kind, bug=bug) for seed in range(1, limit + 1))
+    found = next((outcome for outcome in outcomes if not outcome.is_ok), None)
+    assert found is not None, f"not within {limit} seeds"
+    assert_is_readable(found.failure)
+
+
+def assert_is_readable(report: str) -> None:
+    """No report holds the address of an object or a whole store."""
+    assert " at 0x" not in report
+    lines = report.splitlines()
+    assert max(map(len, lines)) < 450
+    assert len(lines) < 200
 
 
 def test_worlds_are_eventful() -> None:
@@ -131,3 +172,53 @@ def test_failure_says_how_to_see_it_again() -> None:
     assert f"seed {outcome.seed}, step {outcome.steps}" in outcome.failure
     assert f"python -m tests.simulation --world groups --seeds {outcome.seed} --bug '{bug}'" in outcome.failure
     assert run_seed(outcome.seed, bug=bug).failure == outcome.failure
+
+
+REPORT = (
+    "import sys; from tests.simulation.run import run_seed;"
+    " print(run_seed(int(sys.argv[2]), kind=sys.argv[1], bug=sys.argv[3]).failure)"
+)
+
+
+@pytest.mark.parametrize(
+    ("bug", "told"),
+    [
+        ("replay out of order", r"^  \S.*: (klamm .+, (the log|replay) .+|only .+)$"),
+        ("forget to truncate producers", r"Record\(offset=\d+, "),
+        ("skip a fence", r"\[\(\w{6}, \d\)|group-\d\.member-\d"),
+    ],
+)
+def test_reports_name_what_differs(bug: str, told: str) -> None:
+    """By group, member and field; without names of temporary folders, and the same in each run."""
+    kind = "groups" if bug in GROUP_BUGS else "log"
+    outcome = next(each for each in (run_seed(seed, kind=kind, bug=bug) for seed in range(1, 201)) if not each.is_ok)
+    first, _, _ = outcome.failure.partition("the world:")
+    assert re.search(told, first, re.MULTILINE), first
+    assert_is_readable(outcome.failure)
+    assert "simulation-" not in outcome.failure
+    for hash_seed in ("1", "4711"):
+        again = subprocess.run(
+            [sys.executable, "-c", REPORT, kind, str(outcome.seed), bug],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert again.stdout.rstrip("\n") == outcome.failure
+
+
+def test_an_exception_that_nobody_expected_is_a_finding() -> None:
+    """With its traceback, the seed, and what happened last; other seeds go on."""
+
+    def fail(*arguments: object) -> None:
+        raise KeyError("a bug in a world")
+
+    with patch.object(Checkers, "on_request", fail):
+        outcomes = list(run_seeds([1, 2]))
+    assert [outcome.seed for outcome in outcomes] == [1, 2]
+    for outcome in outcomes:
+        assert not outcome.is_ok
+        assert "KeyError: 'a bug in a world'" in outcome.failure
+        assert 'test_simulation.py", line' in outcome.failure
+        assert f"--seeds {outcome.seed}" in outcome.failure

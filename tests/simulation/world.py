@@ -1,8 +1,8 @@
 """One simulated world: everything a seed makes happen, from the first event to the last check.
 
 It goes through four times. First there is trouble, of the kinds that the plan lets strike. Then all is healed, and
-within a bound everybody must have come to rest. Then, in the calm, members come and go and topics grow, one change
-after the other, and nobody who is not concerned stops reading. At last nothing is produced any more, and everything
+within a bound everybody must have come to rest. Then, in the calm, members come and go and topics grow, one to three
+changes at a time, and nobody who is not concerned stops reading. At last nothing is produced any more, and everything
 must have been read.
 """
 
@@ -44,6 +44,7 @@ __all__ = ["World"]
 
 _PRODUCE_EVERY_MS: Final = 400
 _MEASURE_EVERY_MS: Final = 4_000
+_LOOK_EVERY_MS: Final = 700
 _REST_MS: Final = 120_000
 """Within this time after the last trouble all groups must be at rest: several sessions and rebalances."""
 _AFTERMATH_MS: Final = 12_000
@@ -133,6 +134,8 @@ class World:
         self._produces = True
         self._is_healed = False
         self._births = 0
+        self._changed: set[str] = set()
+        """Whose plans take part in what changes in the calm, so that nobody does twice."""
         loop.after_step = self.checkers.after_step
 
     def run(self) -> None:
@@ -145,6 +148,8 @@ class World:
             IndependentReader(self, "independent").start()
         for producer in self.producers:
             loop.call_later(loop.between(0, 4_000), producer.start)
+        if self.producers:
+            self._look_at_ledgers()
         self._produce()
         self._measure()
         self.faults.begin()
@@ -175,6 +180,10 @@ class World:
                 measure = partial(broker.measure, traffic)
                 self.loop.call_at(self.loop.now_ms, measure, broker.process, is_message=True)
         self.loop.call_later(_MEASURE_EVERY_MS, self._measure)
+
+    def _look_at_ledgers(self) -> None:
+        self.administrator.look_at_ledgers()
+        self.loop.call_later(_LOOK_EVERY_MS, self._look_at_ledgers)
 
     def _member(self, plan: MemberPlan, name: str | None = None, *, is_classic: bool = True) -> Member:
         group = self._groups[plan.group_id]
@@ -267,10 +276,17 @@ class World:
         checker.check_ledgers(stores.values(), LEDGER_GROUPS, PARTITIONS)
 
     def _change_in_the_calm(self) -> None:
+        """Something changes, or several things within one rebalance."""
         loop, reading = self.loop, self.checkers.reading
         changes = [self._someone_leaves, self._someone_comes, self._someone_migrates, self._topic_grows]
         reading.begin_change()
-        change = loop.random.choice(changes)()
+        done: list[str] = []
+        self._changed.clear()
+        for _ in range(loop.random.choice((1, 1, 2, 3))):
+            if done:
+                loop.run_until(loop.now_ms + loop.between(0, 800))
+            done.append(loop.random.choice(changes)())
+        change = ", ".join(done)
         self.note("in the calm %s", change)
         loop.run_until(loop.now_ms + 3_000)
         self._come_to_rest(change)
@@ -278,17 +294,24 @@ class World:
 
     def _someone_leaves(self) -> str:
         running = [member for member in self.members if member.is_running]
-        if len(running) < 2:
+        others = [member for member in running if member.plan.name not in self._changed]
+        if len(running) < 2 or not others:
             return "nothing changed"
-        member = self.loop.random.choice(running)
+        member = self.loop.random.choice(others)
+        self._changed.add(member.plan.name)
         member.shut_down()
         return f"{member.name} left"
 
     def _someone_comes(self) -> str:
-        down = [member for member in self.members if not member.is_running and member.name == member.plan.name]
+        down = [
+            member
+            for member in self.members
+            if not member.is_running and member.name == member.plan.name and member.name not in self._changed
+        ]
         if not down:
             return "nothing changed"
         member = self.loop.random.choice(down)
+        self._changed.add(member.name)
         self.start_member(member)
         return f"{member.name} came"
 
@@ -296,11 +319,14 @@ class World:
         mixed = [
             member
             for member in self.members
-            if member.is_running and self._groups[member.plan.group_id].kind is GroupKind.MIXED
+            if member.is_running
+            and self._groups[member.plan.group_id].kind is GroupKind.MIXED
+            and member.plan.name not in self._changed
         ]
         if not mixed:
             return "nothing changed"
         member = self.loop.random.choice(mixed)
+        self._changed.add(member.plan.name)
         self.migrate(member)
         return f"{member.name} migrated"
 

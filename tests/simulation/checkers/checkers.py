@@ -19,6 +19,7 @@ from tests.simulation.checkers.view import active_shard, active_shards, find_gro
 from tests.simulation.disk import STATE_PARTITION, Batch, Disk
 from tests.simulation.network import Call
 from tests.simulation.notes import in_words
+from tests.simulation.plan import LEDGER_GROUPS
 from tests.simulation.violation import Violation
 
 from klamm.core.coordinator.java_hash import partition_for
@@ -54,6 +55,23 @@ class _Asked(NamedTuple):
     was_parked: bool = False
 
 
+class _Read(NamedTuple):
+    """What there is to read for one partition when a fetch is decided."""
+
+    offset: int
+    record_offset: int
+    is_pending: bool
+    """Whether a transaction is open that may change it."""
+
+
+class _Fetch(NamedTuple):
+    """The same of a fetch."""
+
+    allowed: Allowed
+    reads: dict[tuple[str, int], _Read] | None = None
+    """By topic and partition, once it is decided and not answered yet."""
+
+
 class _Commit(NamedTuple):
     """The same of a commit."""
 
@@ -62,6 +80,8 @@ class _Commit(NamedTuple):
     """For what it must not be accepted."""
     log_end_offset: Offset
     writes: dict[OffsetKey, Write]
+    wall_ms: int
+    """What the broker's clock on the wall said."""
 
 
 class Checkers:
@@ -151,14 +171,15 @@ class Checkers:
             return
         self.shadow.on_truncated(self._world.disk, partition)
         self.offsets.on_truncated(partition, end_offset)
+        self.transactions.on_truncated(partition, end_offset)
 
     def on_high_watermark(self, partition: PartitionIndex, high_watermark: Offset) -> None:
         """More is committed."""
         self._is_touched = True
         self.offsets.on_high_watermark(partition, high_watermark)
 
-    def _on_marker(self, batch: Batch, store: GroupStore) -> None:
-        self._judge(lambda: self.transactions.on_marker(batch, store))
+    def _on_marker(self, partition: PartitionIndex, batch: Batch, store: GroupStore) -> None:
+        self._judge(lambda: self.transactions.on_marker(partition, batch, store))
 
     def _on_record(self, written: WrittenRecord) -> None:
         store = self.shadow.stores[written.partition]
@@ -181,7 +202,7 @@ class Checkers:
         if partition == STATE_PARTITION:
             self.transactions.is_unchecked = True
             return
-        self.shadow.unchecked.add(partition)
+        self.shadow.on_loaded(partition)
         for _, group in self._groups_on(partition):
             group.begin_round(self._loop.now_ms)
 
@@ -240,6 +261,8 @@ class Checkers:
 
     def on_parked(self, broker: Broker, call: Call) -> None:
         """The request has no answer yet."""
+        if isinstance(call.tag, _Fetch):
+            call.tag = call.tag._replace(reads=self._reads(call.request))
         if isinstance(call.tag, _Asked):
             call.tag = call.tag._replace(was_parked=True)
             if hasattr(call.request, "group_id"):
@@ -259,9 +282,9 @@ class Checkers:
             assert isinstance(tag, _Commit)
             self._end_commit(broker, request, tag, response)
         elif isinstance(response, OffsetFetchResponse):
-            self._end_fetch(tag, response.groups[0])
+            self._end_fetch(request, tag, response.groups[0])
         elif isinstance(response, OffsetFetchResponseGroup):
-            self._end_fetch(tag, response)
+            self._end_fetch(request, tag, response)
         elif hasattr(request, "group_id") and not isinstance(request, OffsetDeleteRequest):
             assert isinstance(tag, _Asked)
             if getattr(response, "error_code", ErrorCode.none) == ErrorCode.coordinator_not_available:
@@ -281,6 +304,7 @@ class Checkers:
             self._group(request.group_id).stale_commit(request, named, group),
             self._world.disk.replicas[self._partition_of(request.group_id)].log_end_offset,
             self.offsets.begin_commit(offsets.items()),
+            0 if broker.clock is None else broker.clock.wall(),
         )
 
     def _committed(self, broker: Broker, request: OffsetCommitRequest) -> Iterable[tuple[OffsetKey, int]]:
@@ -307,21 +331,55 @@ class Checkers:
             wrong = in_words(sorted(accepted & commit.stale))
             raise Violation(16, f"a stale commit was accepted for {wrong}: {in_words(request)}")
         if accepted:
+            at_ms = commit.wall_ms if request.retention_time_ms == -1 else None
+            for topic_id, index in accepted:
+                self.records.on_commit_accepted((request.group_id, topic_id, index), at_ms)
             group = self._group_at(broker, request.group_id)
             self._group(request.group_id).on_commit_accepted(request, commit.at_ms, group)
 
-    def _begin_fetch(self, request: OffsetFetchRequest) -> Allowed:
+    def _begin_fetch(self, request: OffsetFetchRequest) -> _Fetch:
         (group,) = request.groups
-        return self.offsets.allowed(
-            (group.group_id, TopicId(topic.topic_id), index)
-            for topic in group.topics or ()
-            for index in topic.partition_indexes
+        return _Fetch(
+            self.offsets.allowed(
+                (group.group_id, TopicId(topic.topic_id), index)
+                for topic in group.topics or ()
+                for index in topic.partition_indexes
+            )
         )
 
-    def _end_fetch(self, tag: object, response: OffsetFetchResponseGroup) -> None:
-        assert isinstance(tag, dict)
-        if not response.error_code:
-            self.offsets.end_fetch(tag, response)
+    def _reads(self, request: Message) -> dict[tuple[str, int], _Read]:
+        assert isinstance(request, OffsetFetchRequest)
+        (group,) = request.groups
+        model = self.shadow.models[self._partition_of(group.group_id)]
+        reads = {}
+        for topic in group.topics or ():
+            for index in topic.partition_indexes:
+                place = (group.group_id, topic.name, index)
+                reads[topic.name, index] = _Read(*model.committed(place), model.is_pending(place))
+        return reads
+
+    def _end_fetch(self, request: Message, tag: object, response: OffsetFetchResponseGroup) -> None:
+        assert isinstance(tag, _Fetch)
+        assert isinstance(request, OffsetFetchRequest)
+        if response.error_code:
+            return
+        reads = self._reads(request) if tag.reads is None else tag.reads
+        committed = self._world.disk.replicas[self._partition_of(response.group_id)].committed
+        if response.group_id not in LEDGER_GROUPS:
+            self.offsets.end_fetch(tag.allowed, response)
+        for topic in response.topics:
+            for each in topic.partitions:
+                read = reads.get((topic.name, each.partition_index))
+                if read is None:
+                    continue
+                what = f"{response.group_id}, {topic.name}-{each.partition_index}: fetched was {each.committed_offset}"
+                if response.group_id in LEDGER_GROUPS:
+                    is_unstable = request.require_stable and read.is_pending
+                    code = ErrorCode.unstable_offset_commit if is_unstable else ErrorCode.none
+                    if (each.error_code, each.committed_offset) != (code, -1 if is_unstable else read.offset):
+                        raise Violation(12, f"{what} with {each.error_code}, and the log says {read}")
+                if not each.error_code and each.committed_offset == read.offset and read.record_offset >= committed:
+                    raise Violation(17, f"{what}, which is written at {read.record_offset}, and not committed yet")
 
     # Members
 

@@ -22,6 +22,7 @@ from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 __all__ = ["ClassicRules"]
 
 _WRITE_TIMEOUT_MS = 5_000
+_MOST_SHARED = 6
 
 
 class _Known(NamedTuple):
@@ -46,6 +47,8 @@ class ClassicRules:
     def forget(self) -> None:
         """The group is gone; another one of its id begins anew."""
         self.told_generation = -1
+        self._shared: list[tuple[int, dict[str, bytes]]] = []
+        """What leaders have said lately that members are to have, and in which generation."""
         self.begin_round(0.0)
 
     def begin_round(self, now_ms: float) -> None:
@@ -65,6 +68,20 @@ class ClassicRules:
         if generation < self.told_generation:
             raise Violation(15, f"{member_id} was given generation {generation} after {self.told_generation}")
         self.told_generation = generation
+
+    def on_shared(self, generation: int, assignments: dict[str, bytes]) -> None:
+        """Somebody says who is to have what; if it is the leader, that counts."""
+        self._shared = [*self._shared[-_MOST_SHARED:], (generation, assignments)]
+
+    def check_assignment(self, member_id: str, generation: int, assignment: bytes) -> None:
+        """I15: what a member is told is what a leader has shared in that generation, and in no other."""
+        known = [assignments for each, assignments in self._shared if each == generation]
+        # A static member that came back has what it had under another member id.
+        is_known = any(assignment in assignments.values() for assignments in known)
+        was_its_own = any(assignments.get(member_id) == assignment for _, assignments in self._shared)
+        is_missing = bool(known) and not assignment and all(assignments.get(member_id) for assignments in known)
+        if is_missing or (assignment and was_its_own and not is_known):
+            raise Violation(15, f"{member_id} was told in generation {generation} what it had in another one")
 
     def is_gone(self, owner: Owner, generation: int, group: ClassicGroup) -> bool:
         """Whether an owner has lost what it had when that generation was told what it has."""
@@ -113,6 +130,10 @@ class ClassicRules:
                 self._sessions.see(member_id, now_ms)
         if before is not None and before.keys() - members.keys():
             self._check_removals(before, members, now_ms)
+            is_same = group.state is self._state and group.generation == self._generation
+            if is_same and group.state is GroupState.COMPLETING_REBALANCE:
+                gone = sorted(before.keys() - members.keys())
+                raise Violation(26, f"{gone} left {self._group_id}, whose leader shares as if they were there")
         if group.state is not self._state or group.generation != self._generation:
             self._begin_sessions(group.state, members, now_ms)
             if group.generation != self._generation:

@@ -20,7 +20,7 @@ from tests.simulation.topics import DataPartition
 from tests.simulation.violation import Violation
 
 from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.member import Assigned, ConsumerGroupMember
+from klamm.core.group.consumer.member import STATIC_LEAVING_EPOCH, Assigned, ConsumerGroupMember
 from klamm.core.group.consumer.states import MemberState
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import PartitionIndex, TopicId
@@ -35,6 +35,8 @@ class _Known(NamedTuple):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     is_classic: bool
+    is_away: bool
+    """Whether it has said that it comes back, and keeps its place meanwhile (a static member)."""
     has_to_let_go: bool
     partitions: tuple[Assigned, Assigned]
     """What it has, and what it has to let go."""
@@ -133,12 +135,16 @@ class ConsumerRules:
             self._session_timeout_ms if classic is None else classic.session_timeout_ms,
             member.rebalance_timeout_ms,
             classic is not None,
+            member.member_epoch == STATIC_LEAVING_EPOCH,
             member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0 and classic is None,
             (member.assigned, member.pending_revocation),
         )
 
     def _check_removal(self, member_id: str, member: _Known, now_ms: float) -> None:
-        if self._sessions.has_left(member_id, member.instance_id):
+        is_replaced = member_id not in self._sessions.left and member.instance_id in self._sessions.returning
+        if self._sessions.has_left(member_id, member.instance_id) and (
+            not is_replaced or member.is_away or member.is_classic
+        ):
             return
         silent_ms = self._sessions.least_silence_ms(member_id, now_ms)
         if silent_ms >= member.session_timeout_ms - 1:

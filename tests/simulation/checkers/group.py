@@ -107,12 +107,16 @@ class GroupChecker:
                 left.add(request.member_id)
             if request.instance_id is not None and request.member_epoch == 0:
                 left.add(request.instance_id)
+                self.sessions.returning.add(request.instance_id)
         elif isinstance(request, JoinGroupRequest):
             self.sessions.see(request.member_id, now_ms)
             if request.group_instance_id is not None and not request.member_id:
                 left.add(request.group_instance_id)
         elif isinstance(request, HeartbeatRequest | SyncGroupRequest | OffsetCommitRequest):
             self.sessions.see(request.member_id, now_ms)
+            if isinstance(request, SyncGroupRequest) and request.assignments:
+                assigned = {each.member_id: each.assignment for each in request.assignments}
+                self.classic.on_shared(request.generation_id, assigned)
 
     def on_parked(self, request: Message, image: MetadataImage) -> None:
         """The request was decided, and has no answer yet."""
@@ -176,6 +180,8 @@ class GroupChecker:
             self.consumer.sync(member_id, moment.asked_at_ms)
         elif group is not None:
             self.classic.tell(member_id, generation)
+            if not self._has_changed_protocol:
+                self.classic.check_assignment(member_id, generation, assignment)
         assigned = decode_assignment(assignment).assigned_partitions if assignment else ()
         self.ownership.give(
             Owner(member_id, request.group_instance_id, generation),
@@ -250,6 +256,7 @@ class GroupChecker:
         self.classic.look(group if isinstance(group, ClassicGroup) else None, now_ms)
         self.consumer.look(group if isinstance(group, ConsumerGroup) else None, now_ms)
         self.sessions.left.clear()
+        self.sessions.returning.clear()
 
     def _notice_protocol(self, group: AnyGroup) -> None:
         """See whether the group has changed its protocol, and remember how it was before it may do so."""

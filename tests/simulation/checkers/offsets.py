@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tests.simulation.notes import in_words
 from tests.simulation.violation import Violation
 
 from klamm.protocol.errors import ErrorCode
@@ -131,10 +132,11 @@ class Offsets:
                     continue
                 found = next((write for write in allowed[key] if write.offset == partition.committed_offset), None)
                 if found is None:
+                    written = [write.offset for write in allowed[key]]
                     raise Violation(
                         17,
-                        f"{key} was fetched as {partition.committed_offset}; what was acknowledged or may have been"
-                        f" written: {[write.offset for write in allowed[key]]}",
+                        f"{in_words(key)} was fetched as {partition.committed_offset};"
+                        f" what was acknowledged, or may have been written: {written}",
                     )
                 register = self._registers.get(key)
                 if register is not None:

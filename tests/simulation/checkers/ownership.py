@@ -61,7 +61,9 @@ class Ownership:
                 is_successor = owner.instance_id is not None and owner.instance_id == new.instance_id
                 may_be_free = (partition, owner.member_id) in self._may_be_free
                 if not (is_successor or may_be_free or is_gone(owner, partition)):
-                    raise Violation(15, f"{in_words(partition)} was given to {new}, and not taken from {owner}")
+                    raise Violation(
+                        15, f"{in_words(partition)} was given to {in_words(new)}, and not taken from {in_words(owner)}"
+                    )
             self._owners[partition] = new
             self._may_be_free.discard((partition, new.member_id))
             self._freed.pop(partition, None)

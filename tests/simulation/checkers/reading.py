@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from tests.simulation.notes import in_words
 from tests.simulation.topics import DataPartition
 from tests.simulation.violation import Violation
 
@@ -50,7 +51,9 @@ class Reading:
         key = (group_id, partition)
         read = self.read.get(key, 0)
         if start > read:
-            raise Violation(26, f"{member} reads {partition} from {start} on; {group_id} has read it up to {read} only")
+            raise Violation(
+                26, f"{member} reads {in_words(partition)} from {start} on; {group_id} has read it up to {read} only"
+            )
         if end > read:
             self.read[key] = end
 
@@ -80,5 +83,6 @@ class Reading:
             key = (stop.group_id, stop.member)
             if stop.partition in before.get(key, ()) and stop.partition in self.owned.get(key, ()):
                 raise Violation(
-                    19, f"{stop.member} stopped reading {stop.partition} at {stop.at_ms:.0f} ms, when {change}"
+                    19,
+                    f"{stop.member} stopped reading {in_words(stop.partition)} at {stop.at_ms:.0f} ms, when {change}",
                 )

@@ -1,8 +1,9 @@
 """What may be written: I18, and of I17 that nothing a group committed goes without a reason.
 
-Each record is looked at as it is written, beside the state that the log had before it. A committed offset lies within
-its partition. A tombstone has a reason: the topic was deleted, somebody asked for it, or the offset's time was over
-and no member reads the topic. Only an empty group goes, and leaves no offset behind.
+Each record is looked at as it is written, next to the state that the log had before it. A committed offset lies within
+its partition. A tombstone has a reason: the topic was deleted, somebody asked for it, or no member reads the topic and
+the offset's time was over. That time runs from the last commit, also from one that says what the one before it said.
+Only an empty group goes, and leaves no offset behind.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.checkers.offsets import OffsetKey, Offsets
 from tests.simulation.checkers.shadow import WrittenRecord
+from tests.simulation.notes import in_words, shorten
 from tests.simulation.violation import Violation
 
 from klamm.core.group.committed_offset import CommittedOffset
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from tests.simulation.topics import Topics
 
 __all__ = ["Records"]
+
+_CHARACTERS = 300
+"""Of a value that are shown."""
+_REFRESHES_PER_RETENTION = 10
+"""A commit that says nothing new is written all the same after this part of the retention."""
 
 
 class Records:
@@ -48,6 +55,8 @@ class Records:
         self.deleted_topics: set[TopicId] = set()
         """Topics that some coordinator has heard are gone."""
         self.wall_clock: Callable[[], int] = lambda: 0
+        self._said_again: dict[OffsetKey, int] = {}
+        """When each offset was committed last, on the clock of the broker that accepted it, written anew or not."""
         self._gone: list[tuple[PartitionIndex, str]] = []
         self._had_members: set[str] = set()
 
@@ -62,6 +71,14 @@ class Records:
                 self._check_offset_tombstone(key, before, self._find(written.partition, key.group))
                 offset_key: OffsetKey = (key.group, before.topic_id, key.partition)
                 self._offsets.begin_removal(written.partition, written.offset, offset_key)
+
+    def on_commit_accepted(self, key: OffsetKey, at_ms: int | None) -> None:
+        """A commit was acknowledged that was decided at that time on its broker's clock; None for one that names a
+        retention time of its own."""
+        if at_ms is None:
+            self._said_again.pop(key, None)
+        else:
+            self._said_again[key] = at_ms
 
     def on_group_gone(self, partition: PartitionIndex, group_id: str) -> None:
         """A group's last record was written: its tombstone."""
@@ -81,9 +98,8 @@ class Records:
             if group_id in self._had_members:
                 raise Violation(17, f"group {group_id} was removed, and had members")
             if group_id in store.offsets:
-                raise Violation(
-                    17, f"group {group_id} was removed, and its offsets are left: {store.offsets[group_id]}"
-                )
+                left = shorten(str(in_words(store.offsets[group_id])), _CHARACTERS)
+                raise Violation(17, f"group {group_id} was removed, and its offsets are left: {left}")
             gone.append(group_id)
         self._gone.clear()
         self._had_members.clear()
@@ -102,11 +118,17 @@ class Records:
             return
         if key.group in self.asked_groups or (key.group, key.topic) in self.asked_topics:
             return
-        since = before.commit_timestamp_ms
+        # A commit that says nothing new is not written, unless a tenth of the retention is over.
+        said_again = self._said_again.get((key.group, before.topic_id, key.partition), before.commit_timestamp_ms)
+        since = max(before.commit_timestamp_ms, said_again - self._retention_ms // _REFRESHES_PER_RETENTION)
         if group is not None:
             if not group.is_empty and group.is_subscribed_to(key.topic):
-                raise Violation(17, f"{key} was removed while members read the topic")
+                raise Violation(17, f"{_name(key)} was removed while members read the topic")
             since = min(since, group.expires_from_ms or since)
         age_ms = self.wall_clock() - since
         if age_ms < self._retention_ms:
-            raise Violation(17, f"{key} was removed after {age_ms} ms, and nobody had asked for it")
+            raise Violation(17, f"{_name(key)} was removed after {age_ms} ms, and nobody had asked for it")
+
+
+def _name(key: OffsetCommitKey) -> str:
+    return f"the offset of {key.group} for {key.topic}-{key.partition}"

@@ -27,6 +27,8 @@ class Sessions:
         self._loaded_ms = self.forgiven_ms = now_ms
         self.left: set[str] = set()
         """Member ids and instance ids that some request asks to let go, during a step."""
+        self.returning: set[str] = set()
+        """Of those, instance ids that somebody joins a consumer group with: that asks for the place of who is away."""
 
     def forgive(self, now_ms: float) -> None:
         """Nothing was late up to now: the coordinator stood still, or could not write."""

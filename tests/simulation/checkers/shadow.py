@@ -1,8 +1,9 @@
 """I17: durable state in memory equals a replay of the log.
 
-Beside each partition of the log a second store replays what is written, from the bytes on the disk, as it is written.
+Next to each partition of the log a second store replays what is written, from the bytes on the disk, as it is written.
 After each step that wrote something the coordinator's own store has to be equal to it; so it has to be after each load,
-which read the whole log, compacted or not.
+which read the whole log, compacted or not. The second store is of the same class, and would have the same bugs. So
+there is a plain model of the log as well (`log_model.py`), which has nothing of klamm but the codec of the records.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.simulation.checkers.log_model import LogModel
+from tests.simulation.difference import difference
 from tests.simulation.disk import Batch, Disk
 from tests.simulation.violation import Violation
 
@@ -23,8 +26,10 @@ from klamm.runtime.record_serde import GroupRecordSerde
 
 __all__ = ["Shadow", "WrittenRecord"]
 
-_COMPARED = [name for name in GroupStore.__slots__ if name not in ("taken_back", "_last_ended")]
-"""All but hints, which compaction may take away."""
+_HINTS = ("taken_back", "_last_ended")
+"""What compaction may take away."""
+_COMPARED = [name for name in GroupStore.__slots__ if name not in _HINTS]
+_SKIPPED = [*(f"GroupStore.{name}" for name in _HINTS), "ConsumerGroup.index"]
 
 
 class WrittenRecord(NamedTuple):
@@ -42,29 +47,41 @@ class Shadow:
         self,
         partitions: int,
         on_record: Callable[[WrittenRecord], None],
-        on_marker: Callable[[Batch, GroupStore], None],
+        on_marker: Callable[[PartitionIndex, Batch, GroupStore], None],
     ) -> None:
         self._serde = GroupRecordSerde()
         self._on_record = on_record
         self._on_marker = on_marker
         self.stores = {PartitionIndex(index): GroupStore() for index in range(partitions)}
+        self.models = {partition: LogModel() for partition in self.stores}
         self.unchecked: set[PartitionIndex] = set()
         """Partitions that have changed since the last comparison."""
+        self._loaded: set[PartitionIndex] = set(self.stores)
+        """Partitions whose coordinator has read the whole log since the last comparison."""
 
     def on_appended(self, partition: PartitionIndex, batch: Batch) -> None:
         """Replay what was written."""
         self.unchecked.add(partition)
-        store = self.stores[partition]
+        store, model = self.stores[partition], self.models[partition]
         for written in self._read(partition, batch):
             self._on_record(written)
             store.replay(written.offset, batch.producer_id, written.record)
+            model.apply(written.offset, batch.producer_id, written.record)
         if batch.is_control:
-            self._on_marker(batch, store)
-        self._end(store, batch)
+            self._on_marker(partition, batch, store)
+            is_commit = _is_commit(batch)
+            store.replay_end_transaction_marker(batch.producer_id, is_commit)
+            model.end_transaction(batch.producer_id, is_commit=is_commit)
 
     def on_truncated(self, disk: Disk, partition: PartitionIndex) -> None:
         """Replay what is left."""
         self.stores[partition] = self.replay(disk, partition)
+        self.models[partition] = self._model(disk, partition)
+        self.unchecked.add(partition)
+
+    def on_loaded(self, partition: PartitionIndex) -> None:
+        """Another coordinator has it, and reads all of the log."""
+        self._loaded.add(partition)
         self.unchecked.add(partition)
 
     def replay(self, disk: Disk, partition: PartitionIndex) -> GroupStore:
@@ -73,27 +90,39 @@ class Shadow:
         for batch in disk.replicas[partition].batches:
             for written in self._read(partition, batch):
                 store.replay(written.offset, batch.producer_id, written.record)
-            self._end(store, batch)
+            if batch.is_control:
+                store.replay_end_transaction_marker(batch.producer_id, _is_commit(batch))
         return store
 
-    def _end(self, store: GroupStore, batch: Batch) -> None:
-        if batch.is_control:
-            (record,) = decode_batch(batch.data)
-            marker = read_end_transaction_marker(record)
-            assert marker is not None
-            store.replay_end_transaction_marker(batch.producer_id, marker.is_commit)
+    def _model(self, disk: Disk, partition: PartitionIndex) -> LogModel:
+        model = LogModel()
+        for batch in disk.replicas[partition].batches:
+            for written in self._read(partition, batch):
+                model.apply(written.offset, batch.producer_id, written.record)
+            if batch.is_control:
+                model.end_transaction(batch.producer_id, is_commit=_is_commit(batch))
+        return model
 
     def compare(self, partition: PartitionIndex, store: GroupStore) -> None:
         """The coordinator's store, between two steps."""
-        expected = self.stores[partition]
+        expected, model = self.stores[partition], self.models[partition]
+        what = model.changes(store)
+        if partition in self._loaded:
+            self._loaded.discard(partition)
+            what = what or model.everything(store)
+        if what is not None:
+            raise Violation(17, f"partition {partition}:\n{what}")
         if store != expected and not _are_alike(store, expected):
-            raise Violation(17, f"partition {partition}: {_difference(store, expected)}")
+            raise Violation(17, f"partition {partition}:\n{_report(store, expected)}")
 
     def check_log(self, disk: Disk, partition: PartitionIndex) -> None:
         """The log, however often it was compacted, still says the same."""
         replayed, expected = self.replay(disk, partition), self.stores[partition]
+        what = self.models[partition].everything(replayed)
+        if what is not None:
+            raise Violation(17, f"partition {partition}, its log replayed:\n{what}")
         if replayed != expected and not _are_alike(replayed, expected):
-            raise Violation(17, f"partition {partition}, its log replayed: {_difference(replayed, expected)}")
+            raise Violation(17, f"partition {partition}, its log replayed:\n{_report(replayed, expected)}")
 
     def _read(self, partition: PartitionIndex, batch: Batch) -> list[WrittenRecord]:
         written: list[WrittenRecord] = []
@@ -122,9 +151,12 @@ def _something(store: GroupStore) -> dict[str, object]:
     }
 
 
-def _difference(left: GroupStore, right: GroupStore) -> str:
-    for name in _COMPARED:
-        one, other = getattr(left, name), getattr(right, name)
-        if one != other:
-            return f"{name} is\n  {one}\nand the log says\n  {other}"
-    return "no difference"
+def _report(found: GroupStore, expected: GroupStore) -> str:
+    return difference(found, expected, skipped=_SKIPPED)
+
+
+def _is_commit(batch: Batch) -> bool:
+    (record,) = decode_batch(batch.data)
+    marker = read_end_transaction_marker(record)
+    assert marker is not None
+    return marker.is_commit

@@ -7,10 +7,12 @@ whose it is. A marker is looked at as it is written, in each partition for itsel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tests.simulation.difference import difference
 from tests.simulation.disk import STATE_PARTITION, Batch, Disk
+from tests.simulation.notes import in_words, shorten
 from tests.simulation.violation import Violation
 
 from klamm.core.group.store import GroupStore
@@ -25,13 +27,16 @@ from klamm.protocol.records import decode_batch
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
 from klamm.protocol.schema.txn_offset_commit_response import TxnOffsetCommitResponse
-from klamm.protocol.types import PartitionIndex
+from klamm.protocol.types import Offset, PartitionIndex
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
 if TYPE_CHECKING:
     from tests.simulation.network import Call
 
 __all__ = ["TransactionChecker"]
+
+_CHARACTERS = 300
+"""Of a value that are shown."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class _Known:
     """How its producer was told that it has ended."""
     ended: bool | None = None
     """What the first marker said."""
+    ended_at: dict[PartitionIndex, Offset] = field(default_factory=dict)
+    """Where its marker is in each partition."""
 
 
 class TransactionChecker:
@@ -142,9 +149,15 @@ class TransactionChecker:
     def _compare(self, store: TransactionStore) -> None:
         found, expected = _lasting(store), _lasting(self.store)
         if found != expected:
-            raise Violation(17, f"transactions are\n  {found}\nand the log says\n  {expected}")
+            raise Violation(17, f"transactions:\n{difference(found, expected)}")
 
-    def on_marker(self, batch: Batch, store: GroupStore) -> None:
+    def on_truncated(self, partition: PartitionIndex, end_offset: Offset) -> None:
+        """A new leader of a partition lacks what was not committed."""
+        for known in self._transactions.values():
+            if known.ended_at.get(partition, -1) >= end_offset:
+                del known.ended_at[partition]
+
+    def on_marker(self, partition: PartitionIndex, batch: Batch, store: GroupStore) -> None:
         """A marker is about to be replayed into the shadow store of its partition: I12 and I13."""
         (record,) = decode_batch(batch.data)
         marker = read_end_transaction_marker(record)
@@ -157,10 +170,14 @@ class TransactionChecker:
             if marker.is_commit and not known.asked:
                 raise Violation(13, f"transaction {number} was committed, which its producer has not asked for")
             if known.told is not None and known.told is not marker.is_commit:
-                raise Violation(13, f"transaction {number} ended against what its producer was told: {known}")
+                raise Violation(13, f"transaction {number} ended against what its producer was told: {in_words(known)}")
             if known.ended is not None and known.ended is not marker.is_commit:
-                raise Violation(12, f"transaction {number} ended both ways: {known}")
+                raise Violation(12, f"transaction {number} ended both ways: {in_words(known)}")
+            if partition in known.ended_at:
+                at = known.ended_at[partition]
+                raise Violation(13, f"transaction {number} had ended at {at}, and another has a part of it")
             known.ended = marker.is_commit
+            known.ended_at[partition] = Offset(batch.base_offset)
 
     # After the faults
 
@@ -168,10 +185,10 @@ class TransactionChecker:
         """What holds offsets pending, if anything does."""
         for store in stores:
             for producer_id, pending in store.pending_offsets.items():
-                return f"producer {producer_id} has offsets pending: {pending}"
+                return f"producer {producer_id} has offsets pending: {shorten(str(in_words(pending)), _CHARACTERS)}"
         for transaction in self.store.transactions.values():
             if transaction.state in ENDING:
-                return f"{transaction} has not ended"
+                return f"{in_words(transaction)} has not ended"
         return None
 
     def check_ledgers(self, stores: Iterable[GroupStore], groups: Iterable[str], partitions: int) -> None:
@@ -189,7 +206,7 @@ class TransactionChecker:
                         found[name][group, index] = committed.offset
             numbers = sorted(set(found[name].values()))
             if len(numbers) > 1:
-                raise Violation(12, f"parts of transactions of {name} are missing: {found[name]}")
+                raise Violation(12, f"parts of transactions of {name} are missing: {in_words(found[name])}")
             told = [
                 number for number, known in self._transactions.items() if known.transactional_id == name and known.told
             ]
@@ -208,7 +225,7 @@ def _check_epoch(before: Transaction, after: Transaction) -> None:
         return
     rises = after.state in ENDING and after.client_transaction_version >= EPOCH_BUMP_VERSION
     if after.producer_epoch < before.producer_epoch + rises:
-        raise Violation(13, f"the epoch did not rise from {before} to {after}")
+        raise Violation(13, f"the epoch did not rise:\n{difference(before, after, names=('before', 'after'))}")
 
 
 def _lasting(store: TransactionStore) -> dict[str, Transaction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.simulation.broker import Broker
+from tests.simulation.disk import STATE_PARTITION
 
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.consumer.group import ConsumerGroup
@@ -13,7 +14,7 @@ from klamm.core.txn.shard import TransactionShard
 from klamm.protocol.types import PartitionIndex
 from klamm.runtime.led_partition import PartitionState
 
-__all__ = ["active_shard", "active_shards", "find_group", "transaction_shard"]
+__all__ = ["active_shard", "active_shards", "find_group", "is_loading", "transaction_shard"]
 
 
 def active_shards(broker: Broker) -> Iterator[tuple[PartitionIndex, GroupShard]]:
@@ -30,6 +31,17 @@ def active_shard(broker: Broker, partition: PartitionIndex) -> GroupShard | None
         return None
     led = broker.coordinator._runtime._led.get(partition)
     return led.shard if led is not None and led.state is PartitionState.ACTIVE else None
+
+
+def is_loading(broker: Broker, partition: PartitionIndex) -> bool:
+    """Whether a coordinator of the broker is reading the log of the partition."""
+    states: dict[PartitionIndex, PartitionState] = {}
+    if broker.coordinator is not None:
+        states = {index: led.state for index, led in broker.coordinator._runtime._led.items()}
+    if broker.transactions is not None:
+        for led in broker.transactions.coordinator._runtime._led.values():
+            states[STATE_PARTITION] = led.state
+    return states.get(partition) is PartitionState.LOADING
 
 
 def transaction_shard(broker: Broker) -> TransactionShard | None:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from klamm.config.topic import TopicConfig
+from klamm.core.log import producer_state
+from klamm.core.log.compaction_batches import BatchJudge
+from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.core.log.producer_state import ProducerEntry, ProducerState
+from klamm.core.log.retention import DeletionPlan, SegmentFacts, plan_deletion
+from klamm.core.log.transaction_checks import check_marker
 from klamm.core.log.transactions import Transactions
-from klamm.protocol.types import Offset
-from klamm.storage import durable_log, log_loading, recovery
+from klamm.protocol.control_batch import EndTransactionMarker
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import Millis, Offset, ProducerEpoch
+from klamm.storage import durable_log, log, log_directory, log_loading, partition_files, recovery, segment_search
+from klamm.storage.batch_scan import BatchBounds
+from klamm.storage.durable_log import DurableLog
 from klamm.storage.flush import Flush
 from klamm.storage.loaded_log import LoadRequest
+from klamm.storage.log import Log
+from klamm.storage.log_directory import LogDirectory
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
+from klamm.storage.log_sync import LogSync
+from klamm.storage.partition_files import PartitionFiles
 from klamm.storage.producer_recovery import rebuild_producer_state
+from klamm.storage.removals import remove
+from klamm.storage.segment import Segment
 
 __all__ = ["LOG_BUGS"]
 
@@ -29,7 +46,7 @@ def _cut_damage_silently() -> Iterator[None]:
 
     with (
         patch.object(log_loading, "recover", recover_without_point),
-        patch.object(log_loading, "_check_end", lambda *arguments: None),
+        patch.object(log_loading, "check_end", lambda *arguments: None),
     ):
         yield
 
@@ -78,7 +95,199 @@ def _forget_to_sync_names() -> Iterator[None]:
 @contextmanager
 def _believe_a_second_sync() -> Iterator[None]:
     """A sync that fails leaves no mark: after a restart what can be read counts as being on the disk."""
-    with patch.object(durable_log, "note_failed_sync", lambda directory: None):
+    with (
+        patch.object(durable_log, "note_failed_sync", lambda directory: None),
+        patch.object(log_loading, "forget_unsynced_cached_pages", lambda directory, recovery_point: None),
+    ):
+        yield
+
+
+@contextmanager
+def _delete_what_is_not_committed() -> Iterator[None]:
+    """Retention takes the log's end for the high watermark."""
+
+    def plan(segments: Sequence[SegmentFacts], *arguments: Any, **options: Any) -> DeletionPlan:
+        return plan_deletion(segments, *arguments, **{**options, "high_watermark": segments[-1].end_offset})
+
+    with patch.object(log, "plan_deletion", plan):
+        yield
+
+
+@contextmanager
+def _keep_too_little() -> Iterator[None]:
+    """Retention deletes while a log is larger than `retention.bytes`, and not while it stays as large."""
+
+    def plan(segments: Sequence[SegmentFacts], config: TopicConfig, **options: Any) -> DeletionPlan:
+        planned = plan_deletion(segments, config, **options)
+        rest = segments[planned.segment_count :]
+        is_too_large = 0 <= config.retention_bytes < sum(segment.size_bytes for segment in rest)
+        if is_too_large and len(rest) > 1 and rest[0].end_offset <= options["high_watermark"]:
+            return planned._replace(segment_count=planned.segment_count + 1)
+        return planned
+
+    with patch.object(log, "plan_deletion", plan):
+        yield
+
+
+@contextmanager
+def _keep_epochs_beyond_a_cut() -> Iterator[None]:
+    """A log that is cut goes on to know the leader epochs of what was cut away."""
+    with patch.object(LeaderEpochs, "truncate_from_end", lambda epochs, end_offset: False):
+        yield
+
+
+@contextmanager
+def _forget_the_epoch_of_a_cut() -> Iterator[None]:
+    """A log that is cut forgets the leader epoch that its new end was written under, too."""
+    truncate_from_end = LeaderEpochs.truncate_from_end
+
+    def truncate(epochs: LeaderEpochs, end_offset: Offset) -> bool:
+        has_changed = truncate_from_end(epochs, end_offset)
+        if has_changed and epochs._entries:
+            epochs._entries.pop()
+        return has_changed
+
+    with patch.object(LeaderEpochs, "truncate_from_end", truncate):
+        yield
+
+
+@contextmanager
+def _end_the_next_transaction() -> Iterator[None]:
+    """A marker that is repeated has the epoch of the next transaction, and ends it."""
+
+    def check(
+        entry: ProducerEntry | None, producer_id: int, epoch: ProducerEpoch, marker: EndTransactionMarker, version: int
+    ) -> None:
+        check_marker(entry, producer_id, epoch, marker, 1)
+
+    with patch.object(producer_state, "check_marker", check):
+        yield
+
+
+@contextmanager
+def _expire_an_open_transaction() -> Iterator[None]:
+    """A producer that has not written for a while is forgotten, whether it has a transaction open or not."""
+
+    def is_expired(state: ProducerState, entry: ProducerEntry, now_ms: Millis) -> bool:
+        return now_ms - entry.last_timestamp >= state._expiration_ms
+
+    with patch.object(ProducerState, "_is_expired", is_expired):
+        yield
+
+
+@contextmanager
+def _forget_to_checkpoint_an_epoch() -> Iterator[None]:
+    """A leader epoch that a batch brings is not written to the checkpoint with the next flush."""
+    prepare_flush = DurableLog._prepare_flush
+
+    def prepare(each: DurableLog, **options: Any) -> Flush | None:
+        each._epochs_changed = False
+        return prepare_flush(each, **options)
+
+    with patch.object(DurableLog, "_prepare_flush", prepare):
+        yield
+
+
+@contextmanager
+def _raise_the_start_too_far() -> Iterator[None]:
+    """DeleteRecords lets go of the whole batch that the offset lies in."""
+    delete_records_before = Log.delete_records_before
+
+    def delete(each: Log, offset: Offset) -> Offset:
+        is_within = each.log_start_offset <= offset < each.high_watermark
+        data = each.read(offset, 1, upper_bound=each.high_watermark, minimum_one_batch=True) if is_within else b""
+        header = next((header for _, header in iterate_batches(data)), None)
+        if header is not None and header.base_offset < offset:
+            offset = Offset(min(header.next_offset, each.high_watermark))
+        return delete_records_before(each, offset)
+
+    with patch.object(Log, "delete_records_before", delete):
+        yield
+
+
+@contextmanager
+def _drop_tombstones_at_once() -> Iterator[None]:
+    """The cleaning that finds a batch with a delete horizon drops its tombstones, be that past or not."""
+    with patch.object(BatchJudge, "has_passed_horizon", lambda judge, header: header.has_delete_horizon):
+        yield
+
+
+@contextmanager
+def _vouch_too_early() -> Iterator[None]:
+    """A snapshot of the producers is written before the batches and the indexes that it vouches for."""
+    write_later = LogSync.write_later
+
+    def write(sync: LogSync, write: Callable[[], None], *, indexed_offset: Offset = Offset(0)) -> None:  # noqa: B008
+        if indexed_offset:
+            write()
+        else:
+            write_later(sync, write)
+
+    with patch.object(LogSync, "write_later", write):
+        yield
+
+
+@contextmanager
+def _make_a_lost_folder_anew() -> Iterator[None]:
+    """A partition whose folder is gone begins again from offset 0."""
+    with patch.object(LogDirectory, "find_lost", lambda *arguments: []):
+        yield
+
+
+@contextmanager
+def _begin_with_what_is_there() -> Iterator[None]:
+    """A log begins with the first segment that is there."""
+    with patch.object(log_loading, "check_beginning", lambda *arguments: None):
+        yield
+
+
+@contextmanager
+def _pass_over_a_gap() -> Iterator[None]:
+    """A log goes on with the next segment that is there."""
+
+    def nothing(*arguments: Any) -> None:
+        """Any gap is taken for one that a cleaner has left."""
+
+    with patch.object(log_loading, "check_no_gaps", nothing), patch.object(recovery, "check_no_gaps", nothing):
+        yield
+
+
+@contextmanager
+def _remove_segments_too_early() -> Iterator[None]:
+    """The files of deleted segments are removed before it is noted where the log begins since."""
+
+    def remove_at_once(paths: Sequence[Path], note_log_starts: Callable[[], None]) -> Sequence[Path]:
+        remove(paths)
+        return ()
+
+    with patch.object(log_directory, "remove_let_go", remove_at_once):
+        yield
+
+
+@contextmanager
+def _forget_what_belongs_to_a_lost_segment() -> Iterator[None]:
+    """Indexes without a log are removed by a start that finds the segment lost."""
+    list_files = partition_files.list_files
+
+    def list_and_remove(request: LoadRequest) -> PartitionFiles:
+        files = list_files(request)
+        for path in files.orphans:
+            path.unlink()
+        return files._replace(orphans=[])
+
+    with patch.object(log_loading, "list_files", list_and_remove):
+        yield
+
+
+@contextmanager
+def _follow_an_index_blindly() -> Iterator[None]:
+    """Whether a batch begins where an index leads is not looked at."""
+    scan_from = segment_search._scan_from
+
+    def scan(segment: Segment, position: int, offset: int, **options: Any) -> Iterator[BatchBounds]:
+        return scan_from(segment, position, offset, is_sure=True)
+
+    with patch.object(segment_search, "_scan_from", scan):
         yield
 
 
@@ -88,4 +297,20 @@ LOG_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "pass an open transaction": _pass_an_open_transaction,
     "forget to sync names": _forget_to_sync_names,
     "believe a second sync": _believe_a_second_sync,
+    "delete what is not committed": _delete_what_is_not_committed,
+    "keep too little": _keep_too_little,
+    "keep epochs beyond a cut": _keep_epochs_beyond_a_cut,
+    "forget the epoch of a cut": _forget_the_epoch_of_a_cut,
+    "forget to checkpoint an epoch": _forget_to_checkpoint_an_epoch,
+    "raise the log start too far": _raise_the_start_too_far,
+    "end the next transaction": _end_the_next_transaction,
+    "expire an open transaction": _expire_an_open_transaction,
+    "drop tombstones at once": _drop_tombstones_at_once,
+    "vouch too early": _vouch_too_early,
+    "make a lost folder anew": _make_a_lost_folder_anew,
+    "begin with what is there": _begin_with_what_is_there,
+    "pass over a gap": _pass_over_a_gap,
+    "remove segments too early": _remove_segments_too_early,
+    "forget what belongs to a lost segment": _forget_what_belongs_to_a_lost_segment,
+    "follow an index blindly": _follow_an_index_blindly,
 }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import batch_crc_is_valid, read_batch_header
 from klamm.protocol.types import TopicPartition
-from klamm.storage.log_files import LOG_SUFFIX
+from klamm.storage.log_files import LOG_SUFFIX, SWAP_SUFFIX
 
 __all__ = ["Flip", "flip_a_bit"]
 
@@ -41,15 +41,21 @@ class Flip(NamedTuple):
     @property
     def is_there(self) -> bool:
         """Whether the file still has it."""
-        try:
-            return self.path.read_bytes()[self.position :].startswith(self.content)
-        except FileNotFoundError:
-            return False
+        return self._file is not None
 
     def mend(self, turn: Turn) -> None:
         """Bring the file back as it was."""
-        if self.is_there:
-            turn(self.path, self.position + self.at, self.bit)
+        file = self._file
+        if file is not None:
+            turn(file, self.position + self.at, self.bit)
+
+    @property
+    def _file(self) -> Path | None:
+        """Where it is. A power failure may bring back the name that a cleaned segment had before it was swapped in."""
+        for path in (self.path, self.path.with_name(self.path.name + SWAP_SUFFIX)):
+            if path.exists() and path.read_bytes()[self.position :].startswith(self.content):
+                return path
+        return None
 
 
 def flip_a_bit(where: TopicPartition, folder: Path, random: Random, turn: Turn) -> Flip | None:

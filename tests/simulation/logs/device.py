@@ -90,6 +90,11 @@ class Device:
 
     # The process
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process was struck, and does not live again."""
+        return self._is_gone
+
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Meanwhile all calls go through here."""
@@ -174,6 +179,16 @@ class Device:
         file = self._inodes.get(path.stat().st_ino)
         if isinstance(file, _File) and at < len(file.durable):
             file.durable = file.durable[:at] + bytes([file.durable[at] ^ 1 << bit]) + file.durable[at + 1 :]
+
+    def settle(self) -> bool:
+        """Somebody has files written, taken away or brought back, and sees to it that all of it is on the disk; whether
+        that is possible."""
+        if any(isinstance(item, _File) and item.has_failed for item in self._inodes.values()):
+            return False
+        self._inodes.clear()
+        self._states.clear()
+        self._adopt_synced(self._root)
+        return True
 
     # What survives
 
@@ -377,14 +392,13 @@ class Device:
 
     def _list(self, folder: str) -> _Names:
         names: _Names = {}
+        inodes = self._inodes
         for entry in self._real["scandir"](folder):
-            if entry.is_dir():
-                self._inodes.setdefault(entry.inode(), entry.path)
-                names[entry.name] = entry.path
-            else:
-                item = self._inodes.setdefault(entry.inode(), _File(entry.path))
-                assert isinstance(item, _File)
-                names[entry.name] = item
+            inode = entry.inode()
+            item = inodes.get(inode)
+            if item is None:
+                item = inodes[inode] = entry.path if entry.is_dir() else _File(entry.path)
+            names[entry.name] = entry.path if isinstance(item, str) else item
         return names
 
     def _short(self, path: str) -> str:

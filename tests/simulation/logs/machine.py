@@ -15,26 +15,46 @@ from tests.simulation.logs.threads import Threads
 
 from klamm.config.broker import BrokerConfig
 from klamm.config.topic import TopicConfig
-from klamm.protocol.types import Millis, TopicPartition
-from klamm.storage import log_directory
+from klamm.protocol.types import Millis, TopicId, TopicPartition
+from klamm.storage import log_directory, log_opening
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE, MalformedCheckpoint, read_offsets
 from klamm.storage.cleaner.cleaning import Step, Steps
 from klamm.storage.log import Log
 from klamm.storage.log_directory import LogDirectory
+from klamm.storage.log_files import SNAPSHOT_SUFFIX, parse_directory_name
+from klamm.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 
 __all__ = ["NOW_MS", "Machine"]
 
 NOW_MS: Final = 1_600_000_000_000
-_CONFIG: Final = BrokerConfig(log_cleaner_dedupe_buffer_size=48_000, log_cleaner_io_buffer_size=16_384)
 
 
 class Machine:
     """The data directory while the process lives. `now_ms` is the time on its clock."""
 
-    def __init__(self, root: Path, random: Random, device: Device, config_of: Callable[[str], TopicConfig]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        random: Random,
+        device: Device,
+        config_of: Callable[[str], TopicConfig],
+        topic_ids: Mapping[TopicPartition, TopicId],
+        *,
+        producer_id_expiration_ms: int,
+        began: Callable[[TopicPartition, int, int], None],
+    ) -> None:
+        """`topic_ids` are those of the metadata's partitions. `began` hears of each cleaning when it begins, and up to
+        which offset it goes."""
         self._root = root
         self._random = random
         self._config_of = config_of
+        self._topic_ids = topic_ids
+        self._began = began
+        self._config = BrokerConfig(
+            log_cleaner_dedupe_buffer_size=48_000,
+            log_cleaner_io_buffer_size=16_384,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )
         self.device = device
         self.now_ms = Millis(NOW_MS)
         self.directory: LogDirectory | None = None
@@ -44,7 +64,11 @@ class Machine:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Meanwhile what the storage does is done here, in the order of the calls."""
-        with patch.object(log_directory, "ThreadPoolExecutor", Threads), self.device.attached():
+        with (
+            patch.object(log_directory, "ThreadPoolExecutor", Threads),
+            patch.object(log_opening, "ThreadPoolExecutor", Threads),
+            self.device.attached(),
+        ):
             yield
 
     @property
@@ -65,9 +89,10 @@ class Machine:
         self.device.begin_life()
         self._set_times()
         self.directory = LogDirectory(
-            self._root, clock=lambda: self.now_ms, config=_CONFIG, open_files=64, random=Random(0)
+            self._root, clock=lambda: self.now_ms, config=self._config, open_files=64, random=Random(0)
         )
         self.directory.open(self._config_of)
+        self.directory.find_lost(self._topic_ids, self._config_of)
 
     def _set_times(self) -> None:
         """Files are as old on every machine as they are here."""
@@ -119,6 +144,7 @@ class Machine:
                     pass
                 if best is None:
                     return
+                self._began(best.log.topic_partition, self.now_ms, best.plan.first_uncleanable_offset)
                 self._cleaning = self.directory.cleaner.clean(best, lambda: self.now_ms)
                 self._next_step = next(self._cleaning)
                 return
@@ -134,10 +160,29 @@ class Machine:
 
     # What lies on the disk
 
-    def recovery_points(self) -> Mapping[TopicPartition, int]:
-        """As the checkpoint says that is there."""
+    def noted(self, name: str) -> Mapping[TopicPartition, int]:
+        """What the checkpoint of that name says."""
         with self.device.passing():
             try:
-                return read_offsets(self._root / RECOVERY_POINT_FILE)
+                return read_offsets(self._root / name)
             except (MalformedCheckpoint, OSError):
                 return {}
+
+    def recovery_points(self) -> Mapping[TopicPartition, int]:
+        """Up to where the disk vouches for the batches: in the checkpoint, or by a snapshot of producers."""
+        with self.device.passing():
+            points = dict(self.noted(RECOVERY_POINT_FILE))
+            for path in self._root.glob(f"*/*{SNAPSHOT_SUFFIX}"):
+                where = parse_directory_name(path.parent.name)
+                if where is not None and is_good_snapshot(path):
+                    points[where] = max(points.get(where, 0), int(path.stem))
+            return points
+
+
+def is_good_snapshot(path: Path) -> bool:
+    """Whether it can be read."""
+    try:
+        read_snapshot(path)
+    except CorruptSnapshot:
+        return False
+    return True

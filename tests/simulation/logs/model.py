@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from struct import pack
 from typing import NamedTuple
 
+from klamm.config.topic import TopicConfig
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.record_batch import BatchHeader, read_batch_header
 from klamm.protocol.records import Record, decode_batch
@@ -55,6 +56,8 @@ class Producer:
     epoch: int
     batches: list[Written] = field(default_factory=list)
     """All those of its epoch, oldest first."""
+    last_timestamp: int = -1
+    """That of its last batch, or of the last marker."""
     open_offsets: list[int] = field(default_factory=list)
     """Where the batches of its transaction begin, if one is open."""
 
@@ -85,21 +88,39 @@ class Known(NamedTuple):
 class PartitionModel:
     """One partition, from its first batch on, whatever has been deleted since."""
 
-    def __init__(self, *, is_compacted: bool) -> None:
-        self.is_compacted = is_compacted
+    def __init__(self, config: TopicConfig, *, producer_id_expiration_ms: int) -> None:
+        self.config = config
+        self.is_compacted = config.compact
         self.batches: list[Written] = []
         self.start = 0
-        """No reader gets less than what is above, except that a crash may bring more back."""
+        """Where the log begins: DeleteRecords and retention raise it, and a crash may bring more back."""
+        self.start_must_last = False
+        """Whether the next start may begin at no other offset: the last life ended in order."""
+        self.highest_start = 0
+        """The highest it ever was: below it leader epochs may be forgotten."""
+        self.assigned: tuple[int, int] | None = None
+        """The leader epoch that is to come, and from where on."""
         self.must_last = 0
         """Up to here the log has said that the disk has it: no power failure takes it."""
         self.cleaned_below = 0
         """From here on no cleaner was."""
+        self.cleanings: list[tuple[int, int]] = []
+        """When each cleaning began, and up to which offset it went."""
         self.given_away = 0
         """Offsets below it are not given again, though no batch is there."""
+        self.was_stable = 0
+        """The highest last stable offset of all times: what a crash has made undecided again was decided up to here."""
         self.loaded_end = 0
         """Where the log ended when the process began to live."""
         self.newest_epochs: dict[int, int] = {}
         """The newest epoch that each producer has used, whether or not that was written."""
+        self._lost: list[Written] = []
+        """Batches that a power failure took from between others: of their leader epochs a log may still know."""
+        self._expiration_ms = producer_id_expiration_ms
+        self.may_start_at = 0
+        """Where retention was about to have the log begin when a crash came, if that is above `start`."""
+        self.may_end_at: int | None = None
+        """Where the log was being cut when a crash came."""
         self.in_flight: bytes | None = None
         """What was being written when a crash came: it may be there, as a whole."""
 
@@ -116,14 +137,35 @@ class PartitionModel:
     def cut(self, end: int) -> None:
         """The log ends there now."""
         self.batches = [batch for batch in self.batches if batch.header.next_offset <= end]
+        self._lost = [batch for batch in self._lost if batch.header.next_offset <= end]
         self.given_away = min(self.given_away, end)
         self.must_last = min(self.must_last, end)
         self.cleaned_below = min(self.cleaned_below, end)
+        self.start = min(self.start, end)
+
+    def raise_start(self, offset: int) -> None:
+        """What is below is deleted."""
+        self.start = max(self.start, offset)
+        self.highest_start = max(self.highest_start, offset)
 
     def lose(self, start: int, end: int) -> None:
         """What was between is not there any more."""
         self.given_away = max(self.given_away, end)
+        self._lost += self.batches_between(start, end)
         self.batches = [batch for batch in self.batches if not start <= batch.header.base_offset < end]
+
+    def first_cleaned_ms(self, offset: int) -> int | None:
+        """When the cleaner was at that offset first, at the earliest."""
+        return next((began_ms for began_ms, end in self.cleanings if end > offset), None)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether anything was lost from between."""
+        return bool(self._lost)
+
+    def batches_between(self, start: int, end: int) -> list[Written]:
+        """The batches that begin there."""
+        return [batch for batch in self.batches if start <= batch.header.base_offset < end]
 
     def batch_at(self, offset: int) -> Written | None:
         """The batch that holds an offset."""
@@ -142,12 +184,33 @@ class PartitionModel:
             if known.epoch != header.producer_epoch:
                 known.epoch = header.producer_epoch
                 known.batches = []
+            known.last_timestamp = header.max_timestamp
             if header.is_control:
                 known.open_offsets = []
             else:
                 known.batches.append(batch)
                 if header.is_transactional:
                     known.open_offsets.append(header.base_offset)
+        return found
+
+    def may_be_forgotten(self, producer: Producer, now_ms: int) -> bool:
+        """Whether the producer has been idle for `producer.id.expiration.ms`: with a transaction open it never is."""
+        return producer.first_open < 0 and now_ms - producer.last_timestamp >= self._expiration_ms
+
+    def batches_may_be_forgotten(self, producer: Producer, now_ms: int) -> bool:
+        """Whether a start may have left the producer out of a snapshot, as idle (Kafka's `loadFromSnapshot`). A marker
+        behind the snapshot then brings back its epoch, without its sequences."""
+        last_ms = producer.batches[-1].header.max_timestamp if producer.batches else now_ms
+        return producer.first_open < 0 and now_ms - last_ms >= self._expiration_ms
+
+    def leader_epochs(self) -> list[tuple[int, int]]:
+        """All leader epochs since the first batch, each with the offset that it begins at (KIP-101)."""
+        found: list[tuple[int, int]] = []
+        for batch in sorted(self.batches + self._lost, key=lambda batch: batch.header.base_offset):
+            if not found or batch.header.partition_leader_epoch > found[-1][0]:
+                found.append((batch.header.partition_leader_epoch, batch.header.base_offset))
+        if self.assigned is not None and (not found or self.assigned[0] > found[-1][0]):
+            found.append(self.assigned)
         return found
 
     def transactions(self) -> list[Known]:

@@ -17,15 +17,22 @@ class LogPlan(NamedTuple):
     producers: int
     waits_for_disk: bool
     """Whether a record is committed when it is on the disk (`klamm.fsync=ack`), or when it is written."""
+    has_followers: bool
+    """Whether the high watermark follows the log's end now and then only, as it does where there are followers."""
     steps: int
     lives: int
     has_kills: bool
     has_power_failures: bool
     has_clean_stops: bool
     has_flips: bool
+    has_losses: bool
+    """Whether files go while the machine is down."""
     has_full_disk: bool
     has_write_errors: bool
     has_failed_syncs: bool
+    has_cuts: bool
+    """Whether a log is cut at its end now and then, as that of a follower is."""
+    producer_id_expiration_ms: int
 
 
 def make_plan(random: Random) -> LogPlan:
@@ -36,7 +43,7 @@ def make_plan(random: Random) -> LogPlan:
 
     topics = {}
     for index in range(random.choice((1, 1, 2))):
-        is_compacted = chance(0.4)
+        is_compacted = chance(0.5)
         topics["compacted" if is_compacted else f"plain-{index}"] = TopicConfig(
             cleanup_policy=frozenset({"compact"} if is_compacted else {"delete"}),
             segment_bytes=random.choice((400, 1_000, 3_000)),
@@ -44,21 +51,28 @@ def make_plan(random: Random) -> LogPlan:
             flush_messages=random.choice((1, 7, LONG_MAX, LONG_MAX)),
             flush_ms=random.choice((500, LONG_MAX)),
             file_delete_delay_ms=random.choice((0, 1_000)),
-            retention_bytes=-1 if is_compacted or chance(0.6) else 2_500,
-            min_cleanable_dirty_ratio=random.choice((0.0, 0.5)),
-            delete_retention_ms=random.choice((0, 2_000, 100_000)),
+            retention_bytes=-1 if is_compacted or chance(0.5) else random.choice((1_000, 2_500)),
+            retention_ms=-1 if is_compacted or chance(0.7) else random.choice((1_500, 5_000)),
+            min_cleanable_dirty_ratio=random.choice((0.0, 0.0, 0.5)),
+            delete_retention_ms=random.choice((0, 2_000, 100_000, 100_000)),
         )
+    has_power_failures, has_failed_syncs = chance(0.8), chance(0.3)
     return LogPlan(
         topics=topics,
         producers=random.randint(1, 4),
         waits_for_disk=chance(0.5),
+        has_followers=chance(0.4),
         steps=random.choice((20, 40, 70)),
         lives=random.randint(2, 5),
         has_kills=chance(0.5),
-        has_power_failures=chance(0.8),
+        has_power_failures=has_power_failures,
         has_clean_stops=chance(0.4),
         has_flips=chance(0.4),
+        has_losses=chance(0.4),
         has_full_disk=chance(0.3),
         has_write_errors=chance(0.3),
-        has_failed_syncs=chance(0.3),
+        has_failed_syncs=has_failed_syncs,
+        # What was cut off a power failure brings back; a follower's leader then has it cut again.
+        has_cuts=not (has_power_failures or has_failed_syncs) and chance(0.7),
+        producer_id_expiration_ms=random.choice((2_000, 86_400_000)),
     )

@@ -18,12 +18,20 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from tests.simulation.logs.checks import check_log, check_producers, check_transactions
+from tests.simulation.logs.checks import (
+    check_epochs,
+    check_log,
+    check_producers,
+    check_timestamps,
+    check_transactions,
+)
 from tests.simulation.logs.damage import Flip, flip_a_bit
 from tests.simulation.logs.device import Crash, Device, Strike
+from tests.simulation.logs.losses import Loss, Vouched, lose_something, swap_an_index
 from tests.simulation.logs.machine import NOW_MS, Machine
 from tests.simulation.logs.model import PartitionModel, Written
 from tests.simulation.logs.plan import make_plan
+from tests.simulation.logs.retention import start_after_retention
 from tests.simulation.logs.writers import Writers
 from tests.simulation.loop import EventLoop
 from tests.simulation.notes import Notes
@@ -31,7 +39,7 @@ from tests.simulation.violation import Violation
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
-from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
+from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
 from klamm.storage.log import Log
 from klamm.storage.producer_recovery import segment_headers
 
@@ -51,27 +59,35 @@ class LogWorld:
         self._random = loop.random
         self.plan = make_plan(loop.random)
         self._models = {
-            TopicPartition(topic, PartitionIndex(0)): PartitionModel(is_compacted=config.compact)
+            TopicPartition(topic, PartitionIndex(0)): PartitionModel(
+                config, producer_id_expiration_ms=self.plan.producer_id_expiration_ms
+            )
             for topic, config in self.plan.topics.items()
         }
         self._flips: list[Flip] = []
+        self._losses: list[Loss] = []
         self._may_be_cut: dict[TopicPartition, int] = {}
-        self._lives = 0
+        self._epoch = 0
         self._has_lost_power = False
         self._has_failed_sync = False
         self._had_trouble = False
         self._writers = Writers(
-            loop.random, self.notes, producers=self.plan.producers, is_well=lambda: not self._is_in_trouble
+            loop.random,
+            self.notes,
+            producers=self.plan.producers,
+            is_well=lambda: not self._is_in_trouble,
+            is_damaged=self._is_damaged,
         )
         actions: Mapping[Callable[[], None], int] = {
             self._write: 40,
             self._flush: 4,
             self._run_background: 8,
             self._checkpoint: 4,
-            self._housekeep: 4,
+            self._housekeep: 6,
             self._clean: 12,
             self._roll: 2,
             self._delete_records: 2,
+            self._cut: 2 if self.plan.has_cuts else 0,
             self._pass_time: 5,
             self._read: 5,
             self._trouble: 4,
@@ -86,7 +102,15 @@ class LogWorld:
         folder = tempfile.mkdtemp(prefix="klamm-simulation-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
         self._root = Path(folder)
         self._device = Device(self._root, self._random, self.notes.add)
-        self._machine = Machine(self._root, self._random, self._device, self.plan.topics.__getitem__)
+        self._machine = Machine(
+            self._root,
+            self._random,
+            self._device,
+            self.plan.topics.__getitem__,
+            dict.fromkeys(self._models, _TOPIC_ID),
+            producer_id_expiration_ms=self.plan.producer_id_expiration_ms,
+            began=lambda where, now_ms, end: self._models[where].cleanings.append((now_ms, end)),
+        )
         try:
             with _quiet(), self._machine.running():
                 try:
@@ -116,12 +140,15 @@ class LogWorld:
             self._died(None)
         if self.plan.has_flips and self._chance(0.5):
             self._flip()
+        if self.plan.has_losses and self._chance(0.7):
+            self._lose()
 
     def _end(self) -> None:
         """The last lives: nothing goes wrong any more, and all that must be there is."""
         for flip in self._flips:
             flip.mend(self._device.turn)
         self._flips.clear()
+        self._bring_back(self._losses)
         self._start(is_calm=True)
         for _ in range(5):
             self._write()
@@ -138,14 +165,15 @@ class LogWorld:
             self._device.arm(strike, self._random.randint(1, 30))
         points = self._recovery_points()
         self._sort_flips(points)
-        self._lives += 1  # each start has a leader epoch of its own
+        self._epoch += 1  # each start has a leader epoch of its own
         self._machine.start()
         self.notes.add("started")
         for where, model in self._models.items():
             self._check_started(where, model, points.get(where, 0))
         broken = [flip for flip in self._flips if self._log(flip.where).is_offline]
-        if broken:
+        if broken or self._losses:
             self._died(Strike.KILL)
+            self._bring_back(self._losses)
             for flip in broken:
                 self.notes.add("%s is brought back from a copy", flip.where)
                 flip.mend(self._device.turn)
@@ -189,6 +217,7 @@ class LogWorld:
         if is_clean:
             for where, end in ends.items():
                 self._models[where].must_last = end
+                self._models[where].start_must_last = True
         elif not self._had_trouble and len(ends) == len(self._models):
             raise Violation(8, "a stop was not a clean one, and nothing had gone wrong")
         self._died(None if strike is not Strike.POWER else strike)
@@ -210,6 +239,8 @@ class LogWorld:
     def _check_started(self, where: TopicPartition, model: PartitionModel, point: float) -> None:
         must_last = model.must_last if self._has_lost_power or self._has_failed_sync else model.end
         must_last = min(must_last, self._may_be_cut.get(where, must_last))
+        if model.may_end_at is not None:
+            must_last, model.may_end_at = min(must_last, model.may_end_at), None
         flips = [flip for flip in self._flips if flip.where == where and flip.is_there]
         log = self._machine.logs.get(where)
         if log is None:
@@ -218,25 +249,36 @@ class LogWorld:
             model.cut(0)
             self._create(where)
             return
+        losses = [loss for loss in self._losses if loss.where == where]
         if log.is_offline:
-            if not any(flip.path.name in (log.offline_reason or "") for flip in flips):
+            reason = log.offline_reason or ""
+            names = [flip.path.name in reason for flip in flips] + [loss.is_named_in(reason) for loss in losses]
+            if not any(names):
                 raise Violation(8, f"{log.offline_reason}")
             self.notes.add("%s", self._without_root(log.offline_reason))
             return
+        if losses:
+            raise Violation(8, f"nobody misses {losses[0].what}")
         self._check_end(log, model, must_last)
         if model.is_compacted and point == 0:
             self._forgive_holes(log, model, must_last)
-        if log.log_start_offset > model.start:
+        highest = max(model.start, model.may_start_at)
+        if log.log_start_offset > highest or (model.start_must_last and log.log_start_offset < model.start):
             raise Violation(4, f"{log} begins at {log.log_start_offset}, and did at {model.start}")
         model.start = log.log_start_offset
+        model.highest_start = max(model.highest_start, highest)
+        model.start_must_last, model.may_start_at = False, 0
         model.loaded_end = log.log_end_offset
-        self._note_synced()
+        model.assigned = None
+        check_epochs(log, model, self._random)
+        self._advance(log)
+        self._note_synced(log, model)
         if not (self._flips and self._chance(0.5)):
             self._check(log, model)
         if not log.is_offline:
-            log.assign_leader_epoch(LeaderEpoch(self._lives))
+            self._lead(log, model)
             self._advance(log)
-            if self.plan.waits_for_disk and log.synced_offset < log.log_end_offset:
+            if self.plan.waits_for_disk and log.recovery_point < log.log_end_offset:
                 log.flush_in_background(self._machine.now_ms)
 
     def _check_end(self, log: Log, model: PartitionModel, must_last: int) -> None:
@@ -251,6 +293,10 @@ class LogWorld:
                 raise Violation(8, f"{log} ends at {end}, and only {model.end} was written")
             model.append(in_flight)
         model.cut(end)
+        if log.log_start_offset == end <= max(model.start, model.may_start_at):
+            # Only what was deleted is left, or less: Kafka's LogLoader begins the log anew at the start offset that its
+            # checkpoint knows, which a client may have put anywhere (truncateFullyAndStartAt).
+            model.lose(model.end, end)
         if model.end not in (0, end):
             raise Violation(8, f"{log} ends at {end}, in the midst of a batch")
 
@@ -260,26 +306,34 @@ class LogWorld:
         for segment, following in pairwise(log._segments):
             with self._device.passing():
                 end = max((header.next_offset for _, header in segment_headers(segment)), default=segment.base_offset)
+            gone = [batch.header.base_offset for batch in model.batches_between(end, following.base_offset)]
+            if any(offset < must_last for offset in gone):
+                raise Violation(8, f"{log} has no batches at {gone}, and records up to {must_last} must be there")
             if end < following.base_offset:
-                model.lose(max(end, must_last), following.base_offset)
+                model.lose(end, following.base_offset)
 
     def _check(self, log: Log, model: PartitionModel) -> None:
         """Everything that can be seen of a log."""
         try:
             found = check_log(log, model, self._random)
-            check_transactions(log, model, found, self._random)
+            check_transactions(log, model, found, self._random, self._machine.now_ms)
+            check_timestamps(log, found, self._random)
         except KafkaError as error:
             self._judge_read_error(log, error)
             return
-        check_producers(log, model, found)
+        check_producers(log, model, found, self._machine.now_ms)
+        check_epochs(log, model, self._random)
 
     def _judge_read_error(self, log: Log, error: KafkaError) -> None:
         """A log that can't be read says why, and is offline."""
-        flips = [flip.path.name for flip in self._flips if flip.where == log.topic_partition]
-        reason = log.offline_reason or ""
-        if error.code is not ErrorCode.kafka_storage_error or not any(name in reason for name in flips):
+        if error.code is not ErrorCode.kafka_storage_error or not self._is_damaged(log):
             raise Violation(8, f"{log} can't be read: {error}") from error
-        self.notes.add("%s", self._without_root(reason))
+        self.notes.add("%s", self._without_root(log.offline_reason))
+
+    def _is_damaged(self, log: Log) -> bool:
+        """Whether it is offline, and the reason names a file in which a bit fell over."""
+        reason = log.offline_reason or ""
+        return any(flip.path.name in reason for flip in self._flips if flip.where == log.topic_partition)
 
     def _without_root(self, text: str | None) -> str:
         return (text or "").replace(str(self._root), "")
@@ -288,19 +342,22 @@ class LogWorld:
 
     def _act(self) -> None:
         self._random.choices(self._actions, self._weights)[0]()
-        self._note_synced()
-
-    def _note_synced(self) -> None:
-        """What the log says of the disk now, it says for good."""
         for where, log in self._machine.logs.items():
             model = self._models[where]
-            if not log.is_offline:
-                model.must_last = max(model.must_last, log.synced_offset)
+            self._note_synced(log, model)
+            if log.log_start_offset != model.start:
+                raise Violation(4, f"{log} begins at {log.log_start_offset}, and is to begin at {model.start}")
+
+    def _note_synced(self, log: Log, model: PartitionModel) -> None:
+        """What the log says of the disk now, it says for good."""
+        if not log.is_offline:
+            model.must_last = max(model.must_last, log.recovery_point)
+            if not self.plan.has_followers or self._chance(0.04):
                 self._advance(log)
-            model.start = max(model.start, log.log_start_offset)
+            model.was_stable = max(model.was_stable, log.last_stable_offset)
 
     def _advance(self, log: Log) -> None:
-        log.advance_high_watermark(log.synced_offset if self.plan.waits_for_disk else log.log_end_offset)
+        log.advance_high_watermark(log.recovery_point if self.plan.waits_for_disk else log.log_end_offset)
 
     def _some_log(self) -> tuple[Log, PartitionModel]:
         where = self._random.choice(list(self._models))
@@ -311,7 +368,11 @@ class LogWorld:
         log = self._machine.directory.create(where, _TOPIC_ID, self.plan.topics[where.topic])
         model = self._models[where]
         model.start = model.loaded_end = 0
-        log.assign_leader_epoch(LeaderEpoch(self._lives))
+        self._lead(log, model)
+
+    def _lead(self, log: Log, model: PartitionModel) -> None:
+        model.assigned = (self._epoch, log.log_end_offset)
+        log.assign_leader_epoch(LeaderEpoch(self._epoch))
 
     def _write(self) -> None:
         self._writers.write(*self._some_log(), self._machine.now_ms)
@@ -331,14 +392,71 @@ class LogWorld:
 
     def _housekeep(self) -> None:
         assert self._machine.directory is not None
-        self._machine.directory.housekeep(self._machine.now_ms)
+        now_ms = self._machine.now_ms
+        starts = {
+            where: start_after_retention(
+                self._models[where],
+                [segment.base_offset for segment in log._segments],
+                high_watermark=log.high_watermark,
+                now_ms=now_ms,
+            )
+            for where, log in self._machine.logs.items()
+            if not (log.is_offline or log.is_being_cleaned)
+        }
+        for where, start in starts.items():
+            self._models[where].may_start_at = start
+        self._machine.directory.housekeep(now_ms)
+        for where, start in starts.items():
+            log, model = self._log(where), self._models[where]
+            model.may_start_at = 0
+            if log.is_offline:
+                continue
+            if log.log_start_offset != start and not (self._is_in_trouble and log.log_start_offset == model.start):
+                raise Violation(4, f"after retention {log} begins at {log.log_start_offset}, and should at {start}")
+            model.raise_start(log.log_start_offset)
+            self._check_forgotten(log, model)
+
+    def _check_forgotten(self, log: Log, model: PartitionModel) -> None:
+        """I10: whoever has been idle for so long is not remembered any more."""
+        producers = model.producers()
+        for producer_id, _ in log.active_producers():
+            if model.may_be_forgotten(producers[producer_id], self._machine.now_ms):
+                raise Violation(10, f"{log} still remembers producer {producer_id}: {producers[producer_id]}")
+
+    def _cut(self) -> None:
+        """A follower learns that its leader does not have the end of its log, and leads itself later on."""
+        log, model = self._some_log()
+        if log.is_offline or model.is_compacted or self._flips:
+            return
+        offset = Offset(self._random.randint(max(log.log_start_offset, log.log_end_offset - 12), log.log_end_offset))
+        batch = model.batch_at(offset)
+        end = offset if batch is None else batch.header.base_offset
+        if end > log.high_watermark or end < log.log_start_offset:
+            # Which transactions are decided and not committed yet is not known any more after that, as in Apache Kafka;
+            # and a log start that falls with the end is forgotten by a crash, there as here.
+            return
+        model.may_end_at = end
+        try:
+            log.truncate_to(offset, self._machine.now_ms)
+        except KafkaError as error:
+            self._expect_trouble(log, error)
+            return
+        self.notes.add("%s is cut at %d, and ends at %d", log, offset, log.log_end_offset)
+        model.may_end_at = None
+        model.cut(end)
+        model.loaded_end = end
+        model.assigned = None
+        self._check(log, model)
+        self._epoch += 1
+        self._lead(log, model)
 
     def _clean(self) -> None:
         for where, model in self._models.items():
             log = self._log(where)
             if model.is_compacted and log._segments.active is not None:
                 model.cleaned_below = max(model.cleaned_below, log._segments.active.base_offset)
-        self._machine.clean()
+        for _ in range(self._random.choice((1, 1, 1, 8, 40))):
+            self._machine.clean()
 
     def _roll(self) -> None:
         log, _ = self._some_log()
@@ -352,9 +470,12 @@ class LogWorld:
         if model.is_compacted:
             return
         try:
-            log.delete_records_before(Offset(self._random.randint(0, log.high_watermark)))
+            offset = Offset(self._random.randint(0, log.high_watermark))
+            log.delete_records_before(offset)
         except KafkaError as error:
             self._expect_trouble(log, error)
+        else:
+            model.raise_start(offset)
 
     def _expect_trouble(self, log: Log, error: KafkaError) -> None:
         if not log.is_offline and not self._is_in_trouble:
@@ -403,8 +524,44 @@ class LogWorld:
         if strike is not None:
             self._device.arm(strike, self._random.randint(1, 60))
 
+    def _lose(self) -> None:
+        where = self._random.choice(list(self._models))
+        folder = self._root / str(where)
+        if any(flip.where == where for flip in self._flips) or any(loss.where == where for loss in self._losses):
+            return
+        machine = self._machine
+        vouched = Vouched(
+            machine.noted(RECOVERY_POINT_FILE).get(where, 0),
+            machine.recovery_points().get(where, 0),
+            machine.noted(LOG_START_OFFSET_FILE).get(where),
+        )
+        with self._device.passing():
+            if not folder.exists() or not self._device.settle():
+                return
+            if self._chance(0.3):
+                swapped = swap_an_index(folder, self._random)
+                if swapped is not None:
+                    self.notes.add("%s", swapped)
+            else:
+                loss = lose_something(where, folder, vouched, self._random)
+                if loss is not None:
+                    self._losses.append(loss)
+                    self.notes.add("lost is %s", loss.what)
+            self._device.settle()
+
+    def _bring_back(self, losses: list[Loss]) -> None:
+        with self._device.passing():
+            for loss in losses:
+                self.notes.add("%s is brought back from a copy", loss.what)
+                loss.mend()
+            if losses and not self._device.settle():
+                raise AssertionError("a sync has failed while nothing ran")
+        losses.clear()
+
     def _flip(self) -> None:
         where = self._random.choice(list(self._models))
+        if any(loss.where == where for loss in self._losses):
+            return
         folder = self._root / str(where)
         with self._device.passing():
             flip = flip_a_bit(where, folder, self._random, self._device.turn) if folder.exists() else None

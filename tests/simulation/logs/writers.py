@@ -30,14 +30,24 @@ _WITHOUT_TRANSACTIONS = 3
 class Writers:
     """All that write to the logs of one world. What they know of themselves is what their partition's model says.
 
-    `is_well` tells whether nothing is wrong with the disk: then nothing is refused for its sake.
+    `is_well` tells whether nothing is wrong with the disk: then nothing is refused for its sake. `is_damaged` tells
+    whether a log is offline for the sake of a bit that fell over: the first append to a segment looks at its batches.
     """
 
-    def __init__(self, random: Random, notes: Notes, *, producers: int, is_well: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        random: Random,
+        notes: Notes,
+        *,
+        producers: int,
+        is_well: Callable[[], bool],
+        is_damaged: Callable[[Log], bool],
+    ) -> None:
         self._random = random
         self._notes = notes
         self._producers = producers
         self._is_well = is_well
+        self._is_damaged = is_damaged
         self._values = 0
 
     def write(self, log: Log, model: PartitionModel, now_ms: Millis) -> None:
@@ -51,9 +61,11 @@ class Writers:
         draw = random.random()
         # Of whom all records were deleted a log need not know, once it was started anew.
         is_known = any(batch.header.base_offset >= log.log_start_offset for batch in known.batches[-1:])
-        if model.is_compacted and is_known:
+        is_idle = model.may_be_forgotten(known, now_ms) or model.batches_may_be_forgotten(known, now_ms)
+        if not known.batches or (is_known and (model.is_compacted or is_idle)):
             remembered = dict(log.active_producers()).get(ProducerId(producer_id))
-            is_known = remembered is not None and remembered.last_sequence == known.last_sequence
+            said = None if remembered is None else (remembered.epoch, remembered.last_sequence)
+            is_known = said == (known.epoch, known.last_sequence)
         if not is_known and known.first_open < 0:
             model.newest_epochs[producer_id] = max(known.epoch, model.newest_epochs.get(producer_id, 0)) + 1
         if draw < 0.2 and is_known:
@@ -88,9 +100,11 @@ class Writers:
         records: list[UnstampedRecord] = []
         for _ in range(random.choice((1, 1, 2, 4))):
             self._values += 1
-            value = None if random.random() < 0.15 else b"%d" % self._values * random.randint(1, 9)
+            value = None if random.random() < 0.25 else b"%d" % self._values * random.randint(1, 9)
             headers = (("header", b"%d" % self._values),) if random.random() < 0.1 else ()
-            records.append((now_ms, random.choice(_KEYS), value, headers))
+            # Some clients are late, and some set timestamps of their own.
+            timestamp_ms = Millis(now_ms - random.choice((0, 0, 0, random.randint(0, 3_000))))
+            records.append((timestamp_ms, random.choice(_KEYS), value, headers))
         compression = Compression.GZIP if random.random() < 0.1 else Compression.NONE
         return encode_batch(records, compression=compression, **options)
 
@@ -136,7 +150,10 @@ class Writers:
         """I10 and I11: what was written before is not written again; gaps, former epochs and strays are refused."""
         random = self._random
         sent = known.batches[-5:]
-        choice = random.choice(("repeat", "repeat", "gap", "former epoch", "outside", "unverified"))
+        choice = random.choice(("repeat", "repeat", "gap", "former epoch", "outside", "unverified", "marker", "marker"))
+        if choice == "marker":
+            self._repeat_marker(log, model, producer_id, known, now_ms)
+            return
         if choice == "repeat":
             if sent:
                 self._repeat(log, model, random.choice(sent).header.base_offset, known, now_ms)
@@ -164,6 +181,38 @@ class Writers:
             is_transactional=is_transactional,
         )
         self._append(log, model, batch, now_ms, refused=(code,))
+
+    def _repeat_marker(
+        self, log: Log, model: PartitionModel, producer_id: int, known: Producer, now_ms: Millis
+    ) -> None:
+        """The last marker comes again: it is refused, or ends nothing.
+
+        But one of transaction version 1 would end the next transaction, which has the same epoch: that is what version
+        2 is for.
+        """
+        marker = next(
+            (
+                batch
+                for batch in reversed(model.batches)
+                if batch.header.is_control and batch.header.producer_id == producer_id
+            ),
+            None,
+        )
+        if marker is None:
+            return
+        version, epoch = self._version(producer_id), marker.header.producer_epoch
+        is_open = known.first_open >= 0
+        if is_open and epoch == known.epoch and version == 1:
+            return
+        self._append(
+            log,
+            model,
+            stamped(marker.data, 0, -1),
+            now_ms,
+            refused=(ErrorCode.invalid_producer_epoch,) if epoch < known.epoch or is_open else (),
+            from_client=False,
+            transaction_version=version,
+        )
 
     def _repeat(self, log: Log, model: PartitionModel, base_offset: int, known: Producer, now_ms: Millis) -> None:
         """A batch is sent again. After a start only a producer's last one is sure to be known; no other is written."""
@@ -220,7 +269,7 @@ class Writers:
         template = "append to %s at %d, %d bytes of producer, epoch, sequence %s, repeats %s: %s"
         self._notes.add(template, log, at, len(batch), producer, repeats, code)
         if code is ErrorCode.kafka_storage_error:
-            if must_work:
+            if must_work and not self._is_damaged(log):
                 raise Violation(4, f"{log} refuses to be written, and nothing is wrong with the disk: {refusal}")
             return None
         is_written = log.log_end_offset > at

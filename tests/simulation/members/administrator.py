@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.loop import Process
+from tests.simulation.members.producer import PARTITIONS
 from tests.simulation.network import Call, Connection
+from tests.simulation.plan import LEDGER_GROUPS
 
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
@@ -31,10 +33,14 @@ from klamm.protocol.schema.offset_fetch_request import (
 )
 
 if TYPE_CHECKING:
+    from tests.simulation.members.member import Member
     from tests.simulation.plan import GroupPlan
     from tests.simulation.world import World
 
 __all__ = ["Administrator"]
+
+_WITH_NAMES = 9
+"""The last version of OffsetFetch that names topics."""
 
 
 class Administrator:
@@ -79,6 +85,23 @@ class Administrator:
             for topic in self._world.topics.image.topics.values()
         ]
         self._ask(group_id, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)]), 10)
+
+    def look_at_ledgers(self) -> None:
+        """Ask for the offsets that transactions commit, sometimes for none that an open one may change."""
+        loop = self._world.loop
+        group_id = loop.random.choice(LEDGER_GROUPS)
+        topics = [
+            OffsetFetchRequestTopics(name=producer.transactional_id, partition_indexes=list(range(PARTITIONS)))
+            for producer in self._world.plan.producers
+        ]
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+        self._ask(group_id, OffsetFetchRequest(groups=[group], require_stable=loop.chance(0.5)), _WITH_NAMES)
+
+    def remove(self, member: Member) -> None:
+        """Have a member leave at once, whatever it is waiting for."""
+        identity = MemberIdentity(member_id=member.member_id, group_instance_id=member.plan.instance_id)
+        group_id = member.plan.group_id
+        self._ask(group_id, LeaveGroupRequest(group_id=group_id, members=[identity]), 5)
 
     def _ask(self, group_id: str, request: Message, version: int) -> None:
         broker = self._world.cluster.coordinator_of(group_id)

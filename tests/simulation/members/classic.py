@@ -8,6 +8,7 @@ reading, learns from the assignment what to give up, and then joins again (KIP-4
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,7 @@ class MemberState(Enum):
     OUT = "has to join"
     COMMITTING = "commits before it gives up what it owns"
     JOINING = "waits for the generation"
+    ASSIGNING = "shares the partitions"
     SYNCING = "waits for its assignment"
     STABLE = "owns what it was assigned"
     FENCED = "was replaced by another, and has ended"
@@ -77,6 +79,7 @@ class ClassicMember(Member):
         self._insist_at_ms = inf
         self._is_beating = False
         self._awaited_commit: OffsetCommitRequest | None = None
+        self._assigns_for_ms = 0
 
     @property
     def is_fenced(self) -> bool:
@@ -99,6 +102,14 @@ class ClassicMember(Member):
     def resubscribe(self, topics: tuple[str, ...]) -> None:
         self.topics = topics
         self._must_join = True
+
+    def be_slow_to_assign(self, milliseconds: int) -> None:
+        """Take so long to share the partitions, should it lead the next generation."""
+        self._assigns_for_ms = milliseconds
+
+    def recover(self) -> None:
+        super().recover()
+        self._assigns_for_ms = 0
 
     def _on_metadata(self, now_ms: float) -> None:
         """A leader that sees topics grow, come or go has everybody join again."""
@@ -190,12 +201,21 @@ class ClassicMember(Member):
                 # A static leader that came back leaves the assignment as it is (KIP-814), and looks after it later:
                 # topics may have changed while it was away.
                 shares, self._seen_counts = {}, dict.fromkeys(self._seen_counts, -1)
+            if self._is_leader and self._assigns_for_ms:
+                self.state = MemberState.ASSIGNING
+                delay_ms, self._assigns_for_ms = self._assigns_for_ms, 0
+                self._loop.call_later(delay_ms, partial(self._sync_late, self.epoch, shares), self.process)
+                return
             self._sync(shares)
         elif code is ErrorCode.member_id_required:
             self.member_id = answer.member_id
             self._join()
         else:
             self._react(code)
+
+    def _sync_late(self, generation: int, shares: dict[str, list[Partition]]) -> None:
+        if self.state is MemberState.ASSIGNING and self.epoch == generation:
+            self._sync(shares)
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, list[Partition]]:
         wishes = {}
@@ -267,12 +287,12 @@ class ClassicMember(Member):
         assert self.process is not None
         self._loop.call_later(self.plan.heartbeat_interval_ms, self._beat, self.process)
         self._client.give_up_on_late_answers()
-        if self.state is not MemberState.STABLE:
+        if self.state not in (MemberState.STABLE, MemberState.ASSIGNING):
             return
         if not self._client.is_connected:
             self._client.look_up()
             return
-        if self._polls_too_late:
+        if self._polls_too_late and self.state is MemberState.STABLE:
             self._leave()
             self._start_over(ErrorCode.unknown_member_id)
             return
@@ -290,10 +310,14 @@ class ClassicMember(Member):
 
     def _on_heartbeat(self, generation: int, answer: Message | None) -> None:
         self._is_beating = False
-        if answer is None or self.state is not MemberState.STABLE or self.epoch != generation:
+        if answer is None or self.epoch != generation:
             return
         assert isinstance(answer, HeartbeatResponse)
-        self._react_while_stable(ErrorCode(answer.error_code))
+        code = ErrorCode(answer.error_code)
+        if self.state is MemberState.STABLE:
+            self._react_while_stable(code)
+        elif self.state is MemberState.ASSIGNING and code is not ErrorCode.none:
+            self._react(code)
 
     def _leave(self) -> None:
         # A static member does not leave, it just goes.

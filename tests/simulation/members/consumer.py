@@ -8,9 +8,11 @@ the next heartbeat says what it has now. Fenced, it gives up everything and join
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.members.member import REQUEST_TIMEOUT_MS, Member
+from tests.simulation.network import Call, Connection
 from tests.simulation.plan import MemberPlan
 
 from klamm.protocol.errors import ErrorCode
@@ -64,6 +66,8 @@ class ConsumerMember(Member):
         """What it was told to have, until it has carried that out."""
         self._said: frozenset[DataPartition] | None = None
         """What it has last said that it has."""
+        self._had: frozenset[DataPartition] = frozenset()
+        """What it had in the epoch before this one."""
         self._must_say_all = True
         self._has_resubscribed = False
         self._is_waiting = False
@@ -196,6 +200,7 @@ class ConsumerMember(Member):
             return
         if self.state is _State.MEMBER and answer.member_epoch != self.epoch:
             self._remember()
+            self._had = self.reader.owned_ids
         self.state = _State.MEMBER
         self.member_id, self.epoch = answer.member_id or "", answer.member_epoch
         self._must_say_all = False
@@ -229,6 +234,30 @@ class ConsumerMember(Member):
         self.state = _State.JOINING
 
     # Offsets
+
+    def commit_late(self) -> bool:
+        """Commit once more in the last epoch but one, as if it had been on its way, and in this one; whether it can."""
+        former = [epoch for member_id, epoch in self.former[-1:] if member_id == self.member_id]
+        broker = self._world.cluster.coordinator_of(self.plan.group_id)
+        if self.state is not _State.MEMBER or not former or broker is None or broker.process is None:
+            return False
+        request = self._make_commit(only_new=False)
+        if request is None or self.process is None:
+            return False
+        request.generation_id_or_member_epoch = former[0]
+        for topic in request.topics:
+            topic_id = TopicId(topic.topic_id)
+            topic.partitions = [each for each in topic.partitions if (topic_id, each.partition_index) in self._had]
+            for partition in topic.partitions:
+                partition.committed_offset = self._loop.between(0, partition.committed_offset)
+        connection = Connection(self._world.network, self.name, self.process, broker)
+        connection.send(Call(self.name, request, self.plan.commit_version, lambda answer: None))
+        self._loop.call_later(self._loop.between(0, 10), partial(self._commit_again, self.epoch), self.process)
+        return True
+
+    def _commit_again(self, epoch: int) -> None:
+        if self.state is _State.MEMBER and self.epoch == epoch:
+            self._commit(only_new=False)
 
     def _fetch_identity(self) -> tuple[str | None, int]:
         return self.member_id, self.epoch

@@ -226,9 +226,7 @@ class Member(ABC):
         self._world.expect_retriable("OffsetFetch", code)
         self._note_coordinator(code)
 
-    def _commit(self, *, only_new: bool) -> OffsetCommitRequest | None:
-        """Commit what was read; None if there is nothing to commit, or nobody to tell."""
-
+    def _make_commit(self, *, only_new: bool) -> OffsetCommitRequest | None:
         def make(topics: list[OffsetCommitRequestTopic]) -> OffsetCommitRequest:
             return OffsetCommitRequest(
                 group_id=self.plan.group_id,
@@ -238,7 +236,11 @@ class Member(ABC):
                 topics=topics,
             )
 
-        request = self.reader.commit_request(make, only_new=only_new)
+        return self.reader.commit_request(make, only_new=only_new)
+
+    def _commit(self, *, only_new: bool) -> OffsetCommitRequest | None:
+        """Commit what was read; None if there is nothing to commit, or nobody to tell."""
+        request = self._make_commit(only_new=only_new)
         if request is None or not self._client.is_connected:
             return None
 

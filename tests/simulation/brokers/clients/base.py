@@ -1,0 +1,140 @@
+"""What all simulated clients have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from tests.simulation.brokers.clients.client import Client
+from tests.simulation.brokers.model import Batch
+
+from klamm.client.cluster_view import error_code
+from klamm.client.config import ClientConfig, IsolationLevel
+from klamm.client.errors import ConnectionFailed
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.message import Message
+from klamm.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.world import BrokerWorld
+
+__all__ = ["PASSING", "PAUSE_S", "Participant", "Refused"]
+
+M = TypeVar("M", bound=Message)
+
+PAUSE_S = 0.03
+"""How long a client rests before it tries again."""
+
+PASSING = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.leader_not_available,
+        ErrorCode.request_timed_out,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.concurrent_transactions,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.inconsistent_topic_id,
+        ErrorCode.unstable_offset_commit,
+    }
+)
+"""Errors after which the same is asked again."""
+
+
+class Refused(Exception):
+    """A request was answered with an error that does not pass."""
+
+    def __init__(self, request: str, code: ErrorCode) -> None:
+        super().__init__(f"{request} was answered {code.name}")
+        self.code = code
+
+
+def error_code_of(answer: Message) -> tuple[int, ...]:
+    """The one error code of an answer."""
+    return (answer.error_code,)  # type: ignore[attr-defined]
+
+
+class Participant:
+    """A client of the world: it goes on until it is told to come to an end, and says when it has."""
+
+    is_reader = False
+    """Whether it only reads, and so comes to its end when nothing is written any more."""
+
+    def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel = "read_uncommitted") -> None:
+        self.name = name
+        self.world = world
+        self.random = world.loop.random
+        self.is_finished = False
+        draw = self.random
+        most_bytes, most_of_partition = draw.choice((300, 2_000, 1_000_000)), draw.choice((100, 1_000, 1_000_000))
+        config = ClientConfig(
+            bootstrap_servers=(("broker", 9092),),
+            client_id=name,
+            request_timeout_ms=world.plan.request_timeout_ms,
+            default_api_timeout_ms=600_000,
+            retry_backoff_ms=20,
+            retry_backoff_max_ms=100,
+            fetch_max_bytes=most_bytes,
+            max_partition_fetch_bytes=most_of_partition,
+            fetch_max_wait_ms=draw.choice((0, 20, 300)),
+            fetch_min_bytes=draw.choice((1, 1, min(400, most_bytes, most_of_partition))),
+            isolation_level=isolation_level,
+        )
+        self.client = Client(world.network, config, self.ceilings())
+        world.add(self)
+
+    def ceilings(self) -> Mapping[int, int]:
+        """The highest versions that this client knows, by API."""
+        return {}
+
+    async def live(self) -> None:
+        """All that the client does."""
+        raise NotImplementedError
+
+    def take_larger_answers(self) -> None:
+        """At the end there is much to read, and small pieces show nothing new."""
+        config = self.client.config
+        self.client.config = replace(config, fetch_max_bytes=1_000_000, max_partition_fetch_bytes=1_000_000)
+
+    async def rest(self, reason: object = "") -> None:
+        """Waits a little before the next attempt."""
+        if reason:
+            self.note("tries again: %s", reason)
+        await asyncio.sleep(PAUSE_S)
+
+    async def until_answered(
+        self, request: Message, answer: type[M], codes_of: Callable[[M], Iterable[int]] = error_code_of
+    ) -> M:
+        """Asks until there is an answer without errors that pass. Raises `Refused` for others."""
+        while True:
+            try:
+                found = await self.client.ask(request, answer)
+            except ConnectionFailed as error:
+                await self.rest(error)
+                continue
+            codes = {error_code(code) for code in codes_of(found)} - {ErrorCode.none}
+            if not codes:
+                return found
+            if not codes <= PASSING:
+                raise Refused(type(request).__name__, min(codes - PASSING))
+            await self.rest(min(codes))
+
+    def note(self, template: str, *values: object) -> None:
+        """Adds to the world's notes."""
+        self.world.notes.add(f"{self.name} {template}", *map(_in_words, values))
+
+
+def _in_words(value: object) -> object:
+    if isinstance(value, TopicPartition):
+        return str(value)
+    if isinstance(value, Batch):
+        return b" ".join(value.values).decode()
+    return value

@@ -1,0 +1,217 @@
+"""A client's connection to the broker: klamm's own conversation over a simulated link."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from tests.simulation.brokers.network import Link, Network
+
+from klamm.client.cluster_view import ClusterView
+from klamm.client.config import ClientConfig
+from klamm.client.conversation import Conversation, Frame, Pending
+from klamm.client.errors import ConnectionFailed
+from klamm.client.steps import Ask, Pause, Refresh, Steps
+from klamm.protocol.message import Message
+
+__all__ = ["Client", "ClientConnection"]
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+def _ignore(pending: Pending, body: memoryview) -> None:
+    """Nobody wants to know at once."""
+
+
+class _Waiting(NamedTuple):
+    """A request whose answer is waited for."""
+
+    pending: Pending
+    future: asyncio.Future[memoryview]
+    arrived: Callable[[Pending, memoryview], None]
+
+
+class _Conversation(Conversation):
+    """A client that knows no later version of an API than `ceilings` say."""
+
+    ceilings: Mapping[int, int]
+
+    def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
+        return super().version_of(api_key, name, lowest, min(highest, self.ceilings.get(api_key, highest)))
+
+
+class ClientConnection:
+    """One connection, over which several requests may be under way. Any trouble ends it: `ConnectionFailed`."""
+
+    def __init__(self, network: Network, config: ClientConfig, ceilings: Mapping[int, int]) -> None:
+        self.peer = "broker:9092"
+        self.is_closed = False
+        self._network = network
+        self._loop = network.client_loop
+        self._config = config
+        self._conversation = _Conversation(self.peer, config, self._loop.time)
+        self._conversation.ceilings = ceilings
+        self._waiting: dict[int, _Waiting] = {}
+        self._link: Link | None = network.connect(self)
+
+    async def open(self) -> None:
+        """Exchanges versions."""
+        if self._link is None:
+            self.is_closed = True
+            raise ConnectionFailed("the connection is refused")
+        conversation = self._conversation
+        if self._network.versions and self._network.events.chance(0.9):
+            # It is what nearly every answer would say, and to say it takes longer than anything else.
+            conversation._versions, conversation.is_open = self._network.versions, True
+            return
+        dialogue = conversation.opening()
+        try:
+            frame = next(dialogue)
+            while True:
+                body = await self.receive(self._send(frame))
+                frame = dialogue.send(body)
+        except StopIteration:
+            self._network.versions = conversation._versions
+
+    def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
+        """See `FetchConnection`."""
+        return self._conversation.version_of(api_key, name, lowest, highest)
+
+    def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
+        """See `FetchConnection`."""
+        return self._send(self._conversation.frame(api_key, version, body, flexible=flexible))
+
+    def send(self, request: Message, arrived: Callable[[Pending, memoryview], None] = _ignore) -> Pending:
+        """Sends a request in the highest version that both sides know; `arrived` is called the moment that its answer
+        is there, and whoever awaits it goes on some time later."""
+        return self._send(self._conversation.request(request), arrived)
+
+    def _send(self, frame: Frame, arrived: Callable[[Pending, memoryview], None] = _ignore) -> Pending:
+        if self.is_closed or self._link is None:
+            raise ConnectionFailed("the connection is closed")
+        pending = frame.pending
+        self._conversation.sent(pending)
+        self._waiting[pending.correlation_id] = _Waiting(pending, self._loop.create_future(), arrived)
+        self._link.send(frame.data)
+        return pending
+
+    async def receive(self, pending: Pending) -> memoryview:
+        """The body of the answer."""
+        future = self._waiting[pending.correlation_id].future
+        if future.done():
+            return self._waiting.pop(pending.correlation_id).future.result()
+        timer = self._loop.call_at(pending.deadline, self._time_out, future)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            self._waiting.pop(pending.correlation_id, None)
+
+    async def ask(self, request: Message, answer: type[M]) -> M:
+        """Sends a request and returns its answer."""
+        pending = self.send(request)
+        return self.decode(answer, pending, await self.receive(pending))
+
+    def decode(self, answer: type[M], pending: Pending, body: memoryview) -> M:
+        """An answer's body, decoded."""
+        return self._conversation.read(answer, pending.version, body)
+
+    def abandon(self, pending: Pending) -> None:
+        """See `FetchConnection`."""
+        self._waiting.pop(pending.correlation_id, None)
+        self._conversation.abandon(pending)
+
+    def renewed(self, pending: Pending) -> Pending:
+        """See `FetchConnection`."""
+        return self._conversation.renewed(pending)
+
+    def close(self) -> None:
+        """See `FetchConnection`."""
+        if self._link is not None:
+            self._link.hang_up()
+        self.lost()
+
+    # The link's side.
+
+    def received(self, data: bytes) -> None:
+        """Takes bytes from the link."""
+        conversation = self._conversation
+        view = memoryview(data)
+        while view and not self.is_closed:
+            buffer = conversation.buffer()
+            size = min(len(buffer), len(view))
+            buffer[:size] = view[:size]
+            view = view[size:]
+            correlation_id = conversation.filled(size)
+            if correlation_id in self._waiting:
+                pending, future, arrived = self._waiting[correlation_id]
+                body = conversation.take(pending)
+                if body is not None and not future.done():
+                    future.set_result(body)
+                    arrived(pending, body)
+
+    def lost(self) -> None:
+        """The link broke, or was given up."""
+        self.is_closed = True
+        self._link = None
+        for _, future, _ in self._waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionFailed("the connection broke"))
+                future.exception()  # Nobody may be waiting for it.
+
+    def _time_out(self, future: asyncio.Future[memoryview]) -> None:
+        if not future.done():
+            self.close()
+
+
+class Client(ClusterView):
+    """What one client knows of the cluster, and its connection."""
+
+    def __init__(self, network: Network, config: ClientConfig, ceilings: Mapping[int, int]) -> None:
+        super().__init__(config)
+        self._network = network
+        self._ceilings = ceilings
+        self._connection: ClientConnection | None = None
+
+    async def connection(self) -> ClientConnection:
+        """An open connection. Raises `ConnectionFailed`."""
+        connection = self._connection
+        if connection is None or connection.is_closed:
+            connection = self._connection = ClientConnection(self._network, self.config, self._ceilings)
+            await connection.open()
+        return connection
+
+    def disconnect(self) -> None:
+        """Hangs up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def ask(self, request: Message, answer: type[M]) -> M:
+        """Sends a request and returns its answer. Raises `ConnectionFailed`."""
+        return await (await self.connection()).ask(request, answer)
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Takes the steps of one of klamm's operations, as `AsyncCluster.run` does."""
+        reply: Any = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            reply = None
+            if isinstance(step, Ask):
+                reply = [await self._try(request, step.answer) for _, request in step.questions]
+            elif isinstance(step, Refresh):
+                await self.run(self.refreshing(step.topics))
+            elif isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+
+    async def _try(self, request: Message, answer: type[M]) -> M | ConnectionFailed:
+        try:
+            return await self.ask(request, answer)
+        except ConnectionFailed as error:
+            return error

@@ -1,0 +1,140 @@
+"""Asks where partitions begin and end, which offset a time has, and where a leader epoch ended."""
+
+from __future__ import annotations
+
+from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.violation import Violation
+
+from klamm.client.cluster_view import error_code
+from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, listing_offsets
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from klamm.protocol.schema.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
+from klamm.protocol.types import Millis, TopicPartition
+
+__all__ = ["Lookups"]
+
+_MAX_TIMESTAMP = Millis(-3)
+_MARKERS_MS = 500.0
+"""Where nothing is wrong with the disk, markers are written within that time."""
+
+
+class Lookups(Participant):
+    """Whatever is answered must agree with what is known of the partition."""
+
+    is_reader = True
+
+    async def live(self) -> None:
+        world, random = self.world, self.random
+        await self.client.run(self.client.refreshing(world.plan.topics))
+        while not world.is_quiet:
+            await world.think()
+            where = random.choice(world.partitions)
+            try:
+                if random.random() < 0.7:
+                    await self._look_up(where)
+                else:
+                    await self._look_up_epoch(where)
+            except (ConnectionFailed, RequestRefused) as error:
+                await self.rest(error)
+        for where in world.partitions:
+            for is_committed in (False, True):
+                await self._see_the_end(where, is_committed=is_committed)
+        self.is_finished = True
+
+    async def _look_up(self, where: TopicPartition) -> None:
+        partition = self.world.model.partitions[where]
+        draw = self.random.random()
+        if draw < 0.4:
+            await self._look_up_end(where, is_committed=draw < 0.2)
+            return
+        if draw < 0.5:
+            found = await self._ask(where, EARLIEST)
+            if found is not None and found.offset != 0:
+                raise Violation(4, f"{where} begins at {found.offset}, and nothing was deleted")
+            return
+        times = partition.times()
+        if not times:
+            return
+        if draw < 0.6:
+            found = await self._ask(where, _MAX_TIMESTAMP)
+            if found is not None:
+                partition.check_latest_time(str(where), found.offset, found.timestamp_ms)
+            return
+        time_ms = Millis(self.random.choice(times) + self.random.choice((-1, 0, 1)))
+        before = partition.first_at(time_ms)
+        found = await self._ask(where, time_ms)
+        self.note("finds %s at or after %d in %s", found, time_ms, where)
+        if found is not None and self._life == self.world.life:
+            partition.check_time(str(where), time_ms, found.offset, found.timestamp_ms, before)
+
+    async def _see_the_end(self, where: TopicPartition, *, is_committed: bool) -> None:
+        """At last all is committed, and decided."""
+        while (found := await self._ask(where, LATEST, is_committed=is_committed)) is not None:
+            if found.offset == self.world.end_of(where):
+                return
+            await self.rest(f"{where} ends at {found.offset}")
+
+    async def _look_up_end(self, where: TopicPartition, *, is_committed: bool) -> None:
+        partition = self.world.model.partitions[where]
+        high_watermark = partition.high_watermark
+        asked_ms = self.world.loop.now_ms
+        found = await self._ask(where, LATEST, is_committed=is_committed)
+        if found is None or self._life != self.world.life:
+            return
+        if not is_committed and found.offset < high_watermark:
+            raise Violation(5, f"{where} ends at {found.offset}, and a reader was told of {high_watermark}")
+        if is_committed:
+            self._check_ended(where, found.offset, asked_ms)
+        undecided = self.world.first_undecided(where)
+        if is_committed and undecided is not None and found.offset > undecided:
+            raise Violation(11, f"{where} is stable up to {found.offset}; a transaction is open from {undecided} on")
+
+    def _check_ended(self, where: TopicPartition, stable_offset: int, asked_ms: float) -> None:
+        """No transaction that has ended holds the last stable offset for long (I14)."""
+        plan = self.world.plan
+        if plan.has_full_disk or plan.has_failed_syncs:
+            return  # Its marker may have to wait.
+        for batch in self.world.model.partitions[where].batches:
+            ended = None if batch.transaction is None else batch.transaction.ended
+            if batch.first_offset == stable_offset and ended is not None:
+                life, ended_ms = ended
+                if life == self.world.life and asked_ms > ended_ms + _MARKERS_MS:
+                    raise Violation(14, f"{batch.transaction} has ended, and holds {where} at {stable_offset}")
+
+    async def _ask(self, where: TopicPartition, time_ms: Millis, *, is_committed: bool = False) -> ListedOffset | None:
+        level = "read_committed" if is_committed else "read_uncommitted"
+        self._life = self.world.life
+        found = await self.client.run(listing_offsets(self.client, {where: time_ms}, isolation_level=level))
+        return found.get(where)
+
+    async def _look_up_epoch(self, where: TopicPartition) -> None:
+        epochs = sorted(set(self.world.model.partitions[where].epochs.values()))
+        if not epochs:
+            return
+        epoch = self.random.choice(epochs) + self.random.choice((-1, 0, 0, 1))
+        life = self.world.life
+        partition = self.world.model.partitions[where]
+        before = dict(partition.epochs)
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[
+                OffsetForLeaderTopic(
+                    topic=where.topic,
+                    partitions=[OffsetForLeaderPartition(partition=where.partition, leader_epoch=epoch)],
+                )
+            ],
+        )
+        answer = await self.client.ask(request, OffsetForLeaderEpochResponse)
+        found = answer.topics[0].partitions[0]
+        code = error_code(found.error_code)
+        if code is ErrorCode.none and life == self.world.life:
+            self.note("finds that epoch %d of %s ends at %d", epoch, where, found.end_offset)
+            partition.check_epoch_end(str(where), epoch, before, (found.leader_epoch, found.end_offset))
+        elif code is not ErrorCode.none and code not in PASSING:
+            raise Violation(0, f"OffsetForLeaderEpoch was answered {code.name}")

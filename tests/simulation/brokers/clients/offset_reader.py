@@ -1,0 +1,63 @@
+"""Reads what transactional producers have committed for their groups."""
+
+from __future__ import annotations
+
+from tests.simulation.brokers.clients.base import Participant
+
+from klamm.protocol.schema.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
+from klamm.protocol.types import PartitionIndex, TopicPartition
+
+__all__ = ["OffsetReader"]
+
+
+class OffsetReader(Participant):
+    """Looks at all groups, again and again, and at the end once more."""
+
+    is_reader = True
+
+    def ceilings(self) -> dict[int, int]:
+        return {9: 9}
+
+    async def live(self) -> None:
+        world = self.world
+        while not world.is_quiet:
+            await world.think()
+            await self._look(require_stable=self.random.random() < 0.3)
+        self.found = await self._look(require_stable=True)
+        self.is_finished = True
+
+    async def _look(self, *, require_stable: bool) -> dict[tuple[str, TopicPartition], int]:
+        transactions = self.world.transactions
+        found: dict[tuple[str, TopicPartition], int] = {}
+        groups = []
+        for group_id, partitions in transactions.groups.items():
+            topics: dict[str, OffsetFetchRequestTopics] = {}
+            for topic, index in sorted(partitions):
+                topics.setdefault(topic, OffsetFetchRequestTopics(name=topic)).partition_indexes.append(index)
+            groups.append(OffsetFetchRequestGroup(group_id=group_id, topics=list(topics.values())))
+        if not groups:
+            return found
+        answer = await self.until_answered(
+            OffsetFetchRequest(groups=groups, require_stable=require_stable), OffsetFetchResponse, _codes
+        )
+        for group in answer.groups:
+            for one in group.topics:
+                for partition in one.partitions:
+                    where = TopicPartition(one.name, PartitionIndex(partition.partition_index))
+                    offset = max(partition.committed_offset, 0)
+                    transactions.offset_shown(group.group_id, where, offset)
+                    found[group.group_id, where] = offset
+        self.note("finds %s", sorted((group_id, str(where), offset) for (group_id, where), offset in found.items()))
+        return found
+
+
+def _codes(answer: OffsetFetchResponse) -> list[int]:
+    codes = [group.error_code for group in answer.groups]
+    return codes + [
+        partition.error_code for group in answer.groups for topic in group.topics for partition in topic.partitions
+    ]

@@ -1,0 +1,212 @@
+"""A producer outside of transactions: batches in order, several under way at once, again until they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.brokers.model import Batch
+from tests.simulation.violation import Violation
+
+from klamm.client.cluster_view import error_code
+from klamm.client.errors import ConnectionFailed
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.records import UnstampedRecord, encode_batch
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.protocol.schema.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from klamm.protocol.schema.produce_response import PartitionProduceResponse, ProduceResponse
+from klamm.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.clients.client import ClientConnection
+    from tests.simulation.brokers.world import BrokerWorld
+
+    from klamm.client.conversation import Pending
+
+__all__ = ["Producer", "ProducerIdentity", "Unsent", "produce_request", "send_in_order"]
+
+ALL = -1
+_PRODUCE = 0
+
+
+class ProducerIdentity(NamedTuple):
+    """Who a batch says it is from; -1 for nobody."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+class Unsent(NamedTuple):
+    """A batch that is to be written, with the number of its first record."""
+
+    batch: Batch
+    sequence: int
+    records: Sequence[UnstampedRecord]
+
+
+def produce_request(
+    world: BrokerWorld,
+    unsent: Unsent,
+    identity: ProducerIdentity,
+    *,
+    acks: int = ALL,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """The request for one batch."""
+    where = unsent.batch.where
+    data = encode_batch(
+        unsent.records,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        base_sequence=unsent.sequence,
+        is_transactional=transactional_id is not None,
+    )
+    topic = TopicProduceData(
+        name=where.topic,
+        topic_id=world.topic_ids.get(where.topic, bytes(16)),
+        partition_data=[PartitionProduceData(index=where.partition, records=data)],
+    )
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=world.plan.request_timeout_ms,
+        topic_data=[topic],
+    )
+
+
+async def send_in_order(
+    connection: ClientConnection,
+    requests: Sequence[ProduceRequest],
+    answered: Callable[[int, PartitionProduceResponse], None],
+) -> list[ErrorCode | ConnectionFailed]:
+    """Sends all requests before the first answer is awaited; what became of each.
+
+    `answered` is called the moment that an answer is there, with the place of its request.
+    """
+    outcomes: list[ErrorCode | ConnectionFailed] = [ConnectionFailed("it was not sent")] * len(requests)
+
+    def arrived(place: int, pending: Pending, body: memoryview) -> None:
+        answer = connection.decode(ProduceResponse, pending, body).responses[0].partition_responses[0]
+        outcomes[place] = error_code(answer.error_code)
+        answered(place, answer)
+
+    sent = []
+    try:
+        for place, request in enumerate(requests):
+            sent.append(connection.send(request, partial(arrived, place)))
+    except ConnectionFailed as error:
+        outcomes[len(sent)] = error
+    for place, pending in enumerate(sent):
+        try:
+            await connection.receive(pending)
+        except ConnectionFailed as error:
+            if outcomes[place] is not ErrorCode.none:
+                outcomes[place] = error
+    return outcomes
+
+
+class Producer(Participant):
+    """One producer. An idempotent one writes each record once; the other may write it again."""
+
+    def __init__(self, world: BrokerWorld, name: str) -> None:
+        super().__init__(world, name)
+        self._is_idempotent = self.random.random() < 0.8
+        self._acks = ALL if self._is_idempotent else self.random.choice((1, ALL))
+        self._most_at_once = self.random.choice((1, 3, 5))
+        self._identity = ProducerIdentity()
+        self._sequences: dict[TopicPartition, int] = {}
+        self._written = 0
+
+    def ceilings(self) -> dict[int, int]:
+        return {_PRODUCE: self.random.choice((8, 11, 13, 13))}
+
+    async def live(self) -> None:
+        world, random = self.world, self.random
+        await self.client.run(self.client.refreshing(world.plan.topics))
+        while not world.is_ending:
+            if self._is_idempotent and self._identity.producer_id < 0:
+                await self._begin()
+                continue
+            where = random.choice(world.partitions)
+            unsent = [self._make_batch(where) for _ in range(random.randint(1, self._most_at_once))]
+            for each in unsent:
+                world.begin(each.batch)
+            await self._write(where, unsent)
+            await world.think()
+        self.is_finished = True
+
+    async def _begin(self) -> None:
+        try:
+            answer = await self.client.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse)
+        except ConnectionFailed as error:
+            await self.rest(error)
+            return
+        code = error_code(answer.error_code)
+        if code is ErrorCode.none:
+            self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            self._sequences.clear()
+            self.note("is producer %d", answer.producer_id)
+        elif code in PASSING:
+            await self.rest(code)
+        else:
+            raise Violation(0, f"InitProducerId was answered {code.name}")
+
+    def _make_batch(self, where: TopicPartition) -> Unsent:
+        values = []
+        for _ in range(self.random.choice((1, 1, 2, 5))):
+            self._written += 1
+            values.append(b"%s/%d" % (self.name.encode(), self._written))
+        now_ms = self.world.machine.now_ms()
+        sequence = self._sequences.get(where, 0) if self._is_idempotent else -1
+        self._sequences[where] = sequence + len(values)
+        batch = Batch(where, self.name, tuple(values), now_ms, self._is_idempotent)
+        return Unsent(batch, sequence, [(now_ms, None, value, ()) for value in values])
+
+    async def _write(self, where: TopicPartition, unsent: list[Unsent]) -> None:
+        """Writes all of it, whatever it takes."""
+        life, count = self.world.life, len(unsent)
+        while unsent:
+            try:
+                connection = await self.client.connection()
+                requests = [produce_request(self.world, each, self._identity, acks=self._acks) for each in unsent]
+                outcomes = await send_in_order(connection, requests, partial(self._answered, unsent))
+            except ConnectionFailed as error:
+                await self.rest(error)
+                continue
+            unsent, reason = self._sort_out(unsent, outcomes)
+            # A start knows of a producer's last batch only, as in Kafka: it does not recognise the ones before.
+            may_be_lost = self.world.model.partitions[where].cuts > 0 or (self.world.life > life and count > 1)
+            if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):
+                return
+            if unsent:
+                await self.rest(reason)
+
+    def _answered(self, unsent: list[Unsent], place: int, answer: PartitionProduceResponse) -> None:
+        batch = unsent[place].batch
+        if answer.error_code == ErrorCode.none:
+            self.note("wrote %s to %s at %d", batch, batch.where, answer.base_offset)
+            if self._acks == ALL:
+                self.world.acknowledged(batch, answer.base_offset)
+
+    def _sort_out(
+        self, unsent: list[Unsent], outcomes: list[ErrorCode | ConnectionFailed]
+    ) -> tuple[list[Unsent], object]:
+        """What has to be sent again, from the first batch on that was not written, and why."""
+        for place, outcome in enumerate(outcomes):
+            if outcome is not ErrorCode.none and outcome is not ErrorCode.duplicate_sequence_number:
+                return unsent[place:], outcome
+        return [], None
+
+    def _may_go_on(self, where: TopicPartition, reason: object, *, may_be_lost: bool) -> bool:
+        """False when this producer has lost its place in the log, and begins anew as another one."""
+        if isinstance(reason, ConnectionFailed) or reason in PASSING:
+            return True
+        assert isinstance(reason, ErrorCode)
+        if reason is not ErrorCode.out_of_order_sequence_number or not may_be_lost:
+            raise Violation(10, f"{self.name} wrote in order to {where}, and was answered {reason.name}")
+        self.note("has lost its place in %s", where)
+        self._identity = ProducerIdentity()
+        return False

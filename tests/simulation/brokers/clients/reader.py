@@ -1,0 +1,258 @@
+"""A consumer of all partitions, by fetch sessions: it must see everything, in order, and each record once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.brokers.clients.base import PASSING, Participant
+from tests.simulation.brokers.visibility import Visible
+from tests.simulation.violation import Violation
+
+from klamm.client.cluster_view import error_code
+from klamm.client.errors import ConnectionFailed
+from klamm.client.fetch_exchange import batches_of, fetch_version, partition_wanted, read_answer
+from klamm.client.fetch_session import WITHOUT_SESSION, FetchSession, SessionPlace
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_client import FetchResponse, encode_fetch_request
+from klamm.protocol.fetch_messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.schema.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from klamm.protocol.schema.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
+from klamm.protocol.types import Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.clients.client import ClientConnection
+    from tests.simulation.brokers.world import BrokerWorld
+
+    from klamm.client.config import IsolationLevel
+
+__all__ = ["Reader"]
+
+_FETCH: Final = 1
+_FLEXIBLE_FROM: Final = 12
+
+
+class Reader(Participant):
+    """Reads until it has everything."""
+
+    is_reader = True
+
+    def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel) -> None:
+        super().__init__(world, name, isolation_level)
+        self.is_committed = isolation_level == "read_committed"
+        self.positions = dict.fromkeys(world.partitions, 0)
+        self.visible: Mapping[TopicPartition, dict[int, bytes]] = {where: {} for where in world.partitions}
+        """What the application is shown, by offset."""
+        self._epochs: dict[TopicPartition, int] = {}
+        """Under which leader epoch the last record was written that came."""
+        self._validated: dict[TopicPartition, int] = {}
+        """Under which leader epoch the position was found to be there."""
+        self._session = FetchSession()
+        self._of_connection: ClientConnection | None = None
+        self._told: dict[TopicPartition, FetchPartition] = {}
+        """What the broker's session asks for, as far as this side knows."""
+        self._is_paused: set[TopicPartition] = set()
+
+    def ceilings(self) -> dict[int, int]:
+        # Before version 9 a client does not notice that records are gone and others stand in their place (KIP-320).
+        lowest = 11 if self.world.plan.may_lose else 8
+        return {_FETCH: self.random.choice((lowest, 11, 12, 18, 18))}
+
+    async def live(self) -> None:
+        world = self.world
+        is_fresh, life = False, 0
+        while not (world.is_quiet and is_fresh and life == world.life and self._is_at_end()):
+            try:
+                if not is_fresh or (world.is_quiet and life != world.life):
+                    life = world.life
+                    await self.client.run(self.client.refreshing(world.plan.topics))
+                    await self._validate()
+                    is_fresh = True
+                connection = await self.client.connection()
+                await self._fetch(connection)
+            except (ConnectionFailed, Passing) as error:
+                is_fresh = False
+                await self.rest(error)
+                continue
+            if world.is_quiet:
+                self.take_larger_answers()
+                self._is_paused.clear()
+            elif self.random.random() < 0.05:
+                self._pause_some()
+            await world.think()
+        self.is_finished = True
+
+    def _is_at_end(self) -> bool:
+        return all(position == self.world.end_of(where) for where, position in self.positions.items())
+
+    def _pause_some(self) -> None:
+        self._is_paused = {where for where in self.world.partitions if self.random.random() < 0.3}
+
+    # Fetching
+
+    async def _fetch(self, connection: ClientConnection) -> None:
+        if connection is not self._of_connection:
+            self._session, self._of_connection, self._told = FetchSession(), connection, {}
+        world = self.world
+        topic_ids = [world.topic_ids[topic] for topic in world.plan.topics]
+        version = fetch_version(connection, topic_ids)
+        place = self._session.next_place()
+        wanted = {
+            where: partition_wanted(self.client, where, Offset(position))
+            for where, position in self.positions.items()
+            if where not in self._is_paused
+        }
+        if not wanted:
+            self._is_paused.clear()
+            return
+        request = self._request(place, wanted)
+        body = encode_fetch_request(version, request)
+        pending = connection.send_body(_FETCH, version, body, flexible=version >= _FLEXIBLE_FROM)
+        answer = read_answer(connection, pending, await connection.receive(pending))
+        code = error_code(answer.error_code)
+        if self._session.answered(place, code, answer.session_id):
+            self._told = {}
+            return
+        if code is not ErrorCode.none:
+            raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
+        self._told = wanted if answer.session_id else {}
+        errors = [error for each in self._partitions_of(answer) if (error := self._take(*each)) is not None]
+        if errors:
+            raise Passing(*errors)
+
+    def _request(self, place: SessionPlace, wanted: Mapping[TopicPartition, FetchPartition]) -> FetchRequest:
+        is_incremental = place != WITHOUT_SESSION and place.is_incremental
+        named = wanted
+        forgotten: dict[str, list[int]] = {}
+        if is_incremental:
+            named = {where: each for where, each in wanted.items() if self._told.get(where) != each}
+            for where in self._told:
+                if where not in wanted:
+                    forgotten.setdefault(where.topic, []).append(where.partition)
+        topics: dict[str, list[FetchPartition]] = {}
+        for where, each in named.items():
+            topics.setdefault(where.topic, []).append(each)
+        ids = self.world.topic_ids
+        config = self.client.config
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=int(self.is_committed),
+            session_id=place.session_id,
+            session_epoch=place.epoch,
+            topics=[FetchTopic(name, ids[name], partitions) for name, partitions in topics.items()],
+            forgotten=[ForgottenTopic(name, ids[name], indexes) for name, indexes in forgotten.items()],
+        )
+
+    def _partitions_of(self, answer: FetchResponse) -> Iterator[tuple[TopicPartition, FetchPartitionResponse]]:
+        for topic in answer.topics:
+            name = topic.name if topic.topic_id is None else self.client.name_of(topic.topic_id)
+            for partition in topic.partitions:
+                where = TopicPartition(name or "", partition.index)  # type: ignore[arg-type]
+                if where not in self.positions:
+                    raise Violation(0, f"{self.name} was answered {where}, which it has not asked for")
+                yield where, partition
+
+    def _take(self, where: TopicPartition, partition: FetchPartitionResponse) -> ErrorCode | None:
+        """Takes a partition's records; what went wrong with it, if anything did."""
+        code = error_code(partition.error_code)
+        if code in PASSING or code is ErrorCode.offset_out_of_range:
+            self._validated.pop(where, None)
+            return code
+        if code is not ErrorCode.none:
+            raise Violation(0, f"{self.name} was answered {code.name} for {where}")
+        position = self.positions[where]
+        fetched = batches_of(partition, Offset(position))
+        world = self.world
+        world.told_high_watermark(where, partition.high_watermark)
+        if fetched is None:
+            return None
+        shown = Visible(fetched.aborted_transactions if self.is_committed else ())
+        upper_bound = partition.last_stable_offset if self.is_committed else partition.high_watermark
+        for at, header in iterate_batches(fetched.records):
+            if header.base_offset > position or header.next_offset <= position:
+                raise Violation(
+                    1, f"{self.name} asked {where} for offset {position}, and got a batch at {header.base_offset}"
+                )
+            if header.next_offset > upper_bound:
+                raise Violation(
+                    11 if self.is_committed else 5,
+                    f"{self.name} got offset {header.last_offset} of {where}, whose records end at {upper_bound}",
+                )
+            for offset, value, is_shown in shown.records(fetched.records, at, header):
+                world.saw(where, offset, value, header.partition_leader_epoch)
+                if is_shown and value is not None and offset >= position:
+                    self._show(where, offset, value)
+            position = header.next_offset
+            self._epochs[where] = header.partition_leader_epoch
+        self.positions[where] = position
+        self.note("has read %s up to %d", where, position)
+        return None
+
+    def _show(self, where: TopicPartition, offset: int, value: bytes) -> None:
+        self.visible[where][offset] = value
+        if self.is_committed:
+            self.world.transactions.shown(where, offset, value)
+
+    # After a change of leader epochs (KIP-320)
+
+    async def _validate(self) -> None:
+        """Looks whether what has been read is still there."""
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        asked = []
+        for where, position in self.positions.items():
+            leader = self.client.leader_of(where)
+            if leader is None:
+                raise Passing("no leader")
+            if self._validated.get(where) == leader.epoch or where not in self._epochs:
+                continue
+            topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic))
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=where.partition, current_leader_epoch=leader.epoch, leader_epoch=self._epochs[where]
+                )
+            )
+            asked.append((where, leader.epoch, position, dict(self.world.model.partitions[where].epochs)))
+        if not asked:
+            return
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+        answer = await self.client.ask(request, OffsetForLeaderEpochResponse)
+        found = {
+            TopicPartition(topic.topic, partition.partition): partition  # type: ignore[arg-type]
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+        for where, epoch, position, before in asked:
+            one = found[where]
+            if one.error_code:
+                raise Passing(error_code(one.error_code))
+            end = one.leader_epoch, one.end_offset
+            self.world.model.partitions[where].check_epoch_end(str(where), self._epochs[where], before, end)
+            if one.end_offset < position:
+                self._go_back(where, max(one.end_offset, 0))
+            self._validated[where] = epoch
+
+    def _go_back(self, where: TopicPartition, offset: int) -> None:
+        """The log was cut below the position."""
+        self.note("goes back in %s to %d", where, offset)
+        if not self.world.model.partitions[where].cuts:
+            raise Violation(8, f"{self.name} is told that {where} was cut at {offset}, and it was not")
+        self.positions[where] = offset
+        self.visible[where] = {at: value for at, value in self.visible[where].items() if at < offset}  # type: ignore[index]
+
+
+class Passing(Exception):
+    """Something that new metadata will mend."""

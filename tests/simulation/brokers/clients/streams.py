@@ -1,0 +1,121 @@
+"""klamm's own client reads ranges of partitions: `PartitionStream` decides, this moves the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tests.simulation.brokers.clients.base import Participant
+from tests.simulation.brokers.visibility import Visible
+from tests.simulation.violation import Violation
+
+from klamm.client.errors import ConnectionFailed, GaveUp, LogEndsEarly, OffsetOutOfRange
+from klamm.client.fetch_exchange import FetchedBatches
+from klamm.client.partition_stream import PartitionStream, Passing
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.clients.client import ClientConnection
+    from tests.simulation.brokers.world import BrokerWorld
+
+    from klamm.client.config import IsolationLevel
+    from klamm.client.partition_stream import FetchUnderWay
+
+__all__ = ["StreamReader"]
+
+
+class StreamReader(Participant):
+    """Reads ranges that are known to be there, again and again, and at the end everything."""
+
+    is_reader = True
+
+    def __init__(self, world: BrokerWorld, name: str, isolation_level: IsolationLevel) -> None:
+        super().__init__(world, name, isolation_level)
+        self.is_committed = isolation_level == "read_committed"
+        self.found: dict[TopicPartition, dict[int, bytes]] = {}
+        """At the end: all records, by offset."""
+
+    async def live(self) -> None:
+        world = self.world
+        while not world.is_quiet:
+            where = self.random.choice(world.partitions)
+            end = world.stable_end_of(where) if self.is_committed else world.model.partitions[where].high_watermark
+            if end > 0:
+                start = self.random.randrange(end)
+                await self._read_or_lose(where, start, min(end, start + self.random.choice((1, 10, 40))))
+            await world.think()
+        self.take_larger_answers()
+        for where in world.partitions:
+            self.found[where] = await self._read(where, 0, world.end_of(where))
+        self.is_finished = True
+
+    async def _read_or_lose(self, where: TopicPartition, start: int, end: int) -> None:
+        cuts = self.world.model.partitions[where].cuts
+        self.note("streams %s from %d to %d", where, start, end)
+        try:
+            await self._read(where, start, end)
+        except (GaveUp, LogEndsEarly, OffsetOutOfRange) as error:
+            if self.world.model.partitions[where].cuts == cuts:
+                raise Violation(26, f"{self.name} reads what is there, and: {error}") from error
+
+    async def _read(self, where: TopicPartition, start: int, end: int) -> dict[int, bytes]:
+        """The records that an application sees, by offset."""
+        stream = PartitionStream(self.client, where, Offset(start), Offset(end))
+        shown: dict[int, bytes] = {}
+        connection: ClientConnection | None = None
+        under_way: FetchUnderWay | None = None
+        position = start
+        cuts = self.world.model.partitions[where].cuts
+        try:
+            while not stream.is_finished:
+                if self.world.model.partitions[where].cuts != cuts:
+                    return {}  # What is asked for may be gone.
+                try:
+                    if connection is None or under_way is None:
+                        connection, under_way = await self._send(stream, where)
+                    answered, under_way = under_way, None
+                    body = await connection.receive(answered.pending)
+                    fetched = stream.received(connection, answered, body)
+                except (ConnectionFailed, Passing) as error:
+                    connection = under_way = None
+                    await asyncio.sleep(stream.pause_after(error))
+                    await self.client.run(self.client.refreshing([where.topic]))
+                    stream.check_exists()
+                    continue
+                if fetched is None:
+                    await asyncio.sleep(stream.pause_at_end())
+                    continue
+                if not stream.is_finished and not connection.is_closed:
+                    under_way = stream.send(connection)  # Ahead of the application, as the faces do.
+                position = self._take(where, fetched, start, position, shown)
+                under_way = stream.resumed(connection, under_way)
+        finally:
+            if not self.world.is_over:
+                stream.close(connection, under_way)
+        return {offset: value for offset, value in shown.items() if start <= offset < end}
+
+    async def _send(self, stream: PartitionStream, where: TopicPartition) -> tuple[ClientConnection, FetchUnderWay]:
+        if self.client.missing([where.topic]):
+            await self.client.run(self.client.refreshing([where.topic]))
+        stream.leader()
+        connection = await self.client.connection()
+        return connection, stream.send(connection)
+
+    def _take(
+        self, where: TopicPartition, fetched: FetchedBatches, start: int, position: int, shown: dict[int, bytes]
+    ) -> int:
+        visible = Visible(fetched.aborted_transactions if self.is_committed else ())
+        for at, header in iterate_batches(fetched.records):
+            if header.base_offset > position or header.next_offset <= position:
+                raise Violation(
+                    1, f"{self.name} reads {where} at {position}, and klamm's client gives it {header.base_offset}"
+                )
+            for offset, value, is_shown in visible.records(fetched.records, at, header):
+                self.world.saw(where, offset, value, header.partition_leader_epoch)
+                if is_shown and value is not None and offset >= start:
+                    shown[offset] = value
+                    if self.is_committed:
+                        self.world.transactions.shown(where, offset, value)
+            position = header.next_offset
+        return position

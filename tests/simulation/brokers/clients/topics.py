@@ -1,0 +1,43 @@
+"""Makes the topics of a world before anybody uses them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tests.simulation.brokers.clients.client import Client
+
+from klamm.client.config import ClientConfig
+from klamm.client.errors import ConnectionFailed
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.types import TopicId
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.world import BrokerWorld
+
+__all__ = ["create_topics"]
+
+
+async def create_topics(world: BrokerWorld) -> None:
+    """Creates the world's topics, and notes their ids."""
+    client = Client(world.network, ClientConfig(bootstrap_servers=(("broker", 9092),)), {})
+    request = CreateTopicsRequest(
+        timeout_ms=10_000,
+        topics=[
+            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            for name, count in world.plan.topics.items()
+        ],
+    )
+    while len(world.topic_ids) < len(world.plan.topics):
+        try:
+            answer = await client.ask(request, CreateTopicsResponse)
+        except ConnectionFailed:
+            await asyncio.sleep(0.01)
+            continue
+        for topic in answer.topics:
+            if topic.error_code:
+                raise KafkaError(ErrorCode(topic.error_code), topic.error_message or "")
+            world.topic_ids[topic.name] = TopicId(topic.topic_id)
+    client.disconnect()

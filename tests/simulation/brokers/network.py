@@ -1,0 +1,210 @@
+"""Connections between clients and the broker: bytes both ways, in order, until they break. No sockets.
+
+The broker's side of each is a real `Connection` of its listener. Bytes may arrive in pieces, late, or not at all,
+since the connection broke; then neither side knows how far the other one read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from klamm.broker.connection import Connection
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.asyncio_loop import ProcessLoop
+    from tests.simulation.loop import EventLoop
+
+    from klamm.broker.dispatch import Dispatcher
+    from klamm.broker.listener import Listener
+
+__all__ = ["ClientEnd", "Door", "Link", "Network"]
+
+_LARGEST_FRAME_BYTES = 104_857_600
+_CLOSING_MS = 1.0
+
+
+class ClientEnd(Protocol):
+    """The client's side of a connection."""
+
+    def received(self, data: bytes) -> None:
+        """Some bytes have come."""
+
+    def lost(self) -> None:
+        """No more bytes will come."""
+
+
+class Door:
+    """Where one life of the broker takes connections."""
+
+    def __init__(self, loop: ProcessLoop, listener: Listener, dispatcher: Dispatcher) -> None:
+        self.loop = loop
+        self.listener = listener
+        self.dispatcher = dispatcher
+
+
+class Network:
+    """All connections there are. `door` is None while nobody listens."""
+
+    def __init__(self, events: EventLoop, client_loop: ProcessLoop, *, latency_ms: float, has_pieces: bool) -> None:
+        self.events = events
+        self.client_loop = client_loop
+        self.door: Door | None = None
+        self.links: list[Link] = []
+        self.latency_ms = latency_ms
+        self.has_pieces = has_pieces
+        self.versions: dict[int, tuple[int, int]] = {}
+        """What the broker has answered to ApiVersions."""
+        self._ports = 0
+
+    def connect(self, client: ClientEnd) -> Link | None:
+        """A connection; None if it is refused."""
+        if self.door is None:
+            return None
+        self._ports += 1
+        link = Link(self, self.door, client, self._ports)
+        self.links.append(link)
+        return link
+
+    def close_door(self) -> None:
+        """The broker's life is over: its connections break."""
+        self.door = None
+        for link in list(self.links):
+            link.break_off()
+
+    def delay_ms(self) -> float:
+        """How long some bytes are on their way."""
+        return 0.05 + self.events.random.random() * self.latency_ms
+
+
+class Link(asyncio.Transport):
+    """One connection. To the broker's `Connection` this is its transport."""
+
+    def __init__(self, network: Network, door: Door, client: ClientEnd, port: int) -> None:
+        super().__init__()
+        self._network = network
+        self._events = network.events
+        self._door = door
+        self._client = client
+        self._port = port
+        self._connection: Connection | None = None
+        self._up_ms = self._down_ms = 0.0
+        """When the last bytes arrive: those on the way to the broker, and those on the way back."""
+        self._unread = b""
+        self._is_paused = self._is_closing = False
+        self.is_broken = False
+        self._to_broker(self._accepted)
+
+    # What the client does.
+
+    def send(self, data: bytes) -> None:
+        """Sends bytes to the broker; nobody says whether they arrive."""
+        if self.is_broken:
+            return
+        if self._network.has_pieces and len(data) > 1 and self._events.chance(0.2):
+            at = self._events.between(1, len(data) - 1)
+            self._to_broker(self._arrived, data[:at])
+            data = data[at:]
+        self._to_broker(self._arrived, data)
+
+    def break_off(self) -> None:
+        """The connection breaks. What is on its way is gone; both sides hear of it some time later."""
+        if self.is_broken:
+            return
+        self.is_broken = True
+        self._network.links.remove(self)
+        self._door.loop.call_later(self._network.delay_ms() / 1000, self._lose_connection)
+        self._network.client_loop.call_later(self._network.delay_ms() / 1000, self._client.lost)
+
+    def stall(self, stall_ms: float, *, up: bool, down: bool) -> None:
+        """What is sent from now on is late."""
+        now_ms = self._events.now_ms
+        if up:
+            self._up_ms = max(self._up_ms, now_ms) + stall_ms
+        if down:
+            self._down_ms = max(self._down_ms, now_ms) + stall_ms
+
+    def hang_up(self) -> None:
+        """The client has closed its end: what it has sent still arrives, and no answer is read."""
+        self._client = _Nobody()
+        self._to_broker(self.break_off)
+
+    # On the way.
+
+    def _to_broker(self, callback: Any, *arguments: object) -> None:
+        self._up_ms = max(self._up_ms, self._events.now_ms + self._network.delay_ms())
+        self._door.loop.call_at(self._up_ms / 1000, callback, *arguments)
+
+    def _accepted(self) -> None:
+        if not self.is_broken:
+            self._connection = Connection(self._door.listener, self._door.dispatcher, _LARGEST_FRAME_BYTES)
+            self._connection.connection_made(self)
+
+    def _arrived(self, data: bytes) -> None:
+        if self.is_broken or self._connection is None or self._is_closing:
+            return
+        self._unread += data
+        self._read()
+
+    def _read(self) -> None:
+        while self._unread and not self._is_paused and not self._is_closing:
+            assert self._connection is not None
+            buffer = self._connection.get_buffer(-1)
+            some, self._unread = self._unread[: len(buffer)], self._unread[len(buffer) :]
+            buffer[: len(some)] = some
+            self._connection.buffer_updated(len(some))
+
+    def _lose_connection(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.connection_lost(None)
+
+    def _deliver(self, data: bytes) -> None:
+        if not self.is_broken:
+            self._client.received(data)
+
+    # What the broker does: asyncio's transport.
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("127.0.0.1", self._port), "sockname": ("127.0.0.1", 9092)}.get(name, default)
+
+    def write(self, data: Any) -> None:
+        if self.is_broken or self._is_closing:
+            return
+        self._down_ms = max(self._down_ms, self._events.now_ms + self._network.delay_ms())
+        self._network.client_loop.call_at(self._down_ms / 1000, self._deliver, bytes(data))
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self.is_broken
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._door.loop.call_soon(self._lose_connection)
+            at_ms = max(self._down_ms, self._events.now_ms) + _CLOSING_MS
+            self._network.client_loop.call_at(at_ms / 1000, self.break_off)
+
+    def abort(self) -> None:
+        self.close()
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        self._door.loop.call_soon(self._read)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class _Nobody:
+    def received(self, data: bytes) -> None:
+        pass
+
+    def lost(self) -> None:
+        pass

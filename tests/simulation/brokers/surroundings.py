@@ -1,0 +1,62 @@
+"""What a world needs of its process: chance from the seed, no garbage collection, an ear for what the broker logs."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.simulation.violation import Violation
+
+__all__ = ["listening", "undisturbed"]
+
+
+@contextmanager
+def undisturbed(seed: int) -> Iterator[None]:
+    """Random numbers come from the seed, and garbage is not collected in between."""
+    state = random.getstate()
+    was_enabled = gc.isenabled()
+    random.seed(seed)
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # A process that dies leaves coroutines that never began.
+            gc.collect()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+        random.setstate(state)
+
+
+class _Exceptions(logging.Handler):
+    """A broker answers its clients whatever happens within; here an exception that it logs is a finding."""
+
+    def __init__(self, fail: Callable[[BaseException], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._fail = fail
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and not isinstance(record.exc_info[1], OSError):
+            self._fail(Violation(0, self.format(record)))
+
+
+@contextmanager
+def listening(fail: Callable[[BaseException], None]) -> Iterator[None]:
+    logger = logging.getLogger("klamm")
+    handler = _Exceptions(fail)
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates

@@ -1,0 +1,102 @@
+"""A small fixed set of worlds of brokers, for every run of the tests; `make sim` runs as many as asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.simulation.brokers.bugs import BROKER_BUGS
+from tests.simulation.run import run_seed
+from tests.simulation.test_simulation import assert_is_readable
+
+# Hundreds of worlds in one test take as long as the machine lets them.
+pytestmark = pytest.mark.timeout(900)
+
+SEEDS = range(1, 31)
+ROOT = Path(__file__).parents[2]
+CHECKSUM = (
+    "import sys; from tests.simulation.run import run_seed;"
+    " print(run_seed(int(sys.argv[1]), kind='broker', sums=True).checksum)"
+)
+
+EVENTFUL = (
+    *("the power goes during pwritev", "the power goes during fdatasync", "the process is killed during"),
+    *("the disk is almost full", "fdatasync of", "the broker is told to stop", "the connection broke"),
+    *("fenced_leader_epoch", "kafka_storage_error", "goes back in", "has lost its place in"),
+    *("has ended transaction", "begins anew", "dies in", "repeats a marker", "concurrent_transactions"),
+    *("unstable_offset_commit", "finds that epoch"),
+)
+"""What these worlds have to come across."""
+
+SEEDS_UNTIL_FOUND = {
+    "answer before the sync": 15,
+    "read beyond the high watermark": 60,
+    "commit what is written": 40,
+    "commit what was found": 50,
+    "let coordinators answer early": 250,
+    "drop from the session": 25,
+    "forget to answer news": 15,
+    "skip an offset": 120,
+    "hide an aborted transaction": 60,
+    "expire an open producer": 260,
+    "end the next transaction": 40,
+    "skip verification": 15,
+    "forget a marker": 20,
+    "show pending offsets": 20,
+    "forget pending offsets": 20,
+    "list what is unstable": 100,
+    "find the next offset": 30,
+    "end an epoch late": 25,
+}
+"""Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_invariants_of_brokers_hold(seed: int) -> None:
+    """I1, I4, I5, I8 to I12, I17 and I26 hold for the clients of a whole broker in the world of this seed."""
+    outcome = run_seed(seed, kind="broker")
+    assert outcome.is_ok, outcome.failure
+
+
+@pytest.mark.parametrize("seed", [3, 11, 28])
+def test_seed_replays_exactly(seed: int) -> None:
+    """All that happens is the same in another process with other hashes of strings."""
+    here = run_seed(seed, kind="broker", sums=True)
+    environment = {**os.environ, "PYTHONHASHSEED": "123", "PYTHONPATH": str(ROOT)}
+    there = subprocess.run(
+        [sys.executable, "-c", CHECKSUM, str(seed)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert here.checksum == int(there.stdout)
+
+
+@pytest.mark.parametrize("bug", sorted(BROKER_BUGS))
+def test_planted_bug_is_found(bug: str) -> None:
+    """A bug that somebody plants into the broker or its client breaks an invariant within so many seeds."""
+    for seed in range(1, SEEDS_UNTIL_FOUND[bug] + 1):
+        outcome = run_seed(seed, kind="broker", bug=bug)
+        if not outcome.is_ok:
+            assert_is_readable(outcome.failure)
+            return
+    pytest.fail(f"{bug!r} was not found")
+
+
+def test_worlds_of_brokers_are_eventful() -> None:
+    """Each kind of fault strikes within few seeds, and clients meet what it brings."""
+    missing = set(EVENTFUL)
+
+    def listen(line: str) -> None:
+        missing.difference_update([words for words in missing if words in line])
+
+    for seed in range(1, 151):
+        run_seed(seed, kind="broker", listener=listen)
+        if not missing:
+            return
+    assert not missing
