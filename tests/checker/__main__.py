@@ -14,26 +14,41 @@ from tests.checker.check import check
 from tests.checker.facts import Facts
 from tests.checker.history import read_history
 from tests.checker.run import HISTORY, run
+from tests.support import faulty_disk
 
 _SHOWN = 5
 """Anomalies of a kind that are printed."""
+_NOTICEABLE = 1.5
 
 
 def main() -> int:
-    """0 if nothing was found, else 1."""
+    """0 if nothing was found, 1 if something was, 2 if nothing was and the run ended early."""
     parser = argparse.ArgumentParser(prog="python -m tests.checker", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long clients work, default 600")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="what clients and faults do")
     parser.add_argument("--fsync", choices=("os", "interval", "ack"), default="os", help="klamm.fsync, default os")
+    parser.add_argument(
+        "--power", action="store_true", help="each kill is a power cut, which takes what was not synced"
+    )
     parser.add_argument("--folder", type=Path, help="of the history and the broker's data, default .cache/checker/SEED")
     parser.add_argument("--history", type=Path, help="run nothing: check this history once more")
     arguments = parser.parse_args()
     if arguments.history is not None:
         return _say(*check(read_history(arguments.history)))
+    if arguments.power and (reason := faulty_disk.why_not()) is not None:
+        parser.error(f"--power: {reason}")
     folder = arguments.folder or Path(".cache/checker") / str(arguments.seed)
     shutil.rmtree(folder / "data", ignore_errors=True)
     print(f"seed {arguments.seed}, {arguments.seconds:.0f} s, the history is {folder / HISTORY}", flush=True)
-    report = run(folder, seconds=arguments.seconds, seed=arguments.seed, config={"klamm.fsync": arguments.fsync})
+    report = run(
+        folder,
+        seconds=arguments.seconds,
+        seed=arguments.seed,
+        config={"klamm.fsync": arguments.fsync},
+        has_power_cuts=arguments.power,
+    )
+    if report.slowness > _NOTICEABLE:
+        print(f"the machine was {report.slowness:.1f} times slower than an idle one: time limits were as much longer")
     print(report.summary())
     found = _say(report.facts, report.anomalies)
     if "Traceback" in report.broker_log:
@@ -51,8 +66,10 @@ def _say(facts: Facts, anomalies: list[Anomaly]) -> int:
             for index in anomaly.indexes:
                 print(f"    {describe(facts.entries[index], anomaly.values)}")
     if not anomalies:
-        print("nothing found")
-    return 1 if anomalies else 0
+        print("nothing found" if facts.is_whole else f"nothing found; the run ended early: {facts.end_reason}")
+    if anomalies:
+        return 1
+    return 0 if facts.is_whole else 2
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tests.checker.history import (
+    LAST,
     Assign,
     Commit,
     Committed,
@@ -16,14 +19,23 @@ from tests.checker.history import (
     Fetch,
     Fetched,
     Isolation,
+    Origin,
+    Origins,
     Outcome,
     Poll,
+    PowerCut,
     Revoke,
+    RunEnded,
     Send,
     Sent,
 )
 
-__all__ = ["Facts", "GroupCommit", "GroupFetch", "Record", "Sight", "Transaction"]
+__all__ = ["Facts", "GroupCommit", "GroupFetch", "Record", "Sight", "Transaction", "Writer"]
+
+Writer: TypeAlias = tuple[int, int]
+"""Producer id and producer epoch."""
+_TIMED_OUT = "_MSG_TIMED_OUT"
+"""What librdkafka says of a record that it has given up on."""
 
 
 @dataclass(slots=True)
@@ -117,11 +129,24 @@ class Facts:
         self.fetches: list[GroupFetch] = []
         self.reading: dict[str, list[Entry]] = defaultdict(list)
         """By consumer: Assign, Revoke and Poll."""
+        self.origins: dict[str, dict[int, list[Origin]]] = defaultdict(dict)
+        """By partition and first offset, the batches that were read there: of one log they are all the same."""
+        self.gave_up: set[str] = set()
+        """Producers whose client gave up on a record, and with that on the order of those that follow."""
+        self.may_lose = any(isinstance(entry.event, PowerCut) for entry in self.entries)
+        """Whether power was lost and with it what was not synced. Then only the last reads count: what was read before
+        may be gone, and consumers hand out for long what they had received."""
+        self._cuts: list[tuple[int, dict[str, int]]] = []
+        self.is_whole = False
+        """Whether the run came to its end, so that everything that is there has been read."""
+        self.end_reason = "the history was cut off"
+        """Why the run ended early, if it did."""
         self._sends: dict[tuple[str, int], list[Record]] = {}
         self._commits: dict[tuple[str, int], GroupCommit] = {}
         self._fetches: dict[tuple[str, int], tuple[str, int]] = {}
         for entry in self.entries:
             self._add(entry)
+        self._first_offsets = {partition: sorted(batches) for partition, batches in self.origins.items()}
         self.visible = self._visible()
         """By isolation level and partition, the offsets at which somebody saw a record, rising."""
 
@@ -138,12 +163,34 @@ class Facts:
         """Whether somebody who reads this way saw the value."""
         return value in self.sights[isolation]
 
+    def writer(self, partition: str, offset: int) -> Writer | None:
+        """Which producer wrote the record there, in which of its epochs; None if nobody has said."""
+        firsts = self._first_offsets.get(partition, [])
+        at = bisect_right(firsts, offset) - 1
+        if at < 0:
+            return None
+        found = self.origins[partition][firsts[at]]
+        _, last, producer_id, epoch, _ = found[-1]
+        return (producer_id, epoch) if offset <= last else None
+
+    def is_certain(self, record: Record) -> bool:
+        """Whether no loss of power can have taken an acknowledged record.
+
+        Of a transaction none is certain: a coordinator that has lost a producer epoch gives it a second time, and then
+        the log takes what is written in it for a repetition of what was written in the first.
+        """
+        if not self.may_lose:
+            return True
+        if record.offset is None or record.transaction is not None:
+            return False
+        return all(cut < record.index or record.offset < synced.get(record.partition, 0) for cut, synced in self._cuts)
+
     def _transaction(self, process: str, number: int | None) -> Transaction | None:
         if number is None:
             return None
         return self.transactions.setdefault((process, number), Transaction(process, number))
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: Entry) -> None:  # noqa: PLR0912 - one branch for each kind of event
         event = entry.event
         if isinstance(event, Send):
             self._add_send(entry.index, event)
@@ -151,6 +198,8 @@ class Facts:
             sent = self._sends[event.process, event.operation]
             for record, outcome, offset in zip(sent, event.outcomes, event.offsets, strict=True):
                 record.outcome, record.offset, record.done_index = outcome, offset, entry.index
+            if _TIMED_OUT in event.errors:
+                self.gave_up.add(event.process)
         elif isinstance(event, End | Ended):
             transaction = self._transaction(event.process, event.transaction)
             assert transaction is not None
@@ -172,10 +221,18 @@ class Facts:
         elif isinstance(event, Fetched):
             group, asked_index = self._fetches[event.process, event.operation]
             self.fetches.append(GroupFetch(group, dict(event.offsets), asked_index, entry.index))
+        elif isinstance(event, Assign | Revoke | Poll | Origins) and not self._counts(event.process):
+            pass
         elif isinstance(event, Assign | Revoke | Poll):
             self.reading[event.process].append(entry)
             if isinstance(event, Poll):
                 self._add_poll(entry.index, event)
+        elif isinstance(event, Origins):
+            self._add_origins(event)
+        elif isinstance(event, PowerCut):
+            self._cuts.append((entry.index, dict(event.synced)))
+        elif isinstance(event, RunEnded):
+            self.is_whole, self.end_reason = not event.reason, event.reason
 
     def _add_send(self, index: int, event: Send) -> None:
         transaction = self._transaction(event.process, event.transaction)
@@ -199,6 +256,16 @@ class Facts:
                 sights = seen.setdefault(value, [])
                 if not any(each.offset == offset and each.partition == partition for each in sights):
                     sights.append(Sight(partition, offset, index))
+
+    def _counts(self, process: str) -> bool:
+        return not self.may_lose or process.startswith(LAST)
+
+    def _add_origins(self, event: Origins) -> None:
+        known = self.origins[event.partition]
+        for origin in event.batches:
+            found = known.setdefault(origin[0], [])
+            if origin not in found:
+                found.append(origin)
 
     def _visible(self) -> dict[Isolation, dict[str, list[int]]]:
         visible: dict[Isolation, dict[str, list[int]]] = {}

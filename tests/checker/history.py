@@ -3,7 +3,7 @@
 An operation that takes time is two events, what was asked (`Send`, `End`, `Commit`, `Fetch`) and what came of it
 (`Sent`, `Ended`, `Committed`, `Fetched`). One whose second event is missing, or says "unknown", may or may not have
 happened. Values are numbers that no two records have in common; partitions are named as in `topic-0`. A process is one
-client's life: who begins anew has a new name.
+client's life: who begins anew has a new name. The last event of a run is `RunEnded`; a history without it was cut off.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 __all__ = [
+    "ISOLATIONS",
+    "LAST",
     "Assign",
     "Batch",
     "Commit",
@@ -30,11 +32,15 @@ __all__ = [
     "Fetch",
     "Fetched",
     "Isolation",
+    "Origin",
+    "Origins",
     "Outcome",
     "Poll",
+    "PowerCut",
     "Problem",
     "Recorder",
     "Revoke",
+    "RunEnded",
     "Send",
     "Sent",
     "entries_of",
@@ -42,10 +48,16 @@ __all__ = [
     "to_json",
 ]
 
+LAST: Final = "last-"
+"""With this the names of those begin who read everything once more when the run is over."""
+
 Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
+ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_uncommitted", "read_committed")
 Batch: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...]]
 """A partition, the offsets of the records that came from it, and their values."""
+Origin: TypeAlias = tuple[int, int, int, int, int]
+"""Of a batch in the log: first and last offset, producer id, producer epoch, and sequence of its first record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,7 @@ class Sent:
     outcomes: tuple[Outcome, ...]
     offsets: tuple[int | None, ...]
     errors: tuple[str, ...] = ()
+    """The names of the errors that the client gave, as in `_MSG_TIMED_OUT`; each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,15 @@ class Poll:
     isolation: Isolation
     batches: tuple[Batch, ...]
     group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Who wrote what a consumer reads in a partition, as the headers of the batches say."""
+
+    process: str
+    partition: str
+    batches: tuple[Origin, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +189,23 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerCut:
+    """The broker's machine loses its power, and may lose what was not synced: of each partition what is at its offset
+    or beyond it, and of everything else any part. Where nothing may be lost there is no such event."""
+
+    process: str
+    synced: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over. Without a reason it came to its end: producers had ended, and all that is there was read."""
+
+    process: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A client said that something is wrong, and it belongs to none of the above."""
 
@@ -175,12 +214,24 @@ class Problem:
 
 
 Event: TypeAlias = (
-    Send | Sent | End | Ended | Assign | Revoke | Poll | Commit | Committed | Fetch | Fetched | Fault | Problem
+    Send
+    | Sent
+    | End
+    | Ended
+    | Assign
+    | Revoke
+    | Poll
+    | Origins
+    | Commit
+    | Committed
+    | Fetch
+    | Fetched
+    | Fault
+    | PowerCut
+    | Problem
+    | RunEnded
 )
-_CLASSES: dict[str, type[Event]] = {
-    each.__name__: each
-    for each in (Send, Sent, End, Ended, Assign, Revoke, Poll, Commit, Committed, Fetch, Fetched, Fault, Problem)
-}
+_CLASSES: dict[str, type[Event]] = {each.__name__: each for each in get_args(Event)}
 
 
 @dataclass(frozen=True, slots=True)

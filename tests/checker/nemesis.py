@@ -1,5 +1,5 @@
 """Who does things to the broker: kill -9 and a restart, also twice in a row, and pauses, short ones and long ones;
-and to clients: kill -9."""
+and to clients: kill -9. With a power that can be cut, each kill of the broker takes what was not synced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from tests.checker.history import Fault, Recorder
+from tests.checker.history import Fault, PowerCut, Recorder
+from tests.checker.power import Power
+from tests.checker.workload.roles import PARTITIONS, partitions_of
 from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
@@ -19,8 +21,20 @@ __all__ = ["Nemesis"]
 class Nemesis:
     """Faults by name, each of which leaves a broker that serves."""
 
-    def __init__(self, process: BrokerProcess, workload: Workload, recorder: Recorder, random: Random) -> None:
+    def __init__(
+        self,
+        process: BrokerProcess,
+        workload: Workload,
+        recorder: Recorder,
+        random: Random,
+        *,
+        power: Power | None = None,
+        may_lose: bool = False,
+    ) -> None:
+        """`may_lose`: a loss of power may take what was acknowledged, since the broker does not wait for the disk."""
         self._process = process
+        self._power = power
+        self._may_lose = may_lose
         self._recorder = recorder
         self._random = random
         self.done: dict[str, int] = {}
@@ -44,6 +58,11 @@ class Nemesis:
 
     def _kill(self) -> None:
         self._process.kill()
+        if self._power is not None:
+            if self._may_lose:
+                synced = self._power.synced(partitions_of(*PARTITIONS))
+                self._recorder.record(PowerCut("nemesis", tuple(synced.items())))
+            self._power.cut()
         time.sleep(self._random.choice((0.0, 0.2, 2.0)) * self._random.random())
         self._process.start()
 

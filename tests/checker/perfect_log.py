@@ -1,7 +1,8 @@
 """A log that does everything right, and clients of it: their histories are as good as a history can be.
 
 What a real system may do is done too: answers get lost, transactions stay open or end without anybody's hearing of it,
-members of groups hand partitions on and repeat what was not committed.
+members of groups hand partitions on and repeat what was not committed, and clients that gave up on a record send others
+again in a new epoch.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from tests.checker.history import (
     Fetch,
     Fetched,
     Isolation,
+    Origins,
     Outcome,
     Poll,
     Revoke,
+    RunEnded,
     Send,
     Sent,
 )
@@ -30,6 +33,7 @@ __all__ = ["history"]
 
 _PARTITIONS = ("r-0", "r-1")
 _GROUP = "group"
+_PRODUCERS = ("plain-1", "plain-2", "transactional-1", "transactional-2")
 
 
 class _Open:
@@ -48,6 +52,12 @@ class _Log:
         self.random = random
         self.events: list[Event] = []
         self.slots: dict[str, list[tuple[int, _Open | None] | None]] = {name: [] for name in _PARTITIONS}
+        self.origins: dict[str, list[tuple[int, int, int]]] = {name: [] for name in _PARTITIONS}
+        """Of each slot: producer id, epoch, and sequence."""
+        self.epochs = dict.fromkeys(_PRODUCERS, 0)
+        self.sequences: dict[tuple[str, str], int] = {}
+        self.unanswered: dict[str, list[tuple[int, list[tuple[str, int]]]]] = {name: [] for name in _PRODUCERS}
+        """Operations of plain producers that nobody has told anything of yet, with their records."""
         self.fates: dict[_Open, bool] = {}
         self.next_value = 0
         self.next_operation = 0
@@ -63,6 +73,36 @@ class _Log:
         self.next_operation += 1
         return self.next_operation
 
+    def write(self, process: str, partition: str, value: int, transaction: _Open | None) -> int:
+        """Appends a record; its offset."""
+        sequence = self.sequences.get((process, partition), 0)
+        self.sequences[process, partition] = sequence + 1
+        self.origins[partition].append((_PRODUCERS.index(process), self.epochs[process], sequence))
+        self.slots[partition].append((value, transaction))
+        if transaction is not None:
+            transaction.records.append((partition, value))
+        return len(self.slots[partition]) - 1
+
+    def begin_epoch(self, process: str) -> None:
+        """The producer's sequences begin again."""
+        self.epochs[process] += 1
+        for partition in _PARTITIONS:
+            self.sequences.pop((process, partition), None)
+
+    def give_up(self) -> None:
+        """A client gives up on the first record that nobody has told it anything of, and sends the others again."""
+        process = self.random.choice(_PRODUCERS[:2])
+        if not self.unanswered[process]:
+            return
+        (operation, records), *others = self.unanswered[process]
+        self.unanswered[process] = []
+        nothing: tuple[int | None, ...] = (None,) * len(records)
+        self.events.append(Sent(process, operation, _all("unknown", records), nothing, ("_MSG_TIMED_OUT",)))
+        self.begin_epoch(process)
+        for other, again in others:
+            offsets = [self.write(process, partition, value, None) for partition, value in again]
+            self.events.append(Sent(process, other, _all("ok", again), tuple(offsets)))
+
     def send(self, process: str, transaction: _Open | None) -> None:
         """Some records; their answer may be lost, and then they may be too."""
         records = []
@@ -76,23 +116,22 @@ class _Log:
         is_there = is_answered or self.random.random() < 0.5
         offsets: list[int | None] = []
         for partition, value in records:
-            offsets.append(len(self.slots[partition]) if is_answered else None)
-            if is_there:
-                self.slots[partition].append((value, transaction))
-                if transaction is not None:
-                    transaction.records.append((partition, value))
+            offset = self.write(process, partition, value, transaction) if is_there else None
+            offsets.append(offset if is_answered else None)
         if is_answered:
             self.events.append(Sent(process, operation, _all("ok", records), tuple(offsets)))
         elif self.random.random() < 0.5:
             self.events.append(Sent(process, operation, _all("unknown", records), tuple(offsets), ("timed out",)))
+        else:
+            self.unanswered[process].append((operation, records))
 
     def send_plain(self) -> None:
         """Without a transaction."""
-        self.send(self.random.choice(("plain-1", "plain-2")), None)
+        self.send(self.random.choice(_PRODUCERS[:2]), None)
 
     def send_in_transaction(self) -> None:
         """In the one that is open, or a new one."""
-        process = self.random.choice(("transactional-1", "transactional-2"))
+        process = self.random.choice(_PRODUCERS[2:])
         if process not in self.open:
             self.next_transaction += 1
             self.open[process] = _Open(process, self.next_transaction)
@@ -111,6 +150,10 @@ class _Log:
         self.fates[transaction] = commits and (is_answered or self.random.random() < 0.5)
         for partition in dict.fromkeys(partition for partition, _ in transaction.records):
             self.slots[partition].append(None)
+            self.origins[partition].append(
+                (_PRODUCERS.index(transaction.process), self.epochs[transaction.process], -1)
+            )
+        self.begin_epoch(transaction.process)
         if is_answered:
             self.events.append(Ended(transaction.process, transaction.number, "ok"))
         elif is_asked:
@@ -202,6 +245,10 @@ class _Log:
             self.commit(self.owners[partition], partition, is_answered=True)
         self.events.append(Fetch("last", 0, _GROUP))
         self.events.append(Fetched("last", 0, tuple(self.committed.items())))
+        for partition, written in self.origins.items():
+            batches = tuple((offset, offset, *origin) for offset, origin in enumerate(written))
+            self.events.append(Origins("last-origins", partition, batches))
+        self.events.append(RunEnded("run"))
 
 
 def _all(outcome: Outcome, records: Sequence[object]) -> tuple[Outcome, ...]:
@@ -219,6 +266,7 @@ def history(random: Random, steps: int) -> list[Event]:
         log.read,
         log.read,
         log.hand_on,
+        log.give_up,
         log.work,
         log.work,
     ]

@@ -16,8 +16,10 @@ from tests.checker.history import (
     Fetch,
     Fetched,
     Isolation,
+    Origins,
     Outcome,
     Poll,
+    RunEnded,
     Send,
     Sent,
     entries_of,
@@ -28,6 +30,7 @@ __all__ = [
     "ended",
     "fetch",
     "kinds",
+    "origins",
     "polled",
     "read",
     "sent",
@@ -37,9 +40,10 @@ __all__ = [
 PARTITION = "r-0"
 
 
-def kinds(events: Sequence[Event]) -> list[str]:
-    """What the checks find, sorted."""
-    return sorted(anomaly.kind for anomaly in check(entries_of(events))[1])
+def kinds(events: Sequence[Event], *, ended_early: bool = False) -> list[str]:
+    """What the checks find in the history of a run that came to its end, or that was cut off there; sorted."""
+    whole = [*events] if ended_early else [*events, RunEnded("run")]
+    return sorted(anomaly.kind for anomaly in check(entries_of(whole))[1])
 
 
 def sent(
@@ -49,6 +53,7 @@ def sent(
     number: int | None = None,
     outcome: Outcome = "ok",
     sources: Sequence[int] = (),
+    errors: Sequence[str] = (),
 ) -> list[Event]:
     """An operation that sent (value, offset) each, in a transaction if `number` is given; it is named by its first
     value."""
@@ -57,7 +62,7 @@ def sent(
     offsets = tuple(offset for _, offset in records)
     return [
         Send(process, operation, values, number, tuple(sources)),
-        Sent(process, operation, (outcome,) * len(records), offsets),
+        Sent(process, operation, (outcome,) * len(records), offsets, tuple(errors)),
     ]
 
 
@@ -83,6 +88,13 @@ def polled(
     """One poll that returned (value, offset) each."""
     batch: Batch = (partition, tuple(offset for _, offset in records), tuple(value for value, _ in records))
     return [Poll(process, isolation, (batch,), group)]
+
+
+def origins(
+    *batches: tuple[int, int, int, int, int], process: str = "reader", partition: str = PARTITION
+) -> list[Event]:
+    """Batches that were read: first and last offset, producer id, epoch, first sequence."""
+    return [Origins(process, partition, batches)]
 
 
 def read(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -11,8 +15,9 @@ from random import Random
 from tests.checker.anomaly import Anomaly
 from tests.checker.check import check
 from tests.checker.facts import Facts
-from tests.checker.history import Recorder, read_history
+from tests.checker.history import Recorder, RunEnded, read_history
 from tests.checker.nemesis import Nemesis
+from tests.checker.power import Power
 from tests.checker.workload.workload import Workload
 from tests.interop.broker_process import BrokerProcess
 
@@ -44,9 +49,11 @@ class Report:
     crashes: int
     """Clients that died of themselves, or hung."""
     broker_log: str
+    slowness: float
+    """How many times slower the machine was at the beginning than an idle one."""
 
     def summary(self) -> str:
-        """Counts, in one line."""
+        """Counts, in one line, and before them that the run ended early if it did."""
         facts = self.facts
         committed = sum(each.is_committed for each in facts.transactions.values())
         aborted = sum(each.is_aborted for each in facts.transactions.values())
@@ -54,11 +61,17 @@ class Report:
         acknowledged = sum(each.outcome == "ok" for each in facts.records.values())
         faults = ", ".join(f"{count} x {name}" for name, count in sorted(self.faults.items()))
         ended = f"{self.crashes} clients crashed or hung"
+        early = "" if facts.is_whole else f"the run ended early, {_end_of(facts)}\n"
         return (
-            f"{len(facts.entries)} events; {len(facts.records)} records sent, {acknowledged} acknowledged;"
+            f"{early}{len(facts.entries)} events; {len(facts.records)} records sent, {acknowledged} acknowledged;"
             f" {len(facts.transactions)} transactions, {committed} committed, {aborted} aborted, {unknown} unknown;"
             f" {len(facts.commits)} commits of offsets; faults: {faults or 'none'}; {ended}"
         )
+
+
+def _end_of(facts: Facts) -> str:
+    last_ms = facts.entries[-1].time_ms if facts.entries else 0
+    return f"after {last_ms / 1000:.1f} s: {facts.end_reason}. What was done up to then is judged, as far as it goes."
 
 
 def run(
@@ -68,38 +81,80 @@ def run(
     seed: int,
     config: Mapping[str, str] | None = None,
     faults: Sequence[str] | None = None,
+    has_power_cuts: bool = False,
 ) -> Report:
     """Runs a broker in `folder` with clients for so long, strikes it, and checks the history, which is kept there.
 
-    `faults` are done once each, in this order, spread over the time; without them it is struck every few seconds.
-    The seed decides what clients and faults do, not when processes run: the same
-    one is not the same run. Raises RuntimeError when the broker does not come back.
+    `faults` are done once each, in this order, spread over the time; without them it is struck every few seconds. With
+    `has_power_cuts` each kill takes what was not synced. The seed decides what clients and faults do, not when
+    processes run: the same one is not the same run. A run that ends early, because of Ctrl-C, SIGTERM, or whatever went
+    wrong, has a history up to there, which is checked; its reason is in the history.
     """
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / HISTORY
     history.unlink(missing_ok=True)
     recorder = Recorder(history)
     random = Random(f"{seed} nemesis")
-    process = BrokerProcess(folder, _CONFIG | dict(config or {}))
+    settings = _CONFIG | dict(config or {})
+    power = Power(folder / "disk", folder / "data", Random(f"{seed} power")) if has_power_cuts else None
+    process = BrokerProcess(folder, settings, None if power is None else power.environment)
     workload = Workload(folder, history, recorder, process.bootstrap_servers, seed)
-    nemesis = Nemesis(process, workload, recorder, random)
-    try:
-        workload.start()
-        deadline = time.monotonic() + seconds
-        planned = list(faults or ())
-        while (left := deadline - time.monotonic()) > 0:
-            pause = left / (len(planned) + 1) if faults is not None else random.uniform(1, 10)
-            time.sleep(min(left, pause))
-            workload.watch()
-            if planned:
-                nemesis.strike(planned.pop(0))
-            elif faults is None:
-                nemesis.strike()
-        workload.finish()
-    finally:
-        workload.close()
-        recorder.close()
-        if process.is_running:
-            process.stop()
+    may_lose = settings.get("klamm.fsync") != "ack"
+    nemesis = Nemesis(process, workload, recorder, random, power=power, may_lose=may_lose)
+    reason = ""
+    with _interruptible():
+        try:
+            workload.start()
+            _strike(workload, nemesis, seconds=seconds, faults=faults, random=random)
+            workload.finish()
+        except KeyboardInterrupt:
+            reason = "it was interrupted"
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        finally:
+            workload.close()
+            try:
+                if process.is_running:
+                    process.stop()
+            except subprocess.TimeoutExpired as error:
+                reason = reason or f"the broker did not stop: {error}"
+            recorder.record(RunEnded("run", reason))
+            recorder.close()
     facts, anomalies = check(read_history(history))
-    return Report(facts, anomalies, nemesis.done, workload.crashes, process.log())
+    return Report(facts, anomalies, nemesis.done, workload.crashes, process.log(), workload.slowness)
+
+
+def _strike(
+    workload: Workload, nemesis: Nemesis, *, seconds: float, faults: Sequence[str] | None, random: Random
+) -> None:
+    deadline = time.monotonic() + seconds
+    planned = list(faults or ())
+    while (left := deadline - time.monotonic()) > 0:
+        pause = left / (len(planned) + 1) if faults is not None else random.uniform(1, 10)
+        time.sleep(min(left, pause))
+        workload.watch()
+        if planned:
+            nemesis.strike(planned.pop(0))
+        elif faults is None:
+            nemesis.strike()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the run, also where whoever started the process had them ignored; once is enough."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)  # while clients and broker are ended
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.checker.analysis.groups import last_fetches
 from tests.checker.check import check
-from tests.checker.history import Assign, Event, Revoke, Send, entries_of
-from tests.checker.planted import committed, ended, fetch, kinds, polled, read, sent, transaction
+from tests.checker.history import Assign, Event, PowerCut, Revoke, RunEnded, Send, entries_of
+from tests.checker.planted import committed, ended, fetch, kinds, origins, polled, read, sent, transaction
 
 
 def test_a_history_without_anything_is_fine() -> None:
@@ -81,6 +81,84 @@ def test_duplicate_of_a_record_without_an_answer() -> None:
 def test_a_record_in_another_partition_is_a_duplicate() -> None:
     """It was sent to r-0, and is read in r-1 too."""
     assert kinds([*sent((1, 0)), *read((1, 0)), *read((1, 0), partition="r-1")]) == ["duplicate"]
+
+
+TIMED_OUT = sent((9, None), outcome="unknown", errors=["_MSG_TIMED_OUT"])
+"""The client has given up on a record."""
+TWICE: list[Event] = [*sent((1, 3), (2, 4)), *read((1, 0), (2, 1), (1, 3), (2, 4))]
+"""1 and 2 were sent again, and the answer is that of the second time."""
+
+
+def test_a_client_that_gave_up_on_a_record_sends_the_others_again_in_a_new_epoch() -> None:
+    """By Kafka's own rules: the broker can't recognize them, and each epoch has them in order and once."""
+    assert kinds([*TIMED_OUT, *TWICE, *origins((0, 2, 7, 0, 0), (3, 4, 7, 1, 0))]) == []
+
+
+def test_duplicates_of_one_epoch_are_the_brokers() -> None:
+    """Whatever the client gave up on: the broker has to recognize them by their sequence."""
+    found = kinds([*TIMED_OUT, *TWICE, *origins((0, 2, 7, 0, 0), (3, 4, 7, 0, 0))])
+    assert found == ["duplicate", "duplicate", "sequence-gap"]
+
+
+def test_duplicates_of_a_client_that_gave_up_on_nothing_are_the_brokers() -> None:
+    """Its client begins a new epoch only if the broker gives it cause, as by forgetting the producer."""
+    assert kinds([*TWICE, *origins((0, 2, 7, 0, 0), (3, 4, 7, 1, 0))]) == ["duplicate", "duplicate"]
+
+
+def test_duplicates_without_an_origin_are_the_brokers() -> None:
+    """Nobody has seen the headers of the batches: nothing excuses them."""
+    assert kinds([*TIMED_OUT, *TWICE])[:2] == ["duplicate", "duplicate"]
+
+
+def test_duplicates_of_a_transaction_are_no_clients() -> None:
+    """A client that has to begin a new epoch aborts its transaction first."""
+    events = [
+        *TIMED_OUT,
+        *sent((1, 3), number=1),
+        *ended(1),
+        *read((1, 0), (1, 3)),
+        *origins((0, 2, 7, 0, 0), (3, 3, 7, 1, 0), (4, 4, 7, 1, -1)),
+    ]
+    assert kinds(events) == ["duplicate"]
+
+
+def test_records_of_a_new_epoch_have_an_order_of_their_own() -> None:
+    """2 was given up on after it had been written; 1 was written twice, the second time behind 2."""
+    events = [
+        *sent((1, 2)),
+        *sent((2, None), outcome="unknown", errors=["_MSG_TIMED_OUT"]),
+        *read((1, 0), (2, 1), (1, 2)),
+        *origins((0, 1, 7, 0, 0), (2, 2, 7, 1, 0)),
+    ]
+    assert kinds(events) == []
+
+
+def test_nonmonotonic_send_within_an_epoch() -> None:
+    """Of one epoch the order has to be that in which they were sent."""
+    events = [*sent((1, 1)), *sent((2, 0)), *read((2, 0), (1, 1)), *origins((0, 1, 7, 0, 0))]
+    assert kinds(events) == ["nonmonotonic-send"]
+
+
+def test_sequence_gap() -> None:
+    """Batches of one epoch follow one another; those of other producers, and markers, don't matter."""
+    assert kinds(origins((0, 1, 7, 0, 0), (2, 2, 8, 0, 5), (3, 3, 7, 0, -1), (4, 4, 7, 0, 2), (5, 5, 7, 1, 0))) == []
+    assert kinds(origins((0, 1, 7, 0, 0), (2, 2, 7, 0, 3))) == ["sequence-gap"]
+    assert kinds(origins((0, 1, 7, 0, 2**31 - 2), (2, 2, 7, 0, 0))) == []
+
+
+def test_stale_epoch() -> None:
+    """A batch of an epoch that a later one has fenced."""
+    assert kinds(origins((0, 0, 7, 1, 0), (1, 1, 7, 0, 0))) == ["stale-epoch"]
+
+
+def test_offset_gap() -> None:
+    """Between two batches there are offsets, and no batch: nothing was compacted."""
+    assert kinds(origins((0, 1, -1, -1, -1), (3, 3, -1, -1, -1))) == ["offset-gap"]
+
+
+def test_different_batches_at_one_offset() -> None:
+    """Two readers were told different things of who wrote it."""
+    assert kinds([*origins((0, 0, 7, 0, 0)), *origins((0, 0, 8, 0, 0))]) == ["inconsistent-offsets"]
 
 
 def test_phantom() -> None:
@@ -355,6 +433,33 @@ def test_processed_twice() -> None:
     assert kinds(events) == ["processed-twice", "torn-offsets"]
 
 
+def test_an_input_that_its_client_wrote_twice_has_two_outputs() -> None:
+    """The copy at 4 is an input of its own; without its output it is torn, with three outputs one is too many."""
+    twice: list[Event] = [
+        *sent((9, None), outcome="unknown", errors=["_MSG_TIMED_OUT"], process="impatient"),
+        *sent((3, 3), process="impatient"),
+        *read((1, 0), (3, 1), (2, 2), (3, 3)),
+        *sent((1, 0), (2, 2)),
+        *origins((0, 0, 7, 0, 0), (1, 1, 8, 0, 0), (2, 2, 7, 0, 1), (3, 3, 8, 1, 0)),
+        Assign("member", (("r-0", None),), "group"),
+        *polled((1, 0), (3, 1), (2, 2), (3, 3), process="member", group="group"),
+    ]
+
+    def made(*sources: int) -> list[Event]:
+        values = tuple((offset + 10, offset) for offset in range(len(sources)))
+        return [
+            *sent(*values, process="before", partition="out-0", number=1, sources=sources),
+            *committed(4, process="before", number=1, operation=2),
+            *ended(1, process="before"),
+            *read(*values, partition="out-0"),
+            *fetch(4),
+        ]
+
+    assert kinds([*twice, *made(1, 3, 2, 3)]) == []
+    assert kinds([*twice, *made(1, 3, 2)]) == ["torn-offsets"]
+    assert kinds([*twice, *made(1, 3, 2, 3, 3)]) == ["processed-twice"]
+
+
 def test_an_output_without_its_offset() -> None:
     """Nobody knows whether it was committed: its record is there, its offset isn't."""
     events = [*BEFORE, *copies(outcome="unknown"), *read(*OUTPUTS, partition="out-0"), *fetch(3)]
@@ -381,3 +486,109 @@ def test_a_history_with_a_value_twice_says_nothing() -> None:
     """The checks rest on values that tell records apart."""
     with pytest.raises(ValueError, match="value 1 was sent twice"):
         kinds([*sent((1, 0)), *sent((1, 1), process="another")])
+
+
+# --- runs that end early --------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_was_passed_is_missing_also_when_a_run_ended_early() -> None:
+    """2 is not there, and 3 is."""
+    events = [*sent((1, 0), (2, 1), (3, 2)), *read((1, 0), (3, 2))]
+    assert kinds(events, ended_early=True) == ["lost-write", "lost-write"]
+
+
+def test_what_nobody_has_come_to_may_be_there_when_a_run_ended_early() -> None:
+    """Records, the rest of a transaction, outputs of processors, and what a group has left to read."""
+    assert kinds([*sent((1, 0), (2, 1)), *read((1, 0))], ended_early=True) == []
+    torn = [*sent((1, 0), number=1), Send("producer", 2, (("r-1", 2),), 1), *ended(1), *read((1, 0))]
+    assert kinds(torn, ended_early=True) == []
+    assert kinds([*LOG, *GROUP_READS, *committed(3), *fetch(3)], ended_early=True) == []
+    events = [*BEFORE, *copies(outcome="unknown"), *read(*OUTPUTS, partition="out-0"), *fetch(3)]
+    assert kinds(events, ended_early=True) == []
+
+
+def test_a_torn_transaction_that_was_passed_is_one_also_when_a_run_ended_early() -> None:
+    """1 was read, 2 is before what was read, and was left out."""
+    events = [*sent((1, 0), (2, 1), number=1), *ended(1, outcome="unknown"), *sent((3, 3)), *read((1, 0), (3, 3))]
+    assert "torn-transaction" in kinds(events, ended_early=True)
+
+
+def test_the_end_of_a_run_says_why() -> None:
+    """Its last event, or that there is none."""
+    facts, _ = check(entries_of([RunEnded("run")]))
+    assert (facts.is_whole, facts.end_reason) == (True, "")
+    facts, _ = check(entries_of([RunEnded("run", "interrupted")]))
+    assert (facts.is_whole, facts.end_reason) == (False, "interrupted")
+    facts, _ = check(entries_of([]))
+    assert (facts.is_whole, facts.end_reason) == (False, "the history was cut off")
+
+
+# --- loss of power --------------------------------------------------------------------------------------------------
+
+CUT = PowerCut("nemesis", (("r-0", 2),))
+"""Offsets 0 and 1 were synced."""
+
+
+def last(*records: tuple[int, int]) -> list[Event]:
+    """What is there at the end, for both isolation levels."""
+    return read(*records)
+
+
+def test_what_was_not_synced_may_be_lost_with_the_power() -> None:
+    """3 and 4 were acknowledged, and were not on the disk: they may be there or not, and others be in their places."""
+    before = sent((1, 0), (2, 1), (3, 2), (4, 3))
+    for rest in ([], [(3, 2)], [(3, 2), (4, 3)], [(5, 2)]):
+        events = [*before, CUT, *sent((5, 2 if rest == [(5, 2)] else None), outcome="unknown")]
+        assert kinds([*events, *last((1, 0), (2, 1), *rest)]) == []
+
+
+def test_what_was_synced_must_not_be_lost_with_the_power() -> None:
+    """2 was on the disk."""
+    assert kinds([*sent((1, 0), (2, 1), (3, 2)), CUT, *last((1, 0), (3, 2))]) == ["lost-write"]
+    assert kinds([*sent((1, 0), (2, 1), (3, 2)), CUT, *last((1, 0))]) == ["unseen"]
+
+
+def test_what_was_sent_after_the_last_loss_of_power_must_be_there() -> None:
+    """No later one can have taken it."""
+    assert kinds([CUT, *sent((1, 0), (2, 1), (3, 2)), *last((1, 0), (2, 1))]) == ["unseen"]
+
+
+def test_what_was_read_before_a_loss_of_power_binds_nobody() -> None:
+    """A consumer has seen 3, which was lost; another record is in its place, and 3 was sent again."""
+    events = [
+        *sent((1, 0), (2, 1), (3, 3)),
+        *polled((1, 0), (2, 1), (3, 2)),
+        CUT,
+        *sent((4, 2), process="another"),
+        *polled((2, 1)),
+        *last((1, 0), (2, 1), (4, 2), (3, 3)),
+    ]
+    assert kinds(events) == []
+
+
+def test_a_log_that_lost_its_end_has_no_phantoms_and_no_duplicates() -> None:
+    """Nothing that nobody sent, and nothing twice."""
+    before = sent((1, 0), (2, 1))
+    assert kinds([*before, CUT, *last((1, 0), (2, 1), (7, 2))]) == ["phantom"]
+    assert kinds([*before, CUT, *last((1, 0), (2, 1), (2, 2))]) == ["duplicate"]
+    assert "inconsistent-offsets" in kinds([*before, CUT, *last((2, 0), (1, 1))])
+
+
+def test_a_producer_epoch_that_is_given_twice() -> None:
+    """The coordinator has forgotten that it gave epoch 1. Given again, its first batch is taken for the one that is in
+    the log from before: 2 is acknowledged at the place of 1, and not written."""
+    events = [
+        *sent((1, 0), number=1, process="first"),
+        CUT,
+        *sent((2, 0), number=1, process="second"),
+        *ended(1, process="second"),
+        *last((1, 0)),
+        *origins((0, 0, 7, 1, 0), process="last-origins"),
+    ]
+    assert kinds(events) == []
+
+
+def test_groups_and_transactions_may_suffer_from_a_loss_of_power() -> None:
+    """Where their coordinators may forget, nothing of them is certain."""
+    events = [*LOG, *GROUP_READS, *committed(4), CUT, *fetch(2), *last((1, 0), (2, 1), (3, 2), (4, 3))]
+    assert kinds(events) == []

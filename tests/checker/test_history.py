@@ -16,10 +16,13 @@ from tests.checker.history import (
     Fault,
     Fetch,
     Fetched,
+    Origins,
     Poll,
+    PowerCut,
     Problem,
     Recorder,
     Revoke,
+    RunEnded,
     Send,
     Sent,
     read_history,
@@ -38,8 +41,11 @@ EVENTS: list[Event] = [
     Committed("c", 1, "unknown", "timed out"),
     Fetch("c", 2, "group"),
     Fetched("c", 2, (("r-0", 5), ("r-1", None))),
+    Origins("c", "r-0", ((3, 4, 1000, 2, 17), (5, 5, 1000, 2, -1))),
     Fault("nemesis", "kill"),
+    PowerCut("nemesis", (("r-0", 4), ("r-1", 0))),
     Problem("c", "crashed"),
+    RunEnded("run", "interrupted"),
 ]
 
 _WRITER = """

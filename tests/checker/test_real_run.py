@@ -1,11 +1,41 @@
-"""A short run against a real broker; `make faults` has a long one."""
+"""Short runs against a real broker; `make faults` has long ones."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
-from tests.checker.run import run
+from tests.checker.history import Origins, Poll, Sent, read_history
+from tests.checker.run import HISTORY, Report, run
+from tests.support import faulty_disk
+
+_ROOT = Path(__file__).parents[2]
+_GROUPS = {"eager", "cooperative", "consumer", "processors", "klamm"}
+
+
+def _assert_could_have_found_something(report: Report) -> None:
+    """All kinds of clients and outcomes were there to be checked."""
+    facts = report.facts
+    assert any(record.outcome == "ok" and record.transaction is None for record in facts.records.values())
+    assert any(record.source is not None for record in facts.records.values())
+    assert any(transaction.is_committed for transaction in facts.transactions.values())
+    assert any(transaction.is_aborted for transaction in facts.transactions.values())
+    assert {commit.group for commit in facts.commits} == _GROUPS
+    assert {fetch.group for fetch in facts.fetches} == _GROUPS
+    readers = {
+        (entry.event.process.partition(".")[0], entry.event.isolation)
+        for entry in facts.entries
+        if isinstance(entry.event, Poll)
+    }
+    assert {("klamm-committed", "read_committed"), ("klamm-uncommitted", "read_uncommitted")} <= readers
+    assert any(isinstance(entry.event, Origins) for entry in facts.entries)
+    assert all(facts.writer(each.partition, each.offset) for each in facts.records.values() if each.offset is not None)
 
 
 @pytest.mark.timeout(600)
@@ -13,14 +43,68 @@ def test_clients_of_a_broker_that_is_killed_and_paused(tmp_path: Path) -> None:
     """I4, I10 to I12, I16 to I18, I26: nothing that should not happen, as the clients saw it."""
     faults = ("kill", "pause", "kill a client")
     report = run(tmp_path, seconds=12, seed=1, faults=faults)
+    assert report.facts.is_whole, report.facts.end_reason
     assert report.anomalies == []
     assert "Traceback" not in report.broker_log, report.broker_log[-4000:]
     assert report.faults == dict.fromkeys(faults, 1)
-    # It could have found something: all of these were there to be checked.
-    facts = report.facts
-    assert any(record.outcome == "ok" and record.transaction is None for record in facts.records.values())
-    assert any(record.source is not None for record in facts.records.values())
-    assert any(transaction.is_committed for transaction in facts.transactions.values())
-    assert any(transaction.is_aborted for transaction in facts.transactions.values())
-    assert {commit.group for commit in facts.commits} == {"eager", "cooperative", "consumer", "processors"}
-    assert {fetch.group for fetch in facts.fetches} == {"eager", "cooperative", "consumer", "processors"}
+    _assert_could_have_found_something(report)
+
+
+@pytest.mark.timeout(600)
+def test_clients_of_a_broker_that_loses_its_power(tmp_path: Path) -> None:
+    """I8: with klamm.fsync=ack nothing that was acknowledged is lost, and all checks hold as after a kill."""
+    if (reason := faulty_disk.why_not()) is not None:
+        pytest.skip(reason)
+    report = run(tmp_path, seconds=10, seed=2, faults=("kill",), config={"klamm.fsync": "ack"}, has_power_cuts=True)
+    assert report.facts.is_whole, report.facts.end_reason
+    assert not report.facts.may_lose
+    assert report.anomalies == []
+    assert "Traceback" not in report.broker_log, report.broker_log[-4000:]
+    _assert_could_have_found_something(report)
+
+
+@pytest.mark.timeout(600)
+def test_a_run_that_is_interrupted(tmp_path: Path) -> None:
+    """It says so and when, judges what it has, and leaves no process behind."""
+    command = [sys.executable, "-m", "tests.checker", "--seconds", "300", "--seed", "3", "--folder", str(tmp_path)]
+    checker = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    history = tmp_path / HISTORY
+    _wait_for_answers(history)
+    checker.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    checker.send_signal(signal.SIGTERM)  # while it ends its clients: whoever is in a hurry loses nothing
+    told, _ = checker.communicate(timeout=300)
+    assert checker.returncode == 2, told
+    assert "the run ended early, after " in told
+    assert "it was interrupted" in told
+    assert "records sent" in told
+    with pytest.raises(ProcessLookupError):
+        os.killpg(checker.pid, 0)
+    again = subprocess.run(
+        [*command[:3], "--history", str(history)], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "the run ended early: it was interrupted" in again.stdout
+
+
+@pytest.mark.timeout(600)
+def test_a_run_whose_broker_does_not_come_back(tmp_path: Path) -> None:
+    """It ends with the reason, and what was done before is judged."""
+
+    def break_the_configuration() -> None:
+        _wait_for_answers(tmp_path / HISTORY)
+        (tmp_path / "server.properties").write_text("log.segment.bytes=many\n", encoding="utf-8")
+
+    thread = threading.Thread(target=break_the_configuration, daemon=True)
+    thread.start()
+    report = run(tmp_path, seconds=10, seed=4, faults=("kill",))
+    assert not report.facts.is_whole
+    assert "klamm serve did not become ready" in report.facts.end_reason
+    assert "log.segment.bytes" in report.summary()
+    assert report.anomalies == []
+    assert report.facts.records
+
+
+def _wait_for_answers(history: Path) -> None:
+    while not history.exists() or not any(isinstance(entry.event, Sent) for entry in read_history(history)):
+        time.sleep(0.2)

@@ -20,7 +20,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             if record is None:
                 continue
             first = min(places, key=lambda sight: sight.index)
-            kind, why = _wrong(record, isolation, first.index)
+            kind, why = _wrong(record, isolation, first.index, may_lose=facts.may_lose)
             if kind:
                 transaction = record.transaction
                 indexes = [record.index, record.done_index, first.index]
@@ -33,11 +33,11 @@ def find(facts: Facts) -> Iterator[Anomaly]:
                 )
 
 
-def _wrong(record: Record, isolation: Isolation, index: int) -> tuple[str, str]:
+def _wrong(record: Record, isolation: Isolation, index: int, *, may_lose: bool) -> tuple[str, str]:
     if record.outcome == "failed":
         return "aborted-read", "its producer was told that it is not there"
     transaction = record.transaction
-    if transaction is None or isolation == "read_uncommitted":
+    if transaction is None or isolation == "read_uncommitted" or may_lose:
         return "", ""
     if transaction.is_aborted:
         return "aborted-read", f"transaction {transaction.number} of {transaction.process} was aborted"

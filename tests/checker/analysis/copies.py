@@ -1,6 +1,7 @@
 """Exactly once: records made from others in transactions that also commit the others' offsets (I12).
 
-Each input below the group's committed offset has one output that is read as committed, each one above it none.
+Each input below the group's committed offset has one output that is read as committed, each one above it none. A record
+that its client wrote twice (`duplicates.py`) is as many inputs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 
 from tests.checker.analysis.groups import last_fetches
 from tests.checker.anomaly import Anomaly
-from tests.checker.facts import Facts, Record
+from tests.checker.facts import Facts, Record, Sight
 
 __all__ = ["find"]
 
@@ -22,7 +23,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
         if record.source is not None and facts.is_seen(record.value, "read_committed"):
             outputs.setdefault(record.source, []).append(record)
     for source, records in outputs.items():
-        if len(records) > 1:
+        if len(records) > max(1, len(_places(facts, source))):
             values = [record.value for record in records]
             yield Anomaly(
                 "processed-twice",
@@ -30,6 +31,8 @@ def find(facts: Facts) -> Iterator[Anomaly]:
                 tuple(record.index for record in records),
                 frozenset({source, *values}),
             )
+    if not facts.is_whole:
+        return  # what was committed goes on to change until producers have ended
     groups = {commit.group for commit in facts.commits if commit.transaction is not None and commit.transaction.records}
     fetches = last_fetches(facts)
     for group in sorted(groups & set(fetches)):
@@ -40,11 +43,18 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 def _torn(facts: Facts, outputs: dict[int, list[Record]], place: tuple[str, int, str, int]) -> Iterator[Anomaly]:
     group, index, partition, committed = place
-    for value, sights in facts.sights["read_committed"].items():
-        sight = sights[0]
-        if sight.partition != partition or (sight.offset < committed) == (value in outputs):
+    for value in facts.sights["read_committed"]:
+        sights = [sight for sight in _places(facts, value) if sight.partition == partition]
+        below = sum(sight.offset < committed for sight in sights)
+        made = len(outputs.get(value, ()))
+        if not sights or below == min(made, len(sights)):
             continue
-        text = f"{group} has committed {committed} of {partition}, and {value} at {sight.offset} has"
-        has = "an output" if value in outputs else "no output"
-        indexes = sorted({index, sight.index, *(record.index for record in outputs.get(value, ()))})
+        where = " and ".join(str(sight.offset) for sight in sights)
+        text = f"{group} has committed {committed} of {partition}, and {value} at {where} has"
+        has = {0: "no output", 1: "an output"}.get(made, f"{made} outputs")
+        indexes = sorted({index, sights[0].index, *(record.index for record in outputs.get(value, ()))})
         yield Anomaly("torn-offsets", f"{text} {has}", tuple(indexes), frozenset({value}))
+
+
+def _places(facts: Facts, value: int) -> list[Sight]:
+    return facts.sights["read_committed"].get(value, [])

@@ -22,7 +22,7 @@ def last_fetches(facts: Facts) -> dict[str, GroupFetch]:
 
 def find(facts: Facts) -> Iterator[Anomaly]:
     """`group-skip`: below the committed offset and seen by others, but by no member; `group-unread`: not below it, at
-    the end."""
+    the end of a run that has come to its end."""
     polled: dict[tuple[str, str], set[int]] = defaultdict(set)
     for entries in facts.reading.values():
         for entry in entries:
@@ -36,7 +36,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             visible = facts.visible["read_committed"].get(partition, [])
             seen = polled[group, partition]
             skipped = [offset for offset in visible if offset < committed and offset not in seen]
-            unread = [offset for offset in visible if offset >= committed]
+            unread = [offset for offset in visible if offset >= committed] if facts.is_whole else []
             text = f"{group} has committed {committed} of {partition}"
             if skipped:
                 shown = f"{len(skipped)} records from {skipped[0]} to {skipped[-1]}"

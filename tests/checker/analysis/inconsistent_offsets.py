@@ -14,7 +14,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
     """`inconsistent-offsets`: producers and consumers differ on the value at an offset."""
     places: dict[tuple[str, int], dict[int, int]] = {}
     for record in facts.records.values():
-        if record.offset is not None:
+        if record.offset is not None and facts.is_certain(record):
             index = record.index if record.done_index is None else record.done_index
             places.setdefault((record.partition, record.offset), {}).setdefault(record.value, index)
     for sights in facts.sights.values():

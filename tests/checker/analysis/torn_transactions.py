@@ -1,23 +1,33 @@
-"""Torn transactions: one part was seen, another never (I12). Commits of unknown outcome too: all of it, or nothing."""
+"""Torn transactions: one part was seen, another never (I12). Commits of unknown outcome too: all of it, or nothing.
+
+Where a run ended early only those records count as missing that somebody must have passed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tests.checker.anomaly import Anomaly
-from tests.checker.facts import Facts
+from tests.checker.facts import Facts, Record
 
 __all__ = ["find"]
 
 
 def find(facts: Facts) -> Iterator[Anomaly]:
     """`torn-transaction`: of its records some were read as committed, and others by nobody up to the end."""
+    last = {partition: offsets[-1] for partition, offsets in facts.visible["read_committed"].items()}
     for transaction in facts.transactions.values():
         values = [record.value for record in transaction.records]
-        missing = [value for value in values if not facts.is_seen(value, "read_committed")]
+        missing = [
+            record.value
+            for record in transaction.records
+            if not facts.is_seen(record.value, "read_committed") and (facts.is_whole or _was_passed(record, last))
+        ]
         if not missing or len(missing) == len(values):
             continue
-        seen = next(value for value in values if value not in missing)
+        seen = next((value for value in values if facts.is_seen(value, "read_committed")), None)
+        if seen is None:
+            continue
         indexes = {record.index for record in transaction.records if record.value in (seen, missing[0])}
         indexes.add(facts.sights["read_committed"][seen][0].index)
         indexes |= {index for index in (transaction.commit_index, transaction.end_index) if index is not None}
@@ -28,3 +38,7 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             tuple(sorted(indexes)),
             frozenset({seen, *missing}),
         )
+
+
+def _was_passed(record: Record, last: dict[str, int]) -> bool:
+    return record.offset is not None and record.offset <= last.get(record.partition, -1)

@@ -1,6 +1,6 @@
 """One client in a process of its own, so that it can be killed, and that its end is nobody else's.
 
-python -m tests.checker.workload.client HISTORY BOOTSTRAP SEED NUMBER NAME; it ends after SIGTERM.
+python -m tests.checker.workload.client HISTORY BOOTSTRAP SEED NUMBER SLOWNESS NAME; it ends after SIGTERM.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from tests.checker.workload.worker import Setting
 
 def main() -> None:
     """Runs it."""
-    history, bootstrap_servers, seed, number, name = sys.argv[1:]
+    # Ctrl-C is for the checker, which then ends its clients.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    history, bootstrap_servers, seed, number, slowness, name = sys.argv[1:]
     recorder = Recorder(Path(history))
-    worker = (PRODUCERS | READERS)[name](Setting(recorder, bootstrap_servers, int(seed), int(number)), name)
+    setting = Setting(recorder, bootstrap_servers, int(seed), int(number), slowness=float(slowness))
+    worker = (PRODUCERS | READERS)[name](setting, name)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     worker.run()
     recorder.close()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.checker.history import Assign, Commit, Committed, Isolation, Poll, Problem, Revoke
 from tests.checker.workload.sending import value_of
-from tests.checker.workload.worker import PATIENCE_S, Setting, Worker, code_of
+from tests.checker.workload.worker import Setting, Worker, code_of
 
 __all__ = ["AssignedReader", "GroupMember", "PollingConsumer", "committed_offsets", "partition_name"]
 
@@ -22,10 +22,12 @@ def partition_name(named: TopicPartition) -> str:
     return f"{named.topic}-{named.partition}"
 
 
-def committed_offsets(client: Consumer, partitions: Sequence[TopicPartition]) -> dict[str, int | None]:
+def committed_offsets(
+    client: Consumer, partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[str, int | None]:
     """What the client's group has committed; None for nothing. Raises KafkaException."""
     found: dict[str, int | None] = {}
-    for each in client.committed(list(partitions), PATIENCE_S):
+    for each in client.committed(list(partitions), timeout_s):
         if each.error is not None:
             raise KafkaException(each.error)
         found[partition_name(each)] = each.offset if each.offset >= 0 else None

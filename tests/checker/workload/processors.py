@@ -9,11 +9,12 @@ from confluent_kafka import KafkaException, TopicPartition
 from tests.checker.history import Assign, Fetch, Fetched
 from tests.checker.workload.consumers import PollingConsumer, committed_offsets, partition_name
 from tests.checker.workload.transactions import TransactionalClient
-from tests.checker.workload.worker import Setting, Worker, code_of
+from tests.checker.workload.worker import PATIENCE_S, Setting, Worker, code_of
 
 __all__ = ["Processor"]
 
-_RECORDS = 40
+_RECORDS = (40, 40, 400)
+"""How many a transaction has at most, by chance; a processor that is behind catches up with the large ones."""
 
 
 class Processor(Worker):
@@ -54,7 +55,7 @@ class Processor(Worker):
         """One transaction, if there is something to do."""
         consumer = self._consumer
         assert consumer is not None
-        polled = consumer.turn(_RECORDS)
+        polled = consumer.turn(self.random.choice(_RECORDS))
         if not polled:
             return
         offsets: dict[str, int] = {}
@@ -83,7 +84,7 @@ class Processor(Worker):
         assignment = consumer.client.assignment()
         operation = self.setting.next_operation()
         self.recorder.record(Fetch(self.process, operation, self._group))
-        found = committed_offsets(consumer.client, assignment)
+        found = committed_offsets(consumer.client, assignment, self.setting.stretched(PATIENCE_S))
         self.recorder.record(Fetched(self.process, operation, tuple(found.items())))
         positions = {name: offset or 0 for name, offset in found.items()}
         self.recorder.record(Assign(self.process, tuple(positions.items()), self._group))

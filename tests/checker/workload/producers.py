@@ -53,7 +53,7 @@ class PlainProducer(Worker):
 
     def finish(self) -> None:
         """Waits for the last answers."""
-        if left := self._producer.flush(PATIENCE_S):
+        if left := self._producer.flush(self.setting.stretched(PATIENCE_S)):
             self.recorder.record(Problem(self.process, f"{left} records are still not answered"))
 
 

@@ -8,11 +8,12 @@ from typing import TypeAlias
 
 from confluent_kafka import TopicPartition
 from tests.checker.workload.consumers import AssignedReader, GroupMember
+from tests.checker.workload.klamm_readers import KlammGroupMember, KlammReader
 from tests.checker.workload.processors import Processor
 from tests.checker.workload.producers import PlainProducer, TransactionalProducer
 from tests.checker.workload.worker import Setting, Worker
 
-__all__ = ["GROUPS", "PARTITIONS", "PRODUCERS", "READERS", "named", "partitions_of"]
+__all__ = ["GROUPS", "OWN_CLIENTS", "PARTITIONS", "PRODUCERS", "READERS", "named", "partitions_of"]
 
 Role: TypeAlias = Callable[[Setting, str], Worker]
 
@@ -23,7 +24,8 @@ PARTITIONS = {RECORDS: 4, COPIES: 2}
 _ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky", "consumer": "consumer"}
 """Groups that read, and what they assign with; "consumer" is the protocol of KIP-848."""
 _PROCESSORS = "processors"
-GROUPS = (*_ASSIGNORS, _PROCESSORS)
+_KLAMM = "klamm"
+GROUPS = (*_ASSIGNORS, _PROCESSORS, _KLAMM)
 
 
 def partitions_of(*topics: str) -> list[str]:
@@ -55,5 +57,11 @@ READERS: dict[str, Role] = _MEMBERS | {
     "processor-2": partial(Processor, group=_PROCESSORS, topic=RECORDS, targets=_copies),
     "read-committed": partial(AssignedReader, partitions=_both, isolation="read_committed"),
     "read-uncommitted": partial(AssignedReader, partitions=_both, isolation="read_uncommitted"),
+    "klamm-committed": partial(KlammReader, partitions=_both, isolation="read_committed"),
+    "klamm-uncommitted": partial(KlammReader, partitions=_both, isolation="read_uncommitted"),
+    "klamm-member-1": partial(KlammGroupMember, group=_KLAMM, partitions=_records),
+    "klamm-member-2": partial(KlammGroupMember, group=_KLAMM, partitions=_records),
 }
 """Those who go on until all there is has been read."""
+OWN_CLIENTS = frozenset(name for name in READERS if name.startswith("klamm-"))
+"""Those with klamm's own client: nothing excuses one that crashes or hangs."""

@@ -23,9 +23,10 @@ _PADDING = " " + "x" * 500
 """So that segments fill up."""
 
 
-def value_of(content: str | bytes) -> int:
+def value_of(content: str | bytes | memoryview) -> int:
     """The value of a record that `send` sent."""
-    return int(content.split(maxsplit=1)[0])
+    text = bytes(content) if isinstance(content, memoryview) else content
+    return int(text.split(maxsplit=1)[0])
 
 
 class Operation:
@@ -50,9 +51,11 @@ class Operation:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._outcomes[place], self._offsets[place] = "ok", message.offset()
+                offset = message.offset()
+                # Of a retry that the broker recognized only as one of long ago it does not know the offset.
+                self._outcomes[place], self._offsets[place] = "ok", None if offset is None or offset < 0 else offset
             else:
-                self._errors.add(error.str())
+                self._errors.add(error.name())
                 self._outcomes[place] = "failed" if error.code() in _NEVER_SENT else "unknown"
             self._left -= 1
             if self._left == 0:

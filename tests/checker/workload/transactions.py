@@ -27,6 +27,7 @@ class TransactionalClient:
     def __init__(self, setting: Setting, transactional_id: str, process: str) -> None:
         self.process = process
         self._setting = setting
+        self._one_call_s = setting.stretched(_ONE_CALL_S)
         self._number = 0
         self._producer = Producer(
             setting.client_config()
@@ -41,10 +42,10 @@ class TransactionalClient:
 
     def initialize(self) -> None:
         """Returns when it has its epoch, and what was open before is settled."""
-        deadline = time.monotonic() + PATIENCE_S / 2
+        deadline = time.monotonic() + self._setting.stretched(PATIENCE_S / 2)
         while True:
             try:
-                return self._producer.init_transactions(_ONE_CALL_S)
+                return self._producer.init_transactions(self._one_call_s)
             except KafkaException as error:
                 if not code_of(error).retriable() or time.monotonic() > deadline:
                     raise
@@ -67,12 +68,14 @@ class TransactionalClient:
         for partition, offset in offsets.items():
             topic, _, index = partition.rpartition("-")
             named.append(TopicPartition(topic, int(index), offset))
-        signal.alarm(3 * _ONE_CALL_S)  # librdkafka 2.16 may wait for ever here, after the broker died (its issue 5511)
-        self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), _ONE_CALL_S)
+        signal.alarm(
+            int(3 * self._one_call_s)
+        )  # librdkafka 2.16 may wait for ever here, after the broker died (its issue 5511)
+        self._producer.send_offsets_to_transaction(named, consumer.consumer_group_metadata(), self._one_call_s)
 
     def flush(self) -> None:
         """What was sent is on its way, or given up."""
-        self._producer.flush(_ONE_CALL_S)
+        self._producer.flush(self._one_call_s)
 
     def end(self, *, commits: bool, is_fenced: bool = False) -> bool:
         """Commits or aborts, and returns whether it did; False after an abort instead of a commit.
@@ -103,14 +106,14 @@ class TransactionalClient:
         self._producer.purge()
         # That it was fenced is raised once more here, if nobody has heard of it yet.
         with contextlib.suppress(KafkaException), AsExceptions():
-            self._producer.flush(_ONE_CALL_S)
+            self._producer.flush(self._one_call_s)
 
     def _end(self, *, commits: bool) -> None:
-        deadline = time.monotonic() + PATIENCE_S / 2
+        deadline = time.monotonic() + self._setting.stretched(PATIENCE_S / 2)
         call = self._producer.commit_transaction if commits else self._producer.abort_transaction
         while True:
             try:
-                return call(_ONE_CALL_S)
+                return call(self._one_call_s)
             except KafkaException as error:
                 carried = code_of(error)
                 is_late = carried.retriable() or carried.code() == KafkaError._TIMED_OUT

@@ -16,19 +16,26 @@ from tests.checker.history import Problem, Recorder
 __all__ = ["PATIENCE_S", "AsExceptions", "Setting", "Worker", "code_of"]
 
 PATIENCE_S = 60.0
-"""How long anything may take while nothing is wrong with the broker."""
+"""How long anything may take on an idle machine while nothing is wrong with the broker."""
 
 _STUCK_S = 60
 
 
 class Setting:
-    """What a process needs to take part. `number` is one that no other process of the run has."""
+    """What a process needs to take part.
 
-    def __init__(self, recorder: Recorder, bootstrap_servers: str, seed: int, number: int = 0) -> None:
+    `number` is one that no other process of the run has, `slowness` how many times slower the machine is than an idle
+    one.
+    """
+
+    def __init__(
+        self, recorder: Recorder, bootstrap_servers: str, seed: int, number: int = 0, *, slowness: float = 1.0
+    ) -> None:
         self.recorder = recorder
         self.bootstrap_servers = bootstrap_servers
         self.seed = seed
         self.number = number
+        self.slowness = slowness
         self._values = itertools.count(number * 100_000_000)
         self._operations = itertools.count()
 
@@ -39,6 +46,10 @@ class Setting:
     def next_operation(self) -> int:
         """A number that no other operation of this process has."""
         return next(self._operations)
+
+    def stretched(self, seconds: float) -> float:
+        """So many seconds of an idle machine, on this one."""
+        return seconds * self.slowness
 
     def client_config(self) -> dict[str, str | int | float | bool]:
         """What every client needs: they come back quickly after the broker did, and say little."""
@@ -55,8 +66,11 @@ class Setting:
 class Worker(ABC):
     """`step` is done again and again.
 
-    KafkaException is one of the things that happen here: it is recorded, and `renew` is called for a new client.
+    Some errors are things that happen here: they are recorded, and `renew` is called for a new client.
     """
+
+    passing: tuple[type[Exception], ...] = (KafkaException,)
+    """Those errors; any other one ends the run."""
 
     def __init__(self, setting: Setting, name: str) -> None:
         self.setting = setting
@@ -95,11 +109,11 @@ class Worker(ABC):
     def _attempt(self, action: Callable[[], None]) -> None:
         while True:
             # A client that hangs in its library ends with SIGALRM, and another one takes its place.
-            signal.alarm(_STUCK_S)
+            signal.alarm(int(self.setting.stretched(_STUCK_S)))
             try:
                 with AsExceptions():
                     return action()
-            except KafkaException as error:
+            except self.passing as error:
                 self.recorder.record(Problem(self.process, str(error)))
                 if self.is_stopping:
                     return None

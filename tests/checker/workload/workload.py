@@ -14,10 +14,22 @@ from random import Random
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.checker.history import Fetch, Fetched, Problem, Recorder
+from tests.checker.history import ISOLATIONS, LAST, Fetch, Fetched, Problem, Recorder, read_history
 from tests.checker.workload.consumers import PollingConsumer, committed_offsets
-from tests.checker.workload.roles import COPIES, GROUPS, PARTITIONS, PRODUCERS, READERS, RECORDS, named, partitions_of
+from tests.checker.workload.klamm_readers import KlammConsumer
+from tests.checker.workload.roles import (
+    COPIES,
+    GROUPS,
+    OWN_CLIENTS,
+    PARTITIONS,
+    PRODUCERS,
+    READERS,
+    RECORDS,
+    named,
+    partitions_of,
+)
 from tests.checker.workload.worker import PATIENCE_S, Setting
+from tests.support.patience import Limit, slowness
 
 __all__ = ["Workload"]
 
@@ -30,7 +42,9 @@ class Workload:
     def __init__(self, folder: Path, history: Path, recorder: Recorder, bootstrap_servers: str, seed: int) -> None:
         self._history = history
         self._recorder = recorder
-        self._setting = Setting(recorder, bootstrap_servers, seed)
+        self.slowness = slowness()
+        """How many times slower the machine is than an idle one; time limits of clients are as much longer."""
+        self._setting = Setting(recorder, bootstrap_servers, seed, slowness=self.slowness)
         self._numbers = itertools.count(1)
         self._log = (folder / "clients.log").open("w", encoding="utf-8")
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -38,18 +52,33 @@ class Workload:
         """Clients that died of themselves, or hung."""
 
     def start(self) -> None:
-        """Makes the topics and begins."""
+        """Makes the topics, and returns when all clients are at work."""
         admin = AdminClient(self._setting.client_config())
         topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
         for future in admin.create_topics(topics).values():
-            future.result(PATIENCE_S)
+            future.result(self._setting.stretched(PATIENCE_S))
         for name in (*PRODUCERS, *READERS):
             self._start(name)
+        self._wait_until_all_work()
+
+    def _wait_until_all_work(self) -> None:
+        """On a busy machine some processes need long to begin. Raises RuntimeError for one that never does."""
+        limit = Limit(2 * PATIENCE_S)
+        missing = {*PRODUCERS, *READERS}
+        while missing:
+            at_work = {entry.event.process.partition(".")[0] for entry in read_history(self._history)}
+            if missing & at_work:
+                limit.progressed()
+            missing -= at_work
+            if missing and limit.is_over:
+                raise RuntimeError(f"{', '.join(sorted(missing))} did nothing at all: see {self._log.name}")
+            self.watch()
+            time.sleep(0.2)
 
     def _start(self, name: str) -> None:
         number, seed = str(next(self._numbers)), str(self._setting.seed)
         command = [sys.executable, "-m", "tests.checker.workload.client", str(self._history.resolve())]
-        command += [self._setting.bootstrap_servers, seed, number, name]
+        command += [self._setting.bootstrap_servers, seed, number, str(self.slowness), name]
         self._processes[name] = subprocess.Popen(command, cwd=_ROOT, stderr=self._log)
 
     def kill_client(self, random: Random) -> None:
@@ -73,8 +102,12 @@ class Workload:
                 raise RuntimeError(f"{name} has ended with status {status}: see {self._log.name}")
 
     def _note_crash(self, name: str, status: int) -> None:
+        what = f"ended by {signal.Signals(-status).name}"
+        if name in OWN_CLIENTS:
+            self._log.flush()
+            raise RuntimeError(f"{name}, which is klamm's own client, {what}: see {self._log.name}")
         self.crashes += 1
-        self._recorder.record(Problem(name, f"ended by {signal.Signals(-status).name}"))
+        self._recorder.record(Problem(name, what))
 
     def finish(self) -> None:
         """Producers end, groups come to the end of what there is, and all of it is read once more.
@@ -106,7 +139,7 @@ class Workload:
             process.terminate()
         for name, process in stopping.items():
             try:
-                status = process.wait(2 * PATIENCE_S)
+                status = process.wait(self._setting.stretched(2 * PATIENCE_S))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -122,36 +155,60 @@ class Workload:
         partitions = partitions_of(topic)
         ends: dict[str, int] = {}
         after_last: dict[str, int] = {}
-        deadline = time.monotonic() + 2 * PATIENCE_S
-        for isolation in ("read_uncommitted", "read_committed"):
-            consumer = PollingConsumer(self._setting, f"last-{isolation}-{topic}", isolation, {})
+        for isolation in ISOLATIONS:
+            consumer = PollingConsumer(self._setting, f"{LAST}{isolation}-{topic}", isolation, {})
             consumer.assign(dict.fromkeys(partitions, 0))
             after_last = {}
+            limit = Limit(2 * PATIENCE_S)
             # The last stable offset comes to the end of the log when the markers of all transactions are written.
             while len(consumer.ends) < len(partitions) or any(consumer.ends[each] < ends[each] for each in ends):
-                if time.monotonic() > deadline:
+                before = dict(consumer.ends)
+                polled = consumer.turn()
+                for partition, offset, _ in polled:
+                    after_last[partition] = offset + 1
+                if polled or consumer.ends != before:
+                    limit.progressed()
+                elif limit.is_over:
                     self._recorder.record(Problem(consumer.process, f"got to {consumer.ends}, not to {ends}"))
                     break
-                for partition, offset, _ in consumer.turn():
-                    after_last[partition] = offset + 1
             ends = dict(consumer.ends)
             consumer.close()
+        self._read_all_with_own_client(topic, ends)
         return after_last
+
+    def _read_all_with_own_client(self, topic: str, ends: dict[str, int]) -> None:
+        for isolation in ISOLATIONS:
+            process = f"{LAST}klamm-{isolation}-{topic}"
+            consumer = KlammConsumer(self._setting, process, isolation, random=Random(process))
+            consumer.assign(dict.fromkeys(partitions_of(topic), 0))
+            limit = Limit(2 * PATIENCE_S)
+            while any(consumer.positions[each] < end for each, end in ends.items()):
+                if consumer.turn():
+                    limit.progressed()
+                elif limit.is_over:
+                    self._recorder.record(Problem(process, f"got to {consumer.positions}, not to {ends}"))
+                    break
+            consumer.close()
 
     def _committed(self, group: str, partitions: Sequence[str]) -> dict[str, int | None]:
         config = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
         client = Consumer(self._setting.client_config() | config)
         try:
-            return committed_offsets(client, named(partitions))
+            return committed_offsets(client, named(partitions), self._setting.stretched(PATIENCE_S))
         finally:
             client.close()
 
     def _wait_for_groups(self, ends: dict[str, int]) -> None:
-        deadline = time.monotonic() + 4 * PATIENCE_S
         for group in GROUPS:
-            while any((found or 0) < ends.get(name, 0) for name, found in self._committed(group, sorted(ends)).items()):
-                if time.monotonic() > deadline:
+            limit = Limit(4 * PATIENCE_S)
+            before: dict[str, int | None] = {}
+            while any((found or 0) < ends.get(name, 0) for name, found in before.items()) or not before:
+                committed = self._committed(group, sorted(ends))
+                if committed != before:
+                    limit.progressed()
+                elif limit.is_over:
                     self._recorder.record(Problem(group, f"has not come to {ends}"))
                     return
+                before = committed
                 self.watch()
                 time.sleep(0.2)
