@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,7 +17,7 @@ from examples.flights.watch import Watcher
 
 __all__ = ["Screen"]
 
-OTHER_COLUMNS_WIDTH: Final = 66
+OTHER_COLUMNS_WIDTH: Final = 68
 SHORTEST_BAR: Final = 8
 LONGEST_BAR: Final = 40
 PLAIN_INTERVAL_S: Final = 5.0
@@ -53,10 +54,12 @@ class Screen:
     def say(self, text: str) -> None:
         """An event: it stays on the screen."""
         clock = f"{time.monotonic() - self._began_s:6.1f} s  "
+        first, *rest = textwrap.wrap(text, self._console.width - len(clock) - 1)
         if self._live is None:
-            print(clock + text, flush=True)
+            print("\n".join([clock + first, *(" " * len(clock) + line for line in rest)]), flush=True)
         else:
-            self._console.print(Text.assemble((clock, "dim"), text))
+            lines = [Text.assemble((clock, "dim"), first), *(Text(" " * len(clock) + line) for line in rest)]
+            self._console.print(Text("\n").join(lines))
 
     def show(self, moment_ms: int | None) -> None:
         """The lanes as they are now; `moment_ms` is the replay's clock."""
@@ -72,7 +75,7 @@ class Screen:
         table = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
         for header, is_number in (
             ("\nlane", True),
-            ("records\n(keys are carriers)", False),
+            ("records\n(keys are airports)", False),
             ("\nin/s", True),
             ("queue\nowner", False),
             ("queue\nread/s", True),
@@ -103,10 +106,10 @@ class Screen:
         lines = [title] if title else []
         for index, lane in enumerate(self._watcher.latest.lanes):
             lines.append(
-                f"  partition {index}: {lane.high_watermark:>7,} written, {self._watcher.rate(index, None):>6,.0f}/s"
-                f" | {self._queue}: {lane.owner or 'nobody':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
+                f"  lane {index}: {lane.high_watermark:>7,} in, {self._watcher.rate(index, None):>6,.0f}/s"
+                f" | queue {lane.owner or 'nobody':8} {self._watcher.rate(index, self._queue):>6,.0f}/s,"
                 f" lag {_number(lane.lag(self._queue)):>6}"
-                f" | {self._spark}: {self._watcher.rate(index, self._spark):>6,.0f}/s,"
+                f" | Spark {self._watcher.rate(index, self._spark):>6,.0f}/s,"
                 f" lag {_number(lane.lag(self._spark)):>6}"
             )
         return lines
