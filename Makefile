@@ -9,15 +9,16 @@ TEST_PROCESSES ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install checkpoint-jar demo test check sim fuzz faults bench docs docs-reference schema config-table clean test-spark-on-kafka
+.PHONY: help install checkpoint-jar demo test check sim fuzz faults checker bench docs docs-reference schema config-table clean test-spark-on-kafka
 
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
 	@echo 'make test     run the tests'
-	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds'
+	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds of each kind'
 	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
 	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and take its power away 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
+	@echo 'make checker  let many clients work while the broker is killed and loses its power, four times, and check what they saw'
 	@echo 'make bench    measure klamm beside its peers'
 	@echo 'make test-spark-on-kafka  the tests of the Spark source again, with Apache Kafka as their broker'
 	@echo 'make install  only set up $(VENV)'
@@ -70,6 +71,12 @@ faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' $(BIN)/python -m pytest tests/faults
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py
 	@$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)'
+
+# CHECKER_SECONDS for each of the four; all of them run, whatever one finds.
+checker: install
+	@status=0; for options in '--fsync ack' '--fsync ack --power' '' '--power'; do \
+		$(BIN)/python -m tests.checker --seconds '$(CHECKER_SECONDS)' $$options || status=1; \
+	done; exit $$status
 
 bench: install
 	@$(BIN)/python -m bench $(BENCH)

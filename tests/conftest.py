@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 pytest_plugins = ["pytester"]  # tests/unit/testing runs pytest to test klamm's plugin
 
 _TESTS: Final = Path(__file__).parent
-_WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "spark"})
+_WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "hostile", "spark"})
 _COMMANDS: Final = _TESTS / "unit" / "cli"
 _LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
 # They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the

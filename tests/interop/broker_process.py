@@ -10,10 +10,13 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support.patience import Limit
+
 __all__ = ["BrokerProcess", "ExternalBroker"]
 
 _READY_SECONDS = 120
 """A machine that has better to do may give a process hardly any time."""
+_STOP_SECONDS = 30
 
 
 class BrokerProcess:
@@ -97,12 +100,16 @@ class BrokerProcess:
         if self._process is None:
             return
         self._process.send_signal(number)
+        limit = Limit(_STOP_SECONDS)
         try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
+            while self._process.poll() is None:
+                try:
+                    self._process.wait(timeout=limit.left_s)
+                except subprocess.TimeoutExpired:
+                    if limit.is_over:
+                        self._process.kill()
+                        self._process.wait()
+                        raise
         finally:
             self._process = None
 

@@ -65,8 +65,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _format(java: list[str], config: Path, users: Mapping[str, str]) -> None:
-    arguments = ["format", "--standalone", "-t", "klammtestAAAAAAAAAAAAA", "-c", str(config)]
+def _format(java: list[str], config: Path, quorum: str, users: Mapping[str, str], features: Mapping[str, int]) -> None:
+    arguments = ["format", quorum, "-t", "klammtestAAAAAAAAAAAAA", "-c", str(config)]
+    for name, level in features.items():
+        arguments += ["--feature", f"{name}={level}"]
     for name, password in users.items():
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             arguments += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
@@ -98,9 +100,10 @@ class ApacheKafka:
 
     `config` overrides keys of server.properties. Beside the listener PLAINTEXT there are those of `listeners`, each a
     name with its security protocol; their addresses are in `addresses`, and what they need is for `config` to say.
-    Who is in `scram_users` has a password for both of SCRAM's mechanisms. The data lies in a temporary folder that goes
-    with the broker, unless there is a `data_directory` that was made for it: then nothing is formatted, the broker is
-    `node_id` and its controller listens on `controller_port`.
+    Who is in `scram_users` has a password for both of SCRAM's mechanisms. `features` are formatted at the levels given.
+    With `has_static_quorum` the controllers are named in the configuration: `kraft.version` is 0. The data lies in a
+    temporary folder that goes with the broker, unless there is a `data_directory` that was made for it: then nothing is
+    formatted, the broker is `node_id` and its controller listens on `controller_port`.
     """
 
     def __init__(
@@ -113,12 +116,16 @@ class ApacheKafka:
         controller_port: int | None = None,
         listeners: Mapping[str, str] | None = None,
         scram_users: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+        has_static_quorum: bool = False,
     ) -> None:
         self.java: list[str] = []
         """What starts it instead of the usual command."""
         self.addresses: dict[str, str] = {}
         self._listeners = dict(listeners or {})
         self._scram_users = dict(scram_users or {})
+        self._features = dict(features or {})
+        self._has_static_quorum = has_static_quorum
         self._given_data_directory = data_directory
         self._node_id = node_id
         self._controller_port = controller_port
@@ -149,10 +156,15 @@ class ApacheKafka:
         self.addresses = {name: f"localhost:{free_port()}" for name in self._listeners}
         others = "".join(f",{name}://{address}" for name, address in self.addresses.items())
         protocols = "".join(f",{name}:{protocol}" for name, protocol in self._listeners.items())
+        quorum = (
+            {"controller.quorum.voters": f"{self._node_id}@127.0.0.1:{controller_port}"}
+            if self._has_static_quorum
+            else {"controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}"}
+        )
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(self._node_id),
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            **quorum,
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{others}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}{others}",
             "controller.listener.names": "CONTROLLER",
@@ -176,7 +188,8 @@ class ApacheKafka:
         plain = start_command(classpath)
         java = self.java or start_command(classpath, name="kafka", train=_train)
         if self._given_data_directory is None:
-            _format(plain if self.java else java, config, self._scram_users)
+            kind = "--no-initial-controllers" if self._has_static_quorum else "--standalone"
+            _format(plain if self.java else java, config, kind, self._scram_users, self._features)
         self._command = [java[0], f"-Xmx{self._heap}", *java[1:], "kafka.Kafka", str(config)]
         self.bootstrap_servers = f"127.0.0.1:{port}"
         self._run(folder)

@@ -11,7 +11,7 @@ __all__ = ["toolchain_is_missing"]
 
 
 def toolchain_is_missing(toolchain: str, message: str) -> NoReturn:
-    """Skips the test, or fails it where KLAMM_REQUIRE_TOOLCHAINS says that the toolchain is there."""
-    if toolchain in os.environ.get("KLAMM_REQUIRE_TOOLCHAINS", "").split():
+    """Skips the test, or fails it where REQUIRE_TOOLCHAINS says that the toolchain is there."""
+    if toolchain in os.environ.get("REQUIRE_TOOLCHAINS", "").split():
         pytest.fail(f"{toolchain} is required here: {message}")
     pytest.skip(message)

@@ -81,7 +81,7 @@ class Broker:
     def start(self) -> Self:
         """Returns when the broker can answer.
 
-        Raises KlammError or OSError when it can't start.
+        Raises KlammError when it can't start.
         """
         if self._thread is not None:
             raise KlammError("the broker is running already")

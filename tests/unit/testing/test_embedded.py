@@ -153,11 +153,11 @@ def test_the_environment_is_not_its_configuration(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_port_can_be_chosen() -> None:
-    """One that is taken raises OSError, and the broker can be started when it is free."""
+    """One that is taken raises KlammError, and the broker can be started when it is free."""
     with Broker() as first:
         port = int(first.bootstrap_servers.split(":")[1])
         second = Broker(port=port)
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(KlammError, match="in use; --listen HOST:PORT picks another"):
             second.start()
     with second as broker:
         assert broker.bootstrap_servers == f"127.0.0.1:{port}"
