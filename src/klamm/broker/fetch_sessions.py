@@ -144,7 +144,8 @@ class FetchSessionCache:
         """The session that an incremental request goes on with, or the error for it; None when nothing is left in
         it.
 
-        Who answers the request says so by `is_awaited`. A session that has outgrown the cache is closed: its client begins a new one, or does without.
+        Who answers the request then sets `is_awaited` back. A session that has outgrown the cache is closed: its
+        client begins a new one, or does without.
         """
         session = self._sessions.get(request.session_id)
         if session is None:
