@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.patience import Limit
@@ -23,7 +23,7 @@ class BrokerProcess:
     """`klamm serve` with its data in `folder`, or in `data_directory`; it keeps its port and its data over restarts.
 
     `config` are Kafka's broker keys; `environment` is added to this process's. What it logs goes to
-    `folder`/broker.log.
+    `folder`/broker.log. `program` is a command line that runs klamm in a way of its own.
     """
 
     can_restart = True
@@ -35,6 +35,7 @@ class BrokerProcess:
         environment: Mapping[str, str] | None = None,
         *,
         data_directory: Path | None = None,
+        program: Sequence[str] = (),
     ) -> None:
         self.data_directory = data_directory if data_directory is not None else folder / "data"
         self._log = folder / "broker.log"
@@ -42,6 +43,7 @@ class BrokerProcess:
         self._config.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
         self._process: subprocess.Popen[str] | None = None
         self._environment = dict(environment or {})
+        self._program = list(program) or [str(Path(sys.executable).with_name("klamm"))]
         self.bootstrap_servers = "127.0.0.1:0"
         self.start()
 
@@ -59,7 +61,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Starts it and waits until it says that it is ready. Raises RuntimeError with its log when it doesn't."""
-        command = [str(Path(sys.executable).with_name("klamm")), "serve", "--listen", self.bootstrap_servers]
+        command = [*self._program, "serve", "--listen", self.bootstrap_servers]
         command += ["--data-dir", str(self.data_directory), "--config", str(self._config)]
         with self._log.open("a", encoding="utf-8") as log:
             environment = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}

@@ -1,0 +1,53 @@
+"""A broker whose event loop is watched: how much of its processor's time it gives to one thing.
+
+Processor time of the loop's thread is the broker's own: neither other processes nor a busy machine add to it, but for
+what they throw out of the caches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.hostile.resident_memory import wait_until
+from tests.interop.broker_process import BrokerProcess
+
+__all__ = ["WatchedBroker", "loop_thread_s"]
+
+_PROGRAM = Path(__file__).parents[2] / "bench" / "loop_steps.py"
+_REST_S = 0.005
+_IDLE_SHARE = 0.1
+
+
+def loop_thread_s(pid: int) -> float:
+    """Processor time that the first thread of a process has had, which in a broker runs the event loop."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+class WatchedBroker:
+    """A broker process that says what its longest steps were."""
+
+    def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
+        self._report = folder / "steps.json"
+        program = [sys.executable, str(_PROGRAM), str(self._report.with_suffix(""))]
+        self.process = BrokerProcess(folder, config, program=program)
+
+    def steps(self) -> Mapping[str, Any]:
+        """What was measured since this was asked last, up to a moment in which the loop has nothing to do."""
+        pid = self.process.pid
+        busy = True
+        while busy:
+            before = loop_thread_s(pid)
+            time.sleep(_REST_S)
+            busy = loop_thread_s(pid) - before > _REST_S * _IDLE_SHARE
+        self._report.unlink(missing_ok=True)
+        os.kill(pid, signal.SIGUSR1)
+        wait_until(self._report.exists)
+        report: Mapping[str, Any] = json.loads(self._report.read_text(encoding="utf-8"))
+        return report

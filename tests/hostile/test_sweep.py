@@ -1,0 +1,74 @@
+"""The largest requests of every API in every version: none of them holds up the event loop.
+
+Each step of the loop is measured by its processor time, so that a long call of C is found as well as a long loop of
+Python. A step that takes too long takes as long again; so a request is sent a few times before it is found guilty.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.hostile.largest_requests import TOPIC, LargestRequest, largest_requests
+from tests.hostile.loop_watch import WatchedBroker
+from tests.support.patience import slowness
+from tests.support.wire import Wire
+
+from klamm.broker.dispatch import ACCEPTED_VERSIONS
+from klamm.protocol.api import ApiKey
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="processor time of a thread is looked up in /proc"),
+    pytest.mark.timeout(900),
+]
+
+LIMIT_MS = 10
+ATTEMPTS = 4
+FRAME_BYTES = 64 * 1024
+"""In older versions: some ten thousand elements, for which a microsecond each is too long."""
+LARGE_FRAME_BYTES = 1024 * 1024
+"""In the newest version: most elements that a request may have, where they are small."""
+CONFIG = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
+    """A broker with the topic that the requests name."""
+    broker = WatchedBroker(tmp_path_factory.mktemp("swept"), CONFIG)
+    with Wire(broker.process.bootstrap_servers) as wire:
+        topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)
+        wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    yield broker
+    broker.process.stop()
+
+
+def longest_step(broker: WatchedBroker, request: LargestRequest, frame_bytes: int) -> Mapping[str, Any]:
+    """Sends it, and reports on the steps that followed."""
+    body = request.body(frame_bytes)
+    broker.steps()
+    with Wire(broker.process.bootstrap_servers) as wire:
+        wire.socket.settimeout(120)
+        wire.exchange(request.key, request.version, body)
+    return broker.steps()
+
+
+@pytest.mark.parametrize("key", ACCEPTED_VERSIONS, ids=lambda key: key.name.lower())
+def test_no_request_holds_up_the_loop(broker: WatchedBroker, key: ApiKey) -> None:
+    """With as many elements as fit into its frame, equal ones or different ones, it is answered in short steps."""
+    lowest, highest = ACCEPTED_VERSIONS[key]
+    for version in range(lowest, highest + 1):
+        frame_bytes = LARGE_FRAME_BYTES if version == highest else FRAME_BYTES
+        for request in largest_requests(key, version):
+            reports = []
+            for _ in range(ATTEMPTS):
+                reports.append(longest_step(broker, request, frame_bytes))
+                if reports[-1]["longest_ms"] < LIMIT_MS:
+                    break
+            else:
+                best = min(reports, key=lambda report: report["longest_ms"])
+                assert best["longest_ms"] < LIMIT_MS * slowness(), f"{request}: {best['longest'][0]}"
