@@ -12,8 +12,15 @@ __all__ = ["consume_all", "produce_all"]
 SETTINGS = {"acks": "all", "linger.ms": "5"}
 
 
-def produce_all(
-    running: RunningPeer, load: Load, topic: str, *, size_bytes: int, count: int, partitions: int = PARTITIONS
+def produce_all(  # noqa: PLR0913 - by keyword
+    running: RunningPeer,
+    load: Load,
+    topic: str,
+    *,
+    size_bytes: int,
+    count: int,
+    partitions: int = PARTITIONS,
+    settings: Mapping[str, str] = SETTINGS,
 ) -> Mapping[str, float]:
     """Makes `topic`, fills it, and returns the speed. The topic stays."""
     running.create_topic(topic, partitions)
@@ -21,7 +28,7 @@ def produce_all(
         "produce",
         bootstrap=running.bootstrap_servers,
         topic=topic,
-        settings=SETTINGS,
+        settings=settings,
         partitions=partitions,
         size=size_bytes,
         count=count,

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from klamm.broker.codec_route import COPIED_FRAME_BYTES
 from klamm.broker.context import ConnectionInfo
+from klamm.broker.file_sending import FileSender, UnreadableRecords, in_memory, lie_in_files
 from klamm.broker.request_memory import BYTES_WITHOUT_ROOM
 from klamm.broker.steps import InSteps, WorkTask
 from klamm.protocol.api import ApiKey
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outgoing: deque[bytes | memoryview] = deque()
         """What is left of large answers, and those behind them."""
         self._outgoing_bytes = 0
+        self._sender: FileSender | None = None
         self._is_reading = True
         self._may_write = True
         self._is_at_end = False
@@ -185,6 +187,9 @@ class Connection(asyncio.BufferedProtocol):
         A large request that changes nothing stops.
         """
         self._transport = None
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
         self._drop_partial()
         self._outgoing.clear()
         self._outgoing_bytes = 0
@@ -409,16 +414,35 @@ class Connection(asyncio.BufferedProtocol):
             head = FLEXIBLE_FRAME_HEAD.pack(size, correlation_id, 0)
         else:
             head = FRAME_HEAD.pack(size, correlation_id)
-        if self._outgoing or size > LARGE_ANSWER:
-            self._outgoing += (head, *body)
-            self._outgoing_bytes += FRAME_SIZE.size + size
-            self._write_pieces()
-        elif size <= SMALL_ANSWER:
+        if size <= SMALL_ANSWER and not self._outgoing:
             transport.write(head + b"".join(body))
         else:
-            transport.writelines([head, *body])
+            parts = self._send_from_files([head, *body])
+            if self._outgoing or size > LARGE_ANSWER:
+                self._outgoing += parts
+                self._outgoing_bytes += sum(map(len, parts))
+                self._write_pieces()
+            elif parts:
+                transport.writelines(parts)
         if not self._may_write:
             self._note_unsent()
+
+    def _send_from_files(self, parts: Body) -> list[bytes | memoryview]:
+        """Sends what it can of an answer with records in files, and returns what is left to be sent, in memory."""
+        transport = self._transport
+        if transport is None or not lie_in_files(parts):
+            return parts
+        try:
+            if self._sender is None:
+                self._sender = FileSender.of(transport)
+            if self._sender is None or self._outgoing or transport.get_write_buffer_size() or transport.is_closing():
+                return in_memory(parts)
+            return self._sender.send(parts)
+        except ConnectionError:
+            self.close()
+        except UnreadableRecords as error:
+            self._fail(str(error))
+        return []
 
     def _write_pieces(self) -> None:
         """Writes what is left of large answers until the client has to read first."""

@@ -26,6 +26,7 @@ from klamm.protocol.headers import decode_request_header
 __all__ = ["ADVERTISED_VERSIONS", "Body", "Dispatcher", "PendingBody"]
 
 Body: TypeAlias = "list[bytes | memoryview]"
+"""The parts of an answer. One to Fetch may have parts in files, too: `file_sending` knows them."""
 PendingBody: TypeAlias = "asyncio.Future[Body | None]"
 
 # In the order of the API keys: what a broker of Apache Kafka serves without a receiver for clients' metrics (KIP-714).

@@ -13,6 +13,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import LeaderEpoch, Offset, TopicId
+from klamm.storage.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,13 +92,16 @@ class FetchRead:
         index = cached.request.index
         return led.partitions[index] if led is not None and 0 <= index < len(led.partitions) else None
 
-    def read(self, wanted: Sequence[CachedPartition]) -> ReadResult:
-        """Reads every partition once, in order."""
+    def read(self, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> ReadResult:
+        """Reads every partition once, in order.
+
+        `to_send`: the answer is sent before anything else is done, so records may stay in their files.
+        """
         reading = Reading()
-        self.read_more(reading, wanted)
+        self.read_more(reading, wanted, to_send=to_send)
         return reading.result()
 
-    def read_more(self, reading: Reading, wanted: Sequence[CachedPartition]) -> None:
+    def read_more(self, reading: Reading, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> None:
         """Reads some more of the partitions, within what the limits of the answer leave."""
         answers = reading.answers
         read_bytes = reading.size_bytes
@@ -117,7 +121,7 @@ class FetchRead:
             partition = None
             try:
                 partition = led.get(cached.request.index)
-                response = self._read_partition(partition, cached.request, left_bytes, is_first=not read_bytes)
+                response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
                 is_final = is_final or response.diverging_epoch is not None
             except KafkaError as error:
                 response = self._failed(cached.request, error, partition)
@@ -148,7 +152,10 @@ class FetchRead:
             if wanted.fetch_offset >= upper_bound:
                 continue
             size_bytes = size_of(response)
-            end = _end_of(response, wanted.fetch_offset)
+            try:
+                end = _end_of(response, wanted.fetch_offset)
+            except OSError:
+                return BEYOND_ALL_MINIMA  # the next request meets it
             if end < upper_bound:
                 try:
                     following = log.read(Offset(end), 1, upper_bound=upper_bound, minimum_one_batch=True)
@@ -181,7 +188,7 @@ class FetchRead:
         return ErrorCode.inconsistent_topic_id
 
     def _read_partition(
-        self, partition: Partition, wanted: FetchPartition, left_bytes: int, *, is_first: bool
+        self, partition: Partition, wanted: FetchPartition, left_bytes: int, is_first: bool, to_send: bool
     ) -> FetchPartitionResponse:
         if self._request.replica_id >= 0:
             raise KafkaError(
@@ -191,7 +198,7 @@ class FetchRead:
             partition.check_leader_epoch(wanted.current_leader_epoch)
         log = partition.log
         diverging = None if wanted.last_fetched_epoch < 0 else _diverging_epoch(log, wanted)
-        records: bytes | memoryview = b""
+        records: bytes | memoryview | StoredBatches = b""
         aborted: list[tuple[int, int]] | None = [] if self.is_read_committed else None
         if diverging is None:
             maximum_bytes = min(wanted.partition_max_bytes, left_bytes)
@@ -200,7 +207,8 @@ class FetchRead:
             if warm is not None and warm.serves(partition, wanted.fetch_offset, maximum_bytes, upper_bound):
                 records = self._warm_reads.take(partition, warm)
             else:
-                records = log.read(
+                read = log.read_to_send if to_send else log.read
+                records = read(
                     Offset(wanted.fetch_offset), maximum_bytes, upper_bound=upper_bound, minimum_one_batch=is_first
                 )
             if records and aborted is not None:
@@ -236,7 +244,7 @@ class FetchRead:
 def size_of(response: FetchPartitionResponse) -> int:
     """Bytes of the records in an answer that was read here."""
     records = response.records
-    return len(records) if isinstance(records, bytes | memoryview) else 0
+    return 0 if records is None or isinstance(records, list) else len(records)
 
 
 def _unknown(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
@@ -263,7 +271,10 @@ def _diverging_epoch(log: Log, wanted: FetchPartition) -> tuple[int, int] | None
 
 def _end_of(response: FetchPartitionResponse, fetch_offset: int) -> int:
     end = fetch_offset
-    if isinstance(response.records, bytes | memoryview):
-        for _, header in iterate_batches(response.records):
+    records = response.records
+    if isinstance(records, StoredBatches):
+        records = records.read()
+    if isinstance(records, bytes | memoryview):
+        for _, header in iterate_batches(records):
             end = header.next_offset
     return end

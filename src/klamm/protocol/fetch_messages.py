@@ -7,7 +7,7 @@ defaults.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 
@@ -20,10 +20,19 @@ __all__ = [
     "FetchTopicResponse",
     "ForgottenTopic",
     "NO_HIGH_WATERMARK",
+    "StoredRecords",
 ]
 
 NO_HIGH_WATERMARK: Final = 2**63 - 1
 """What a follower that does not send its high watermark is taken to have sent."""
+
+
+class StoredRecords(Protocol):
+    """Records that lie in a file. They become a part of the answer as they are: who sends it knows how."""
+
+    def __len__(self) -> int:
+        """How many bytes they are."""
+
 
 Buffers: TypeAlias = list[bytes | memoryview]
 """Parts that follow one another on the wire."""
@@ -89,7 +98,7 @@ class FetchPartitionResponse(NamedTuple):
     log_start_offset: int = -1
     aborted_transactions: Sequence[tuple[int, int]] | None = None
     preferred_read_replica: int = -1
-    records: bytes | memoryview | Buffers | None = b""
+    records: bytes | memoryview | StoredRecords | Buffers | None = b""
     diverging_epoch: tuple[int, int] | None = None
     current_leader: tuple[int, int] | None = None
     snapshot_id: tuple[int, int] | None = None

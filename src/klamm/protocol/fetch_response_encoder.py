@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, cast
 
-from klamm.protocol.fetch_messages import Buffers, FetchPartitionResponse, FetchTopicResponse
+from klamm.protocol.fetch_messages import Buffers, FetchPartitionResponse, FetchTopicResponse, StoredRecords
 from klamm.protocol.node_endpoint import NodeEndpoint, encode_node_endpoints
 from klamm.protocol.primitives import encode_compact_string, encode_string
 from klamm.protocol.types import ZERO_TOPIC_ID
@@ -158,7 +158,9 @@ def _encode_tagged_fields(
     return bytes((len(fields),)) + b"".join(fields)
 
 
-def _add_records(records: bytes | memoryview | Buffers, parts: list[bytes], buffers: Buffers) -> list[bytes]:
+def _add_records(
+    records: bytes | memoryview | StoredRecords | Buffers, parts: list[bytes], buffers: Buffers
+) -> list[bytes]:
     """Closes the parts before the records, and returns the list for the parts after them."""
     if not records:
         return parts
@@ -166,5 +168,5 @@ def _add_records(records: bytes | memoryview | Buffers, parts: list[bytes], buff
     if isinstance(records, list):
         buffers += records
     else:
-        buffers.append(records)
+        buffers.append(cast("bytes", records))  # or what nobody but its sender opens
     return []

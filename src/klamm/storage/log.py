@@ -41,6 +41,7 @@ from klamm.storage.loaded_log import LoadedLog
 from klamm.storage.log_reader import FileRange, LogReader
 from klamm.storage.producer_recovery import rebuild_producer_state
 from klamm.storage.segment import Segment
+from klamm.storage.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
     from klamm.config.topic import TopicConfig
@@ -226,6 +227,19 @@ class Log(CompactableLog):
         Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR when it can't be read, or when
         the file is damaged there, which takes the log offline.
         """
+        batches = self._read(offset, max_bytes, upper_bound, minimum_one_batch, to_send=False)
+        assert not isinstance(batches, StoredBatches)
+        return batches
+
+    def read_to_send(
+        self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool
+    ) -> bytes | memoryview | StoredBatches:
+        """The same; but many batches that nobody has to look at any more stay in the file, and go from there."""
+        return self._read(offset, max_bytes, upper_bound, minimum_one_batch, to_send=True)
+
+    def _read(
+        self, offset: Offset, max_bytes: int, upper_bound: Offset, minimum_one_batch: bool, *, to_send: bool
+    ) -> bytes | memoryview | StoredBatches:
         if self.offline_reason is not None:
             self._check_online()
         log_end_offset = self.log_end_offset
@@ -241,10 +255,11 @@ class Log(CompactableLog):
                 upper_bound=upper_bound,
                 log_end_offset=log_end_offset,
                 minimum_one_batch=minimum_one_batch,
+                to_send=to_send,
             )
         except (Damage, CorruptIndex, OSError) as error:
             self._handle_read_error(error)
-        return self.read(offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch)
+        return self._read(offset, max_bytes, upper_bound, minimum_one_batch, to_send=to_send)
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
         """Where the `max_bytes` from `offset` on lie, for whoever wants to have them in memory before they are read.

@@ -28,10 +28,13 @@ from klamm.storage.segment_search import (
     offset_beyond,
 )
 from klamm.storage.segments import Segments
+from klamm.storage.stored_batches import StoredBatches
 
 __all__ = ["FileRange", "LogReader"]
 
 REMEMBERED_POSITIONS: Final = 32
+SENT_FROM_FILE_BYTES: Final = 64 * 1024
+"""To read fewer is cheaper than to send them by themselves."""
 HEADERS_AT_ONCE: Final = 1000
 """So many headers are looked at in one step of a search: two milliseconds. The time index leads near to the batch,
 unless the youngest one lies before the offset that the search begins at."""
@@ -52,22 +55,31 @@ class LogReader:
     All methods raise Damage, CorruptIndex and OSError.
     """
 
-    __slots__ = ("_positions", "_segments")
+    __slots__ = ("_positions", "_segments", "_sends_from_files")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._positions: dict[int, tuple[Segment, int]] = {}
+        self._sends_from_files = True
 
     def forget_positions(self) -> None:
         """Must follow every change other than an append."""
         self._positions.clear()
 
     def read(
-        self, offset: Offset, max_bytes: int, *, upper_bound: Offset, log_end_offset: Offset, minimum_one_batch: bool
-    ) -> bytes | memoryview:
+        self,
+        offset: Offset,
+        max_bytes: int,
+        *,
+        upper_bound: Offset,
+        log_end_offset: Offset,
+        minimum_one_batch: bool,
+        to_send: bool,
+    ) -> bytes | memoryview | StoredBatches:
         """Whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
 
         `minimum_one_batch`: the first may be larger than `max_bytes`. `upper_bound` must be where a batch begins.
+        `to_send`: many may be left in the file, for the socket.
         """
         if offset >= upper_bound:
             return b""
@@ -77,7 +89,7 @@ class LogReader:
             if found is None:
                 return b""
         try:
-            return self._read_at(*found, max_bytes, upper_bound, log_end_offset, minimum_one_batch)
+            return self._read_at(*found, max_bytes, upper_bound, log_end_offset, minimum_one_batch, to_send)
         except BadBatch as error:
             raise damage_in(found[0], error) from error
 
@@ -89,7 +101,8 @@ class LogReader:
         upper_bound: Offset,
         log_end_offset: Offset,
         minimum_one_batch: bool,
-    ) -> bytes | memoryview:
+        to_send: bool,
+    ) -> bytes | memoryview | StoredBatches:
         limit = segment.size_bytes
         if upper_bound < log_end_offset:
             limit = self._limit(segment, upper_bound)
@@ -98,6 +111,8 @@ class LogReader:
             if not minimum_one_batch or position >= limit:
                 return b""
             length = HEADER_SIZE_BYTES
+        if to_send and (left := self._leave_at(segment, position, length, limit, upper_bound, log_end_offset)):
+            return left
         data = os.pread(segment.descriptor, length, position)
         if len(data) < length:
             raise BadBatch(position, f"the file has only {len(data)} of {length} bytes there")
@@ -122,6 +137,38 @@ class LogReader:
         if next_offset is not None:
             self._remember(next_offset, segment, end)
         return batches
+
+    def _leave_at(  # noqa: PLR0917 - as above
+        self,
+        segment: Segment,
+        position: int,
+        length: int,
+        limit: int,
+        upper_bound: Offset,
+        log_end_offset: Offset,
+    ) -> StoredBatches | None:
+        """What `_read_at` would have read of these bytes, without reading them.
+
+        None if they are few, if somebody has to look at them first, or if not even one batch fits.
+        """
+        if length < SENT_FROM_FILE_BYTES or not self._sends_from_files:
+            return None
+        end, next_offset = position + length, None
+        if end < limit:
+            end, next_offset = last_batch_end(segment, position, end)
+        start, stop = segment.checked
+        is_checked = position >= segment.unchecked_end or (start <= position and end <= stop)
+        if end == position or not is_checked:
+            return None
+        if end == limit:
+            self._remember_end(segment, limit, upper_bound, log_end_offset)
+        elif next_offset is not None:
+            self._remember(next_offset, segment, end)
+        return StoredBatches(segment, position, end - position, self._read_from_now_on)
+
+    def _read_from_now_on(self) -> None:
+        """Who sends from a file can't tell its client what is wrong with it; who reads it can."""
+        self._sends_from_files = False
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
         """Where in which files the `max_bytes` from `offset` on lie; fewer at the end of the log."""

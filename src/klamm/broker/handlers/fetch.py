@@ -141,7 +141,7 @@ class _Fetch:
 
     def start(self) -> Body | PendingBody:
         """Reads once; answers, or begins to wait."""
-        result = self._read.read(self._wanted)
+        result = self._read.read(self._wanted, to_send=True)
         if self._request.max_wait_ms <= 0 or self._is_enough(result):
             return self._answer(result.answers)
         loop = asyncio.get_running_loop()
