@@ -1,7 +1,7 @@
 """One consumer of six partitions, as many applications have it: `consume_batch`, and topics in batches of 16 KB.
 
-So large are the batches of Java's producer unless it is told otherwise. An answer holds hundreds of them. The first time
-counts as well as the next ones: each round reads a topic that nobody has read before, twice.
+So large are the batches of Java's producer unless it is told otherwise. An answer holds hundreds of them. The first
+time counts as well as the next: each round reads a topic that nobody has read before, twice.
 """
 
 from __future__ import annotations

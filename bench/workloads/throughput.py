@@ -12,7 +12,7 @@ __all__ = ["consume_all", "produce_all"]
 SETTINGS = {"acks": "all", "linger.ms": "5"}
 
 
-def produce_all(  # noqa: PLR0913 - by keyword
+def produce_all(
     running: RunningPeer,
     load: Load,
     topic: str,

@@ -1,8 +1,8 @@
 """What all connections together have not been able to send, and what follows from it.
 
 Apache Kafka sends records from the file when the client reads; here what the socket does not take at once is in memory
-until then, so a few clients that ask for much and never read could take all there is. The more waits, the smaller new answers get, and when it is
-too much, whoever has not read for longest is let go.
+until then, so a few clients that ask for much and never read could take all there is. The more waits, the smaller new
+answers get, and when it is too much, whoever has not read for longest is let go.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.support.wire import Wire
@@ -78,7 +78,7 @@ def request(topic: str, *, max_bytes: int = MUCH) -> FetchRequest:
 
 def records_of(response: FetchResponse) -> list[bytes]:
     assert not response.error_code
-    return [bytes(partition.records or b"") for of in response.topics for partition in of.partitions]
+    return [bytes(cast("bytes", partition.records) or b"") for of in response.topics for partition in of.partitions]
 
 
 def test_an_answer_from_files_is_the_one_from_memory(
