@@ -49,7 +49,7 @@ def topic(wire: Wire) -> str:
     wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[wish], timeout_ms=10_000))
     for number in range(BATCHES):
         records = memoryview(batch(bytes([number]) * BATCH_BYTES))
-        partitions = [(index, records) for index in range(PARTITIONS)]
+        partitions: list[tuple[int, memoryview | None]] = [(index, records) for index in range(PARTITIONS)]
         answer = wire.produce(9, ProduceRequest(None, -1, 10_000, [ProduceTopic(name, None, partitions)]))
         assert not any(each.error_code for each in answer.topics[0].partitions)
     return name
