@@ -428,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
             self._note_unsent()
 
     def _send_from_files(self, parts: Body) -> list[bytes | memoryview]:
-        """Sends what it can of an answer with records in files, and returns what is left to be sent, in memory."""
+        """Sends what the socket takes of an answer with records in files, and returns the rest in memory."""
         transport = self._transport
         if transport is None or not lie_in_files(parts):
             return parts

@@ -1,7 +1,7 @@
-"""Answers with records that lie in files: the socket takes what it can straight from there, as in Apache Kafka.
+"""Sends answers whose records are still in files: with `sendfile`, as Apache Kafka does.
 
-It saves a copy of every byte. What the socket does not take at once is read into memory and left to the transport, so
-nobody has to keep files open for clients that read slowly.
+This saves a copy of every byte. What the socket does not take at once is read into memory and left to the transport, so
+no file stays open for a slow client.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ __all__ = ["FileSender", "Part", "UnreadableRecords", "in_memory", "lie_in_files
 Part: TypeAlias = "bytes | memoryview | StoredBatches"
 
 AT_ONCE_BYTES: Final = 8 * 1024 * 1024
-"""A client that reads as fast as it is sent to would keep the loop for as long as there is something to send."""
+"""Limit for one answer: a fast client could hold the event loop for as long as there are bytes."""
 
 
 class UnreadableRecords(Exception):
-    """An answer was begun whose records can't be read."""
+    """The records of an answer that has begun can't be read."""
 
 
 class FileSender:
-    """Sends over the socket of a transport that has nothing to write itself."""
+    """Sends over the socket of a transport. The transport must have no unsent bytes of its own."""
 
     __slots__ = ("_socket",)
 
     def __init__(self, raw: socket.socket) -> None:
-        # Not a second descriptor: it is the transport that closes this one.
+        # No second descriptor: the transport owns this one and closes it.
         self._socket = socket.socket(raw.family, raw.type, raw.proto, fileno=raw.fileno())
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> FileSender | None:
-        """None where a file can't be sent from: not by TLS, not by a socket that is none."""
+        """Returns a sender, or None where `sendfile` does not work: with TLS, or without a real socket."""
         raw = transport.get_extra_info("socket")
         if raw is None or sys.platform != "linux" or transport.get_extra_info("sslcontext") is not None:
             return None
         return cls(raw)
 
     def close(self) -> None:
-        """Leaves the socket to its transport. Must be called before that closes it for good."""
+        """Gives the socket back. Must be called before the transport closes it."""
         self._socket.detach()
 
     def send(self, parts: Sequence[Part]) -> list[bytes | memoryview]:
-        """Sends as much as the socket takes, and returns the rest.
+        """Sends as much as the socket takes, and returns the rest in memory.
 
-        Raises ConnectionError when the client has gone, UnreadableRecords when no answer can come of this any more.
+        Raises ConnectionError if the client has closed the connection, UnreadableRecords if the answer can't be
+        completed.
         """
         left_bytes = AT_ONCE_BYTES
         last = len(parts) - 1
@@ -81,12 +82,12 @@ class FileSender:
 
 
 def lie_in_files(parts: Sequence[Part]) -> bool:
-    """Whether any of the parts does."""
+    """Whether any part lies in a file."""
     return any(isinstance(part, StoredBatches) for part in parts)
 
 
 def in_memory(parts: Sequence[Part], start: int = 0) -> list[bytes | memoryview]:
-    """The parts with what lies in files read, from `start` in the first of them on. Raises UnreadableRecords."""
+    """Returns the parts without the first `start` bytes, with those in files read. Raises UnreadableRecords."""
     read: list[bytes | memoryview] = []
     for part in parts:
         if isinstance(part, StoredBatches):

@@ -28,7 +28,7 @@ NO_HIGH_WATERMARK: Final = 2**63 - 1
 
 
 class StoredRecords(Protocol):
-    """Records that lie in a file. They become a part of the answer as they are: who sends it knows how."""
+    """Records in a file. The encoder puts the object itself into the answer; `broker/file_sending.py` sends it."""
 
     def __len__(self) -> int:
         """How many bytes they are."""

@@ -234,7 +234,7 @@ class Log(CompactableLog):
     def read_to_send(
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool
     ) -> bytes | memoryview | StoredBatches:
-        """The same; but many batches that nobody has to look at any more stay in the file, and go from there."""
+        """Reads as `read` does, but leaves many batches in the file if their CRCs need no check: the caller sends them."""
         return self._read(offset, max_bytes, upper_bound, minimum_one_batch, to_send=True)
 
     def _read(

@@ -34,7 +34,7 @@ __all__ = ["FileRange", "LogReader"]
 
 REMEMBERED_POSITIONS: Final = 32
 SENT_FROM_FILE_BYTES: Final = 64 * 1024
-"""To read fewer is cheaper than to send them by themselves."""
+"""Fewer bytes are cheaper to read than to send separately."""
 HEADERS_AT_ONCE: Final = 1000
 """So many headers are looked at in one step of a search: two milliseconds. The time index leads near to the batch,
 unless the youngest one lies before the offset that the search begins at."""
@@ -79,7 +79,7 @@ class LogReader:
         """Whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
 
         `minimum_one_batch`: the first may be larger than `max_bytes`. `upper_bound` must be where a batch begins.
-        `to_send`: many may be left in the file, for the socket.
+        `to_send`: the caller can send large results from the file.
         """
         if offset >= upper_bound:
             return b""
@@ -147,9 +147,9 @@ class LogReader:
         upper_bound: Offset,
         log_end_offset: Offset,
     ) -> StoredBatches | None:
-        """What `_read_at` would have read of these bytes, without reading them.
+        """Returns the batches that `_read_at` would read, without reading them.
 
-        None if they are few, if somebody has to look at them first, or if not even one batch fits.
+        None if they are few, if their CRCs must be checked first, or if not even one batch fits.
         """
         if length < SENT_FROM_FILE_BYTES or not self._sends_from_files:
             return None
@@ -167,7 +167,7 @@ class LogReader:
         return StoredBatches(segment, position, end - position, self._read_from_now_on)
 
     def _read_from_now_on(self) -> None:
-        """Who sends from a file can't tell its client what is wrong with it; who reads it can."""
+        """Stops leaving batches in the file: only a read can answer with what is wrong with it."""
         self._sends_from_files = False
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:

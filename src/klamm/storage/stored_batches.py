@@ -1,4 +1,4 @@
-"""Batches that a reader gets straight from the file: the kernel copies them from its pages into the socket."""
+"""Batches that go from a segment to a socket with `sendfile`, without a copy in the memory of the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["StoredBatches"]
 
 
 class StoredBatches:
-    """Whole batches in a segment. Good until anything else is done to the log, so they are sent at once, or read."""
+    """Whole batches in a segment. Valid until the log changes: the caller sends or reads them in the same step."""
 
     __slots__ = ("_on_failure", "_position", "_segment", "_size_bytes")
 
@@ -27,10 +27,10 @@ class StoredBatches:
         return self._size_bytes
 
     def send(self, socket_descriptor: int, start: int, size_bytes: int) -> int:
-        """Sends so many bytes from `start` on, counted from the first batch, or as many as the socket takes.
+        """Sends up to `size_bytes` bytes, beginning `start` bytes after the first batch begins. Returns how many.
 
-        Raises BlockingIOError when it takes none, ConnectionError when the client has gone, OSError when the file can't
-        be read.
+        Raises BlockingIOError if the socket is full, ConnectionError if the client has closed it, OSError if the file
+        can't be read.
         """
         descriptor = self._segment.descriptor
         sent = os.sendfile(socket_descriptor, descriptor, self._position + start, min(size_bytes, len(self) - start))
@@ -39,7 +39,7 @@ class StoredBatches:
         return sent
 
     def read(self, start: int = 0) -> bytes:
-        """The bytes from `start` on. Raises OSError."""
+        """Returns the bytes from `start` on. Raises OSError."""
         size_bytes = len(self) - start
         data = os.pread(self._segment.descriptor, size_bytes, self._position + start)
         if len(data) < size_bytes:
@@ -47,5 +47,5 @@ class StoredBatches:
         return data
 
     def failed(self) -> None:
-        """Says that they could not be read when they were to be sent, so that the next one who asks is told why."""
+        """Reports that the file could not be read, so that the log answers later reads with the reason."""
         self._on_failure()
