@@ -234,7 +234,10 @@ class Log(CompactableLog):
     def read_to_send(
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool
     ) -> bytes | memoryview | StoredBatches:
-        """Reads as `read` does, but leaves many batches in the file if their CRCs need no check: the caller sends them."""
+        """Reads as `read` does, but leaves many batches in the file if their CRCs need no check.
+
+        The caller sends them from there.
+        """
         return self._read(offset, max_bytes, upper_bound, minimum_one_batch, to_send=True)
 
     def _read(
