@@ -38,8 +38,8 @@ SMALL_FRAME_BYTES: Final = 4096
 COPIED_FRAME_BYTES: Final = 256 * 1024
 """A large frame up to this size is copied before it is decoded, since other frames come into the same buffer meanwhile.
 The connection keeps the buffer of a larger one."""
-LARGE_BYTES: Final = 64 * 1024
-"""Messages of larger frames are freed in steps."""
+LARGE_BYTES: Final = 32 * 1024
+"""A message that takes more bytes is freed in steps."""
 REFUSED_AT_ONCE: Final = 256
 """So many elements of a large request are refused in a step."""
 CHANGING: Final = frozenset(
@@ -97,9 +97,13 @@ class CodecRoute:
 
     async def _finish(self, context: RequestContext, request: Message, pending: Awaitable[Message]) -> Body:
         try:
-            return await finish_in_steps(encode_in_steps(await pending, context.api_version))
+            answer = await pending
+            body = await finish_in_steps(encode_in_steps(answer, context.api_version))
         except Exception as error:
             return self._refuse(context, request, error)
+        if _is_large(body):
+            free_later(answer)
+        return body
 
     def _begin_work(self, context: RequestContext, request: Message, work: Work[Message]) -> Body | PendingBody | None:
         progress = Progress()
@@ -109,11 +113,14 @@ class CodecRoute:
     def _finish_work(self, context: RequestContext, request: Message, work: Work[Message]) -> Work[Body]:
         try:
             answer = yield from work
-            return (yield from encode_in_steps(answer, context.api_version))
+            body = yield from encode_in_steps(answer, context.api_version)
         except MalformedMessage:
             raise
         except Exception as error:
             return self._refuse(context, request, error)
+        if _is_large(body):
+            free_later(answer)
+        return body
 
     def _refuse(self, context: RequestContext, request: Message, error: Exception) -> Body:
         code, message = self._explain(context, error)
@@ -138,6 +145,7 @@ class CodecRoute:
         is_large = len(view) > LARGE_BYTES
         request: Message | None = None
         answer: Message | None = None
+        body: Body = []
         try:
             for decoded in decode_in_steps(self._request_class, context.api_version, view, position):
                 request = decoded
@@ -149,14 +157,14 @@ class CodecRoute:
             answer = yield from self._decide(context, request)
             progress.may_stop = True
             try:
-                return (yield from encode_in_steps(answer, context.api_version))
+                body = yield from encode_in_steps(answer, context.api_version)
             except Exception as error:
-                answer = yield from self._refuse_in_parts(context, request, error)
-                return (yield from encode_in_steps(answer, context.api_version))
+                answer = yield from self._refuse_in_parts(context, request, *self._explain(context, error))
+                body = yield from encode_in_steps(answer, context.api_version)
+            return body
         finally:
-            for message in (request, answer):
-                if message is not None and is_large:
-                    free_later(message)
+            if is_large or _is_large(body):
+                free_later(request, answer)
 
     def _decide(self, context: RequestContext, request: Message) -> Work[Message]:
         if self._part_elements is not None:
@@ -169,7 +177,9 @@ class CodecRoute:
         except MalformedMessage:
             raise
         except Exception as error:
-            return (yield from self._refuse_in_parts(context, request, error))
+            code, message = self._explain(context, error)
+        # The error is gone here, and with it what the handler has left in its frames.
+        return (yield from self._refuse_in_parts(context, request, code, message))
 
     def _decide_in_parts(self, context: RequestContext, request: Message, count: int) -> Work[Message]:
         """The merged answers to the parts. No part waits for the answer to another."""
@@ -212,8 +222,9 @@ class CodecRoute:
             code, message = self._explain(context, error)
             return self._error_response(part, context.api_version, code, message)
 
-    def _refuse_in_parts(self, context: RequestContext, request: Message, error: Exception) -> Work[Message]:
-        code, message = self._explain(context, error)
+    def _refuse_in_parts(
+        self, context: RequestContext, request: Message, code: ErrorCode, message: str | None
+    ) -> Work[Message]:
         merged = None
         for part in parts_of(request, REFUSED_AT_ONCE):
             answer = self._error_response(part.message, context.api_version, code, message)
@@ -224,3 +235,7 @@ class CodecRoute:
             yield None
         assert merged is not None
         return merged
+
+
+def _is_large(body: Body) -> bool:
+    return sum(map(len, body)) > LARGE_BYTES

@@ -22,8 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from klamm.protocol.codec_in_steps import dismantle
-from klamm.protocol.message import Message
+from klamm.protocol.codec_in_steps import dismantle, is_small
 from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
@@ -71,8 +70,12 @@ class Awaited(Generic[R]):
 
     def result(self) -> R:
         """What came of it, or raises what was raised."""
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it refers to this frame
         return cast(R, self._value)
 
 
@@ -286,9 +289,25 @@ async def turn(*, goes_on: bool = False) -> None:
     await _turns_of(asyncio.get_running_loop()).wait(goes_on)
 
 
-def free_later(message: Message) -> None:
-    """Frees a large message in steps, when it is its turn. The caller must not refer to it any more."""
-    turns = _turns_of(asyncio.get_running_loop())
-    task = asyncio.ensure_future(_go_on(dismantle(message), None))
+def free_later(*things: object) -> None:
+    """Frees large messages, lists, dictionaries and sets in steps, when it is their turn.
+
+    The caller must not refer to them any more when it next lets others have their turn: what has another owner then
+    stays as it is. A function may pass its own variables right before it returns. Small ones are left to it, and so are
+    all where no event loop runs, and nobody waits.
+    """
+    large = [thing for thing in things if not is_small(thing)]
+    if not large:
+        return
+    try:
+        turns = _turns_of(asyncio.get_running_loop())
+    except RuntimeError:
+        return
+    task = asyncio.ensure_future(_go_on(_dismantle_all(large), None))
     turns.tasks.add(task)
     task.add_done_callback(turns.tasks.discard)
+
+
+def _dismantle_all(things: list[object]) -> Work[None]:
+    while things:
+        yield from dismantle(things.pop())

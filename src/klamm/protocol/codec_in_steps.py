@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator
 from sys import getrefcount
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from klamm.protocol.codec import check_version, malformed, unsupported
 from klamm.protocol.compile_decoder import MAXIMUM_ELEMENTS, DecoderInSteps, compile_decoder_in_steps
@@ -17,15 +17,16 @@ from klamm.protocol.compile_encoder import EncoderInSteps, compile_encoder_in_st
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import Message, fields_of, struct_class
 
-__all__ = ["MAXIMUM_ELEMENTS", "decode_in_steps", "dismantle", "encode_in_steps"]
+__all__ = ["MAXIMUM_ELEMENTS", "decode_in_steps", "dismantle", "encode_in_steps", "is_small"]
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
-
-Arrays: TypeAlias = "tuple[tuple[str, Arrays], ...]"
 
 CHUNK_BYTES: Final = 64 * 1024
 """What is encoded is joined when there is so much of it. A part that is as large by itself is not copied."""
 FREED_AT_ONCE: Final = 256
+SMALL: Final = 32
+FREED_BY_ITSELF: Final = 8
+"""An element that holds more than so many others is freed in steps, too: these may hold others again."""
 
 
 def decode_in_steps(
@@ -66,30 +67,52 @@ def encode_in_steps(message: Message, version: int) -> Generator[None, None, lis
     return chunks
 
 
-def dismantle(message: Message) -> Generator[None, None, None]:
-    """Frees a message that its caller needs no more, array by array, since to free a large one at once takes long.
+def dismantle(thing: object) -> Generator[None, None, None]:
+    """Frees a message, a list, a dictionary or a set that its caller needs no more, a little at a time: to free a large
+    one at once takes long.
 
     What somebody else refers to stays as it is.
     """
-    if getrefcount(message) <= _ALONE:
-        yield from _dismantle_arrays(message)
+    if getrefcount(thing) <= _ALONE:
+        yield from _dismantle(thing)
 
 
-def _dismantle_arrays(message: Message) -> Generator[None, None, None]:
-    for name, inner in _arrays(type(message)):
-        items = getattr(message, name, None)
-        if getrefcount(items) > _ALONE + 1:
-            continue
-        while items:
-            if inner:
-                for _ in range(min(FREED_AT_ONCE, len(items))):
-                    item = items.pop()
-                    is_large = any(len(getattr(item, each) or ()) > FREED_AT_ONCE for each, _ in inner)
-                    if is_large and getrefcount(item) <= _ALONE:
-                        yield from _dismantle_arrays(item)
-            else:
-                del items[-FREED_AT_ONCE:]
+def _dismantle(thing: object) -> Generator[None, None, None]:
+    """The same for what is known to have no other owner."""
+    if isinstance(thing, Message):
+        for name in _arrays(type(thing)):
+            items = getattr(thing, name, None)
+            if items and getrefcount(items) <= _ALONE + 1:
+                yield from _dismantle(items)
+        return
+    if not isinstance(thing, (list, dict, set)):
+        return
+    freed = 0
+    while thing:
+        item = thing.popitem()[1] if isinstance(thing, dict) else thing.pop()
+        size = _size_of(item)
+        if size > FREED_BY_ITSELF and getrefcount(item) <= _ALONE:
+            yield from _dismantle(item)
+        freed += 1 + size
+        if freed >= FREED_AT_ONCE:
+            freed = 0
             yield
+
+
+def is_small(thing: object) -> bool:
+    """Whether to free a thing takes no time, as far as one can tell quickly."""
+    if isinstance(thing, (list, set, dict)):
+        if len(thing) > SMALL:
+            return False
+        return all(_size_of(item) <= SMALL for item in (thing.values() if isinstance(thing, dict) else thing))
+    return not isinstance(thing, Message)
+
+
+def _size_of(thing: object) -> int:
+    """How many elements it has, or its arrays have."""
+    if isinstance(thing, Message):
+        return sum(len(getattr(thing, name, None) or ()) for name in _arrays(type(thing)))
+    return len(thing) if isinstance(thing, (list, dict, set)) else 0
 
 
 def _references_of_an_argument(argument: object) -> int:
@@ -100,21 +123,17 @@ _ALONE: Final = _references_of_an_argument(object())
 """What `getrefcount` says of an argument that nobody else refers to: it differs between versions of Python."""
 
 
-_arrays_of: dict[type[Message], Arrays] = {}
+_arrays_of: dict[type[Message], tuple[str, ...]] = {}
 _decoders: dict[tuple[type[Message], int], DecoderInSteps] = {}
 _encoders: dict[tuple[type[Message], int], tuple[EncoderInSteps, bool]] = {}
 """Each with whether a single value may be large: strings never are."""
 
 
-def _arrays(cls: type[Message]) -> Arrays:
-    """The names of the arrays in a struct, each with those in its elements."""
+def _arrays(cls: type[Message]) -> tuple[str, ...]:
+    """The names of the arrays in a struct."""
     found = _arrays_of.get(cls)
     if found is None:
-        found = _arrays_of[cls] = tuple(
-            (field.name, _arrays(struct_class(cls, field.element)) if field.is_struct else ())
-            for field in fields_of(cls)
-            if field.is_array
-        )
+        found = _arrays_of[cls] = tuple(field.name for field in fields_of(cls) if field.is_array)
     return found
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from tests.support.event_loop import in_loop
@@ -201,6 +204,62 @@ async def test_large_message_is_freed_when_it_is_its_turn(each_step_ends: None) 
     await asyncio.sleep(0)
     await turn()
     assert len(keys) == 1000, "it is used here"
+
+
+@in_loop
+async def test_variables_of_a_function_are_freed_after_it_has_returned(each_step_ends: None) -> None:
+    """A little at a time, so that a handler that has gathered very much doesn't free it in one step."""
+
+    class Freed:
+        count = 0
+
+        def __del__(self) -> None:
+            Freed.count += 1
+
+    def gather() -> None:
+        gathered = {number: Freed() for number in range(1000)}
+        free_later(gathered)
+
+    gather()
+    assert Freed.count == 0
+    for _ in range(20):
+        before = Freed.count
+        await asyncio.sleep(0)
+        assert Freed.count - before <= 256
+    assert Freed.count == 1000
+
+
+def test_variables_are_left_to_the_function_where_no_loop_runs() -> None:
+    """Nobody waits for a turn there."""
+    gathered = list(range(1000))
+    free_later(gathered)
+    assert len(gathered) == 1000
+
+
+@in_loop
+async def test_error_that_was_waited_for_does_not_keep_frames(no_step_ends: None) -> None:
+    """Neither the error nor what the work has gathered waits for the garbage collector."""
+    gathered: list[weakref.ref[Gathered]] = []
+
+    async def fail() -> None:
+        raise ValueError
+
+    def work() -> Work[None]:
+        much = Gathered()
+        gathered.append(weakref.ref(much))
+        yield from wait_for(fail())
+
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            await finish_in_steps(work())
+        assert gathered[0]() is None
+    finally:
+        gc.enable()
+
+
+class Gathered:
+    """Something that a weak reference can tell of."""
 
 
 @pytest.mark.parametrize("count", [0, 1, 1999, 2000, 2001, 9000])

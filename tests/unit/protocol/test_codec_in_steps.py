@@ -12,7 +12,7 @@ import pytest
 from tests.support.steps import finish
 
 from klamm.protocol.codec import encode
-from klamm.protocol.codec_in_steps import MAXIMUM_ELEMENTS, decode_in_steps, dismantle, encode_in_steps
+from klamm.protocol.codec_in_steps import MAXIMUM_ELEMENTS, decode_in_steps, dismantle, encode_in_steps, is_small
 from klamm.protocol.compile_decoder import LARGEST_BYTES_FIELD, STEP_BYTES, STEP_NUMBERS
 from klamm.protocol.compile_encoder import STEP_ELEMENTS
 from klamm.protocol.errors import MalformedMessage
@@ -160,3 +160,35 @@ def test_message_that_is_used_elsewhere_stays() -> None:
     kept = commit()
     finish(dismantle(kept))
     assert kept == commit()
+
+
+def test_elements_of_elements_are_freed_in_steps() -> None:
+    """Few elements that hold much are as long a piece of work as many that hold little."""
+    count = 2000
+    messages: list[Message] = [
+        DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))])
+    ]
+    indexes: list[list[int]] = [messages[0].topics[0].partition_indexes]  # type: ignore[attr-defined]
+    seen = indexes.pop()
+    finish(dismantle(messages.pop()))
+    assert len(seen) == count, "it is used here"
+    del seen
+    messages.append(DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))]))
+    assert drive(dismantle(messages.pop()))[1] >= count // 256
+
+
+def test_dictionaries_of_dictionaries_are_freed_in_steps() -> None:
+    """What handlers gather by topic and partition."""
+    things: list[object] = [{topic: dict.fromkeys(range(100)) for topic in range(100)}]
+    assert not is_small(things[0])
+    assert drive(dismantle(things.pop()))[1] >= 100 * 100 // 512
+
+
+def test_what_is_small_is_told_from_what_is_not() -> None:
+    """By its own size and that of its elements; a message counts as large."""
+    assert is_small([1, 2, 3])
+    assert is_small({"a": [1], "b": {2}})
+    assert is_small(None)
+    assert not is_small(list(range(1000)))
+    assert not is_small({"a": dict.fromkeys(range(1000))})
+    assert not is_small(commit())
