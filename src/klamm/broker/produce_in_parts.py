@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from klamm.broker.codec_route import COPIED_FRAME_BYTES
 from klamm.broker.delayed_produce import DelayedProduce, find_uncommitted
-from klamm.broker.steps import Progress, Work, answer_of, as_work, begin_large
+from klamm.broker.steps import Progress, Work, answer_of, as_work, begin_large, free_later
 from klamm.protocol import produce
 from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
 from klamm.protocol.errors import ErrorCode, MalformedMessage
@@ -56,24 +56,29 @@ def begin_produce(
 def _serve(context: RequestContext, view: memoryview, position: int, append: Append) -> Work[Body | None]:
     read = yield from as_work(decode_in_steps(ProduceRequest, context.api_version, view, position))
     request = produce.ProduceRequest(read.transactional_id, read.acks, read.timeout_ms, [])
-    wanted = yield from _each_partition_once(read, context.api_version)
+    wanted: Wanted = {}
     begun: list[Answer[Answers]] = []
-    for part in _parts(wanted):
-        answers = yield from answer_of(append(context, request, part))
-        begun.append(_when_committed(context, request, answers))
-        yield None
     response = ProduceResponse()
-    for each in begun:
-        yield from _add(response, (yield from answer_of(each)))
-    if request.acks:
-        return (yield from encode_in_steps(response, context.api_version))
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code:
-                # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does).
-                raise_for_unacknowledged(topic, partition)
+    try:
+        yield from _take_each_partition_once(read, context.api_version, wanted)
+        for part in _parts(wanted):
+            answers = yield from answer_of(append(context, request, part))
+            begun.append(_when_committed(context, request, answers))
             yield None
-    return None
+        for each in begun:
+            yield from _add(response, (yield from answer_of(each)))
+        if request.acks:
+            return (yield from encode_in_steps(response, context.api_version))
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code:
+                    # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does).
+                    raise_for_unacknowledged(topic, partition)
+                yield None
+            yield None
+        return None
+    finally:
+        free_later(read, wanted, begun, response)
 
 
 def raise_for_unacknowledged(topic: TopicProduceResponse, partition: PartitionProduceResponse) -> None:
@@ -84,9 +89,8 @@ def raise_for_unacknowledged(topic: TopicProduceResponse, partition: PartitionPr
     )
 
 
-def _each_partition_once(read: ProduceRequest, version: int) -> Work[Wanted]:
-    """By topic and partition: as in Kafka, what is said last of a partition holds."""
-    wanted: Wanted = {}
+def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted) -> Work[None]:
+    """Adds the batches to `wanted`, by topic and partition: as in Kafka, what is said last of a partition holds."""
     for topic in read.topic_data:
         key = (None, TopicId(topic.topic_id)) if version >= TOPIC_IDS_FROM else (topic.name, None)
         for partition in topic.partition_data:
@@ -94,7 +98,6 @@ def _each_partition_once(read: ProduceRequest, version: int) -> Work[Wanted]:
             wanted.setdefault(key, {})[partition.index] = records
             yield None
         yield None
-    return wanted
 
 
 def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
@@ -149,3 +152,4 @@ def _add(response: ProduceResponse, answers: Answers) -> Work[None]:
                 )
             )
             yield None
+        yield None

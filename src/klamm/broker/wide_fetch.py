@@ -103,6 +103,7 @@ def _serve(context: RequestContext, view: memoryview, position: int, progress: P
             key = name, partition.index
             by_key[key] = CachedPartition(key, partition)  # as in Kafka, the last word counts
             yield None
+        yield None
     return (yield from _WideFetch(context, request, list(by_key.values()), None).work())
 
 
@@ -205,13 +206,18 @@ class _WideFetch:
                 self._came_bytes = 0
                 result = yield from self._read_all()
                 if is_last or (yield from self._is_enough(result)):
-                    return (yield from self._answer(result.answers))
+                    body = yield from self._answer(result.answers)
+                    free_later(result.answers)
+                    while self._observed:
+                        self._observed.pop().release(self)
+                        yield None
+                    return body
                 read_bytes = result.size_bytes
                 del result  # It may wait for long, and so may very many.
                 yield from self._wait_for_more(read_bytes, ends)
         finally:
-            for partition in self._observed:
-                partition.release(self)
+            while self._observed:  # if it was stopped
+                self._observed.pop().release(self)
 
     def _observe(self) -> Work[None]:
         for cached in self._wanted:

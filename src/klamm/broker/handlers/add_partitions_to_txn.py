@@ -8,9 +8,10 @@ that they write to adds the partitions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, answer_of
+from klamm.broker.steps import Work, answer_of, free_later
 from klamm.core.coordinator.contract import ClientContext
 from klamm.core.txn.additions import partitions_of, result_for
 from klamm.protocol.errors import ErrorCode
@@ -77,7 +78,8 @@ def _add(context: RequestContext, transaction: AddPartitionsToTxnTransaction) ->
         yield None
     if has_unknown:
         return (yield from _result(transaction.transactional_id, codes))
-    # Each once: of those that exist there are not very many.
+    # Each once: of those that exist there are not very many. The list of the request is freed with it, in steps.
+    transaction = copy(transaction)
     transaction.topics = [AddPartitionsToTxnTopic(name=name, partitions=list(own)) for name, own in codes.items()]
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     return context.broker.transactions.add_partitions_to_txn(transaction, client)
@@ -93,6 +95,8 @@ def _result(transactional_id: str, codes: Mapping[str, Mapping[int, ErrorCode]])
                 AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
             )
             yield None
+        yield None
+    free_later(codes)
     return result
 
 

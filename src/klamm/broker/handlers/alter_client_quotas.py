@@ -25,7 +25,11 @@ def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Work[A
     response = AlterClientQuotasResponse()
     for entry in request.entries:
         code, message = yield from _why_refused(entry)
-        response.entries.append(_answer(entry, code, message))
+        answer = alter_client_quotas_response.EntryData(error_code=code, error_message=message)
+        response.entries.append(answer)
+        for entity in entry.entity:
+            answer.entity.append(_answer_entity(entity))
+            yield None
         yield None
     return response
 
@@ -61,8 +65,9 @@ def _answer(
     return alter_client_quotas_response.EntryData(
         error_code=code,
         error_message=message,
-        entity=[
-            alter_client_quotas_response.EntityData(entity_type=entity.entity_type, entity_name=entity.entity_name)
-            for entity in entry.entity
-        ],
+        entity=[_answer_entity(entity) for entity in entry.entity],
     )
+
+
+def _answer_entity(entity: alter_client_quotas_request.EntityData) -> alter_client_quotas_response.EntityData:
+    return alter_client_quotas_response.EntityData(entity_type=entity.entity_type, entity_name=entity.entity_name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work
+from klamm.broker.steps import Work, free_later
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from klamm.protocol.schema.delete_records_response import (
@@ -33,6 +33,7 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[Delet
         for each in topic.partitions:
             wanted.setdefault(topic.name, {})[each.partition_index] = each
             yield None
+        yield None
     response = DeleteRecordsResponse()
     for name, partitions in wanted.items():
         result = DeleteRecordsTopicResult(name=name)
@@ -40,6 +41,8 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[Delet
         for partition in partitions.values():
             result.partitions.append(_delete(context, name, partition))
             yield None
+        yield None
+    free_later(wanted)
     return response
 
 

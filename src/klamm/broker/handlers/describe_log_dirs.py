@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work
+from klamm.broker.steps import Work, free_later
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import (
@@ -50,6 +50,8 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
                 partitions.append(DescribeLogDirsPartition(partition_index=partition.index, partition_size=size_bytes))
         if partitions:
             topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
+        yield None
+    free_later(wanted)
     directory = context.broker.log_directory.path
     volume = os.statvfs(directory)
     return DescribeLogDirsResponse(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.batch_opener import OpeningAllowance, OpensLater
-from klamm.broker.steps import Work, wait_for
+from klamm.broker.steps import Work, free_later, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from klamm.protocol.schema.list_offsets_response import (
@@ -56,10 +56,12 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Work[ListOff
                 else:
                     answered[index] = yield from _look_up(context, request, topic.name, partition)
                 yield None
+        yield None
     response = ListOffsetsResponse()
     for name, partitions in answers.items():
         response.topics.append(ListOffsetsTopicResponse(name=name, partitions=list(partitions.values())))
         yield None
+    free_later(answers)
     return response
 
 

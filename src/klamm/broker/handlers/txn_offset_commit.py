@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.internal_topics import OFFSETS_TOPIC
-from klamm.broker.steps import Work, answer_of, wait_for
+from klamm.broker.steps import Work, answer_of, free_later, wait_for
 from klamm.broker.transaction_verification import TransactionVerification
 from klamm.core.coordinator.contract import ClientContext
 from klamm.core.log.transaction_verification import NO_GUARD
@@ -125,12 +125,14 @@ def _take_unknown_partitions_out(
                     )
                 )
             yield None
+        free_later(topic.partitions)
         topic.partitions = known
         if unknown:
             refused.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=unknown))
         if known:
             known_topics.append(topic)
         yield None
+    free_later(request.topics)
     request.topics = known_topics
     return refused
 
@@ -157,3 +159,4 @@ def _hide_loading(response: TxnOffsetCommitResponse) -> Work[None]:
             if partition.error_code == ErrorCode.coordinator_load_in_progress:
                 partition.error_code = ErrorCode.coordinator_not_available
             yield None
+        yield None

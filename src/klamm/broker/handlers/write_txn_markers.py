@@ -6,10 +6,9 @@ Version 1 is the oldest served, and flexible; 2 says under which transaction ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, wait_for
+from klamm.broker.steps import Work, free_later, wait_for
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.parts import parts_of
@@ -39,17 +38,23 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[Wri
         own = outcomes.setdefault(wanted.producer_id, {})
         for part in parts_of(wanted, PARTITIONS_AT_ONCE):
             codes = yield from wait_for(context.broker.transaction_markers.write_markers(_marker(part.message)))
-            for (topic, index), code in codes.items():
+            for (topic, index), code in codes.items():  # at most PARTITIONS_AT_ONCE
                 own.setdefault(topic, {})[index] = code
             yield None
+        yield None
     response = WriteTxnMarkersResponse()
     for producer_id, topics in outcomes.items():
         result = WritableTxnMarkerResult(producer_id=producer_id)
         response.markers.append(result)
         for name, codes_of_topic in topics.items():
-            result.topics.append(_topic_result(name, codes_of_topic))
+            topic_result = WritableTxnMarkerTopicResult(name=name)
+            result.topics.append(topic_result)
+            for number, code in codes_of_topic.items():
+                topic_result.partitions.append(_partition_result(number, code))
+                yield None
             yield None
         yield None
+    free_later(outcomes)
     return response
 
 
@@ -62,7 +67,11 @@ def error_response(
             WritableTxnMarkerResult(
                 producer_id=wanted.producer_id,
                 topics=[
-                    _topic_result(topic.name, dict.fromkeys(topic.partition_indexes, code)) for topic in wanted.topics
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[_partition_result(index, code) for index in dict.fromkeys(topic.partition_indexes)],
+                    )
+                    for topic in wanted.topics
                 ],
             )
             for wanted in request.markers
@@ -85,10 +94,5 @@ def _marker(wanted: WritableTxnMarker) -> TransactionMarker:
     )
 
 
-def _topic_result(name: str, codes: Mapping[int, ErrorCode]) -> WritableTxnMarkerTopicResult:
-    return WritableTxnMarkerTopicResult(
-        name=name,
-        partitions=[
-            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code) for index, code in codes.items()
-        ],
-    )
+def _partition_result(index: int, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
+    return WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
