@@ -16,7 +16,7 @@ from klamm.core.group.classic_events import assigned, is_crash_looping, joined, 
 from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
-from klamm.core.group.member import Member, Protocols, session_timer
+from klamm.core.group.member import Member, Protocols, protocols_of, session_timer
 from klamm.core.group.metadata import NO_METADATA
 from klamm.core.group.rebalance import (
     answer_parked_requests,
@@ -76,7 +76,7 @@ class Join:
         self.ticket = ticket
         self.now = now
         self.new_member_id = new_member_id
-        self.protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+        self.protocols = protocols_of(request)
         self.result = Result()
 
     def decide(self) -> Result:

@@ -9,14 +9,23 @@ from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
 from klamm.core.coordinator.contract import Ticket, TimerKey
+from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.types import Millis
 
-__all__ = ["Member", "Protocols", "session_timer"]
+__all__ = ["Member", "Protocols", "protocols_of", "session_timer"]
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """The protocols that a member supports, most wanted first, each with the member's metadata for it."""
 
+MAXIMUM_PROTOCOLS: Final = 1000
+"""Of a member's protocols so many count, the most wanted ones. Clients have one for each assignor, a handful. Kafka has
+no limit, and a decision on a hundred thousand of them holds up all other groups."""
 _LONG_AGO: Final = Millis(0)
+
+
+def protocols_of(request: JoinGroupRequest) -> Protocols:
+    """Returns the protocols that a member brings with its request, at most `MAXIMUM_PROTOCOLS`."""
+    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols[:MAXIMUM_PROTOCOLS])
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:

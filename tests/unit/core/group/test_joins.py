@@ -175,6 +175,16 @@ def test_member_that_does_not_fit_is_refused(protocol_type: str, protocols: tupl
     assert driver.join_error(ticket) is ErrorCode.inconsistent_group_protocol
 
 
+def test_protocols_that_a_member_wants_most_count() -> None:
+    """The first thousand: others that it names are as if it had not named them, since nobody has so many."""
+    driver = ShardDriver()
+    driver.stable_group()
+    others = tuple((f"other-{number}", b"") for number in range(1000))
+    assert driver.join_error(driver.join(protocols=(*others, ("range", b"")))) is ErrorCode.inconsistent_group_protocol
+    answer = driver.joined(driver.join(protocols=(*others[:999], ("range", b""))))
+    assert answer.error_code == ErrorCode.member_id_required
+
+
 @pytest.mark.parametrize(("protocol_type", "protocols"), [("", (("range", b""),)), ("consumer", ())])
 def test_first_member_needs_type_and_protocol(protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> None:
     """An empty group takes any protocol, but not none."""

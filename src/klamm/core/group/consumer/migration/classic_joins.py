@@ -30,7 +30,7 @@ from klamm.core.group.consumer.steps import (
     write_member,
 )
 from klamm.core.group.consumer.timers import join_timer, sync_timer
-from klamm.core.group.member import Protocols
+from klamm.core.group.member import protocols_of
 from klamm.core.group.subscription import CONSUMER_PROTOCOL_TYPE
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -61,7 +61,7 @@ class ClassicJoin:
         self.request = request
         self.context = context
         self.ticket = ticket
-        self.protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+        self.protocols = protocols_of(request)
 
     def decide(self) -> None:
         """Write what follows into the result.
