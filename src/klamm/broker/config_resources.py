@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from klamm.broker.steps import Work, finish_in_steps
+from klamm.broker.steps import Work, finish_in_steps, free_later
 from klamm.config.alteration import (
     Alteration,
     apply_alterations,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from klamm.broker.context import BrokerContext
     from klamm.metadata.service import MetadataService
 
-__all__ = ["Wish", "alter_resources", "check_topic_name", "layers_of"]
+__all__ = ["MAXIMUM_CHANGES", "Wish", "alter_resources", "check_topic_name", "layers_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -108,11 +108,11 @@ def _decide_all(
 ) -> Work[tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
     """What comes of each wish, and the changes that fulfil those that can be had."""
     counts: Counter[tuple[int, str]] = Counter()
+    results: list[KafkaError | None] = []
+    changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
     for wish in wishes:
         counts[wish.resource_type, wish.name] += 1
         yield None
-    results: list[KafkaError | None] = []
-    changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
     room = MAXIMUM_CHANGES
     for wish in wishes:
         try:
@@ -120,15 +120,18 @@ def _decide_all(
                 raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
             changed = yield from _decide(broker, wish)
         except KafkaError as error:
-            results.append(error)
+            results.append(error.with_traceback(None))  # which would keep a frame for each
         else:
             results.append(None)
             if changed:
                 changes[wish.resource_type, wish.name] = changed
                 room -= len(changed)
                 if room < 0:
+                    free_later(counts, results, changes)
+                    del counts, results, changes  # else the traceback would keep them
                     raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
         yield None
+    free_later(counts)
     return results, changes
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from klamm.config.broker import BrokerConfig
@@ -74,7 +75,7 @@ class BrokerLayers:
     def values(self) -> dict[str, Value]:
         """The value of every key: what is in force, else the default."""
         keys = broker_keys()
-        result = {name: key.default_value() for name, key in keys.items() if not key.is_dynamic_only}
+        result = dict(_default_values())
         result.update((name, keys[name].parse(text)) for name, text in self.merged().items() if name in keys)
         return result
 
@@ -110,6 +111,11 @@ class BrokerLayers:
         elif "broker.id" in static:
             static["node.id"] = static["broker.id"]
         return static
+
+
+@cache
+def _default_values() -> Mapping[str, Value]:
+    return {name: key.default_value() for name, key in broker_keys().items() if not key.is_dynamic_only}
 
 
 def _defaults(names: Iterable[str]) -> dict[str, str | None]:

@@ -73,7 +73,12 @@ class ConfigKey(NamedTuple):
 
     def default_value(self) -> Value:
         """The default as a value."""
-        return None if self.default is None else parse_value(self.name, self.default, self.type)
+        return None if self.default is None else _parse_once(self.name, self.default, self.type)
+
+
+@cache
+def _parse_once(name: str, text: str, kind: str) -> Value:
+    return parse_value(name, text, kind)
 
 
 # As Kafka's `DynamicBrokerConfig.brokerConfigSynonyms`: names for one setting in different units, the strongest first.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.config_resources import check_topic_name, layers_of
-from klamm.broker.steps import Work
+from klamm.broker.steps import Work, free_later
 from klamm.config.description import (
     ConfigEntry,
     describe_broker,
@@ -75,9 +75,12 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
         response.results.append(result)
         room -= len(result.configs)
         if room < 0:
+            free_later(response, wanted, names_asked)
+            del response, result, names, names_asked, wanted  # else the traceback would keep them
             reason = f"The answer would have more than {MAXIMUM_ENTRIES} entries: ask for fewer resources at a time."
             raise KafkaError(ErrorCode.policy_violation, reason)
         yield None
+    free_later(wanted, names_asked)
     return response
 
 
