@@ -142,7 +142,7 @@ class Partitions:
 
         Raises KafkaError KAFKA_STORAGE_ERROR.
         """
-        if not self._dropping.isdisjoint(topics):
+        if self._dropping and not self._dropping.isdisjoint(topics):
             await self.settled()
         forgotten = await finish_in_steps(self._log_directory.forget_in_steps(topics))
         if forgotten is not None:

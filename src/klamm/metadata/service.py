@@ -43,6 +43,8 @@ Subscriber = Callable[[MetadataImage, MetadataImage], None]
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _DELETED_AT_ONCE: Final = 1000
 """So many partitions are deleted in one transaction."""
+_NAMES_AT_ONCE: Final = 10_000
+"""So many names are collected before others have their turn: less than a millisecond."""
 _STEP_S: Final = 0.002
 """For so long a change is decided on before others have their turn."""
 
@@ -153,8 +155,15 @@ class MetadataService:
             return (await _in_steps(plan_topic_creation(self.image, topics, rules))).result
         return await self._change(
             lambda image: plan_topic_creation(image, topics, rules),
-            prepare=lambda: self._before_creation([topic.name for topic in topics]),
+            prepare=lambda: self._prepare_creation(topics),
         )
+
+    async def _prepare_creation(self, topics: Sequence[NewTopic]) -> None:
+        names: list[str] = []
+        for start in range(0, len(topics), _NAMES_AT_ONCE):
+            names += [topic.name for topic in topics[start : start + _NAMES_AT_ONCE]]
+            await asyncio.sleep(0)
+        await self._before_creation(names)
 
     async def ensure_topic(self, topic: NewTopic) -> TopicImage:
         """The topic of that name, created if it isn't there yet. Raises what CreateTopics would answer."""

@@ -443,7 +443,7 @@ class LogDirectory:
         Else a crash before the new folders are made would look as if they had been lost. Returns what to wait for,
         which may raise KafkaError KAFKA_STORAGE_ERROR; None if there is nothing to forget.
         """
-        if self._deleted_topics.isdisjoint(topics):
+        if not self._deleted_topics or self._deleted_topics.isdisjoint(topics):
             return None
         contents = None
         while contents is None:
