@@ -16,6 +16,8 @@ from klamm.protocol.message import FieldSpec, Message, fields_of, struct_class
 __all__ = ["LargestRequest", "largest_requests", "paths_of"]
 
 TOPIC: Final = "swept"
+SURROUNDING_ELEMENTS: Final = 8
+"""More than the arrays that a long one lies in have: these count, too."""
 Path = tuple[str, ...]
 
 TEXTS: Final = {"group_id": "swept-group", "transactional_id": "swept-transaction", "member_id": "member"}
@@ -28,6 +30,11 @@ NUMBERS: Final[dict[str, int]] = {
     "acks": 1,
     "timeout_ms": 1000,
     "transaction_timeout_ms": 1000,
+    # An ACL or a filter for one that says what it is about: for all else Kafka closes the connection.
+    "operation": 3,
+    "permission_type": 3,
+    "resource_type_filter": 2,
+    "pattern_type_filter": 3,
 }
 INDEXES: Final = frozenset({"partition_index", "index", "partition", "partition_indexes", "partitions"})
 """Of elements that differ, these numbers do."""
@@ -94,7 +101,7 @@ class _Builder:
         if inner is not None and path:
             one = self.message(inner, path)
             return [one] if field.is_array else one
-        count = min(self._frame_bytes // self._smallest_bytes(inner, field), MAXIMUM_ELEMENTS - 2)
+        count = min(self._frame_bytes // self._smallest_bytes(inner, field), MAXIMUM_ELEMENTS - SURROUNDING_ELEMENTS)
         if inner is not None:
             return [self.message(inner, (), number) for number in range(count)]
         element = field._replace(type=field.element, nullable=None, default="" if field.element == "string" else 0)
