@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
     from klamm.broker.dispatch import Body, PendingBody
 
-__all__ = ["COPIED_FRAME_BYTES", "CodecRoute"]
+__all__ = ["COPIED_FRAME_BYTES", "SMALL_FRAME_BYTES", "CodecRoute"]
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, TypeAlias, cast
 
-from klamm.broker.codec_route import CodecRoute
+from klamm.broker.codec_route import COPIED_FRAME_BYTES, SMALL_FRAME_BYTES, CodecRoute
 from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.broker.steps import Progress, Work, begin_later, wait_for
 from klamm.protocol.api import API_SPECS, ApiKey
 from klamm.protocol.codec import encode
 from klamm.protocol.errors import MalformedMessage
@@ -57,6 +58,12 @@ LONGEST_REPEATED: Final = 16 * 1024
 HandleFrame: TypeAlias = "Callable[[RequestContext, memoryview, int], Body | PendingBody | None]"
 
 
+def check_served(api_key: int) -> None:
+    """Raises MalformedMessage for an API that is not served."""
+    if api_key not in ACCEPTED_VERSIONS:
+        raise MalformedMessage(f"API key {api_key} is not served")
+
+
 class Dispatcher:
     """Hands every frame of every connection to the handler of its API."""
 
@@ -81,14 +88,15 @@ class Dispatcher:
         header = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
-            route = self._load_route(header.api_key)
+            check_served(header.api_key)
+            route = self._load_and_handle
         version = header.api_version
         api_key = cast(ApiKey, header.api_key)
         lowest, highest = ACCEPTED_VERSIONS[api_key]
         if not lowest <= version <= highest:
             if api_key == ApiKey.API_VERSIONS:  # KIP-511: answered in version 0, so that the client can ask again
                 return header.correlation_id, False, self._downgraded_api_versions()
-            name = ApiKey(api_key).name  # the header's is a plain number
+            name = ApiKey(api_key).name
             raise MalformedMessage(f"{name} version {version} is not served ({lowest} to {highest} are)")
         context = RequestContext(self._broker, connection, api_key, version, header.client_id, said)
         body = route(context, frame, header.end)
@@ -102,16 +110,39 @@ class Dispatcher:
         """Says that nothing more comes over a connection, and nobody waits for answers."""
         self._broker.fetch_sessions.leave(connection)
 
-    def _load_route(self, api_key: int) -> HandleFrame:
-        try:
-            key = ApiKey(api_key)
-            ACCEPTED_VERSIONS[key]
-        except (ValueError, KeyError):
-            raise MalformedMessage(f"API key {api_key} is not served") from None
+    def _load_and_handle(self, context: RequestContext, frame: memoryview, position: int) -> Body | PendingBody | None:
+        """Handles the first request of an API.
+
+        To import its handler takes some milliseconds, as the first step of a large request does. So a large one is
+        handled in another step, and when several come at once, each has its turn.
+        """
+        if len(frame) <= SMALL_FRAME_BYTES:
+            return self._load_route(context.api_key)(context, frame, position)
+        if len(frame) <= COPIED_FRAME_BYTES:
+            frame = memoryview(bytes(frame))
+        progress = Progress()
+        return begin_later(self._load_in_steps(context, frame, position, progress), progress)
+
+    def _load_in_steps(
+        self, context: RequestContext, frame: memoryview, position: int, progress: Progress
+    ) -> Work[Body | None]:
+        route = self._load_route(context.api_key)
+        yield None
+        progress.may_stop = False
+        body = route(context, frame, position)
+        if isinstance(body, asyncio.Future):
+            return (yield from wait_for(body))
+        return body
+
+    def _load_route(self, key: ApiKey) -> HandleFrame:
+        route = self._routes.get(key)
+        if route is not None:  # loaded while this request waited for its turn
+            return route
+        key = ApiKey(key)  # the header's is a plain number
         module = importlib.import_module(f"klamm.broker.handlers.{key.name.lower()}")
-        route = getattr(module, "handle_frame", None) or CodecRoute(key, module).handle_frame
-        self._routes[api_key] = route
-        return cast(HandleFrame, route)
+        route = cast(HandleFrame, getattr(module, "handle_frame", None) or CodecRoute(key, module).handle_frame)
+        self._routes[key] = route
+        return route
 
     def _downgraded_api_versions(self) -> Body:
         from klamm.broker.handlers.api_versions import unsupported_version_response

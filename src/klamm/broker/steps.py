@@ -39,6 +39,7 @@ __all__ = [
     "as_work",
     "begin",
     "begin_large",
+    "begin_later",
     "finish_in_steps",
     "free_later",
     "sorted_in_steps",
@@ -135,6 +136,11 @@ def begin_large(work: Work[R], progress: Progress) -> R | asyncio.Task[R]:
     if _turns_of(asyncio.get_running_loop()).are_awaited:
         return InSteps(_go_on(work, None), progress)
     return begin(work, progress)
+
+
+def begin_later(work: Work[R], progress: Progress) -> asyncio.Task[R]:
+    """Begins work when it is its turn, and not at once."""
+    return InSteps(_go_on(work, None), progress)
 
 
 def begin(work: Work[R], progress: Progress | None = None) -> R | asyncio.Task[R]:

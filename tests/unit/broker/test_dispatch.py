@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
+from tests.support.event_loop import in_loop
 from tests.unit.broker.handlers.group_broker import GroupBroker
 from tests.unit.broker.handlers.test_membership_handlers import joined
 
 from klamm.broker.context import ConnectionInfo
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.handlers import sync_group
+from klamm.broker.steps import InSteps
 from klamm.protocol.api import ApiKey
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import ErrorCode, MalformedMessage
@@ -18,6 +21,8 @@ from klamm.protocol.headers import encode_request_header
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
@@ -122,4 +127,35 @@ def test_nothing_is_repeated_to_others(wire: Wire) -> None:
 def test_broken_heartbeats_are_refused_as_before(wire: Wire, frame: bytes) -> None:
     """Too short for anything to be recognised, or another API than it seems."""
     with pytest.raises(MalformedMessage):
+        wire.dispatcher.dispatch(ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092), memoryview(frame))
+
+
+@in_loop
+async def test_first_large_request_of_an_api_waits_for_its_turn() -> None:
+    """To import a handler takes long, so several that come at once don't have theirs imported in one go."""
+    broker = GroupBroker()
+    dispatcher = Dispatcher(broker._context)
+    keys = [f"group-{number}" for number in range(1000)]
+    request = FindCoordinatorRequest(key_type=9, coordinator_keys=keys)
+    frame = encode_request_header(ApiKey.FIND_COORDINATOR, 4, 1, "app") + encode(request, 4)
+    connection = ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092)
+    bodies = []
+    for _ in range(2):
+        answer = dispatcher.dispatch(connection, memoryview(frame))
+        assert answer is not None
+        assert isinstance(answer[2], InSteps)
+        bodies.append(answer[2])
+    assert not dispatcher._routes
+    for body in bodies:
+        parts = await body
+        assert parts is not None
+        found, _ = decode(FindCoordinatorResponse, 4, b"".join(parts))
+        assert [each.key for each in found.coordinators] == keys
+
+
+@pytest.mark.parametrize("api_key", [-1, int(ApiKey.PUSH_TELEMETRY), 1000])
+def test_api_that_is_not_served_ends_the_connection(wire: Wire, api_key: int) -> None:
+    """It has no version that could be answered."""
+    frame = struct.pack(">hhihb", api_key, 0, 1, -1, 0)
+    with pytest.raises(MalformedMessage, match="is not served"):
         wire.dispatcher.dispatch(ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092), memoryview(frame))
