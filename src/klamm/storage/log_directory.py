@@ -159,8 +159,9 @@ class LogDirectory:
         self.lock()
         started = time.perf_counter()
         had_clean_shutdown = take_clean_shutdown_mark(self.path)
-        if had_clean_shutdown:
-            sync_directory(self.path)  # or a power failure might bring the mark back, and what is torn be trusted
+        # After a clean stop a power failure might else bring the mark back, and torn files would be trusted. After a
+        # kill the names of the folders may not be on the disk yet, and logs are about to believe their snapshots.
+        sync_directory(self.path)
         now_ms = self._clock()
         self._noted = noted = self._checkpoints.read()
         self._cleaner_checkpoint.read()

@@ -19,6 +19,7 @@ from typing import Final
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import Offset
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.damage import Damage, damage_in
@@ -69,7 +70,9 @@ def load_log(request: LoadRequest) -> LoadedLog:
     if not request.had_clean_shutdown:
         snapshot_offset = newest_good_snapshot(request.directory, files.snapshots)
         # The snapshot vouches for the batches below it, and may be newer than the checkpoint.
-        request = request._replace(recovery_point=max(request.recovery_point, snapshot_offset))
+        if snapshot_offset > request.recovery_point:
+            sync_directory(request.directory)  # a flush writes the snapshot before it syncs the names of the files
+            request = request._replace(recovery_point=snapshot_offset)
     try:
         check_beginning(request, files.segments)
         if request.had_clean_shutdown:

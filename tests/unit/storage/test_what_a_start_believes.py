@@ -71,6 +71,30 @@ def test_a_recovery_point_says_nothing_of_indexes(folder: LogFolder, monkeypatch
     assert consume(folder.log()) == writer.decided(folder.log())
 
 
+def test_names_are_synced_before_a_snapshot_is_believed(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I8: a flush writes the snapshot before it syncs the names of the files and of the folder. If the process is
+    killed in between, a power failure may still take the folder, so the next start syncs the names first."""
+    log, _ = _aborted(folder)
+    log.flush()
+    log.roll(NOW_MS)
+    log.flush()
+    folder.kill()
+    folder.forget_syncs(above=3)
+    (folder.path / RECOVERY_POINTS).unlink()
+    synced: list[Path] = []
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.append(_path_of(descriptor))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    folder.start()
+    assert folder.log().recovery_point == 3
+    assert folder.path in synced
+    assert log.directory in synced
+
+
 def test_a_snapshot_is_not_written_before_what_it_vouches_for(folder: LogFolder) -> None:
     """At a roll and at a stop: batches and indexes are on the disk by then."""
     log, _ = _aborted(folder)
