@@ -13,23 +13,41 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tests.interop.broker_process import BrokerProcess
 from tests.support.patience import Limit
 
-__all__ = ["WatchedBroker", "loop_thread_s"]
+__all__ = ["WatchedBroker", "loop_thread_s", "processor_slowness"]
 
 _PROGRAM = Path(__file__).parents[2] / "bench" / "loop_steps.py"
 _REST_S = 0.005
 _IDLE_SHARE = 0.1
 _REPORT_S = 60
 _POLL_S = 0.002
+_MEASUREMENTS = 15
+_ITERATIONS = 100_000
+_IDLE_S = 0.006
+"""How long that takes on an idle machine of 2024."""
 
 
 def loop_thread_s(pid: int) -> float:
     """Processor time that the first thread of a process has had, which in a broker runs the event loop."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def processor_slowness() -> float:
+    """How many times more processor time a piece of work takes now than on an idle machine; at least 1.
+
+    A busy machine takes the processor away, which is not counted, and throws out the caches, which is.
+    """
+    took = []
+    for _ in range(_MEASUREMENTS):
+        began = time.thread_time()
+        sum(number & 0xFF for number in range(_ITERATIONS))
+        took.append(time.thread_time() - began)
+    return max(1.0, median(took) / _IDLE_S)
 
 
 class WatchedBroker:
