@@ -455,7 +455,8 @@ class Log(CompactableLog):
                 self._producers,
                 list(self._segments),
                 self._segments.snapshots(),
-                self.log_start_offset,
+                # A deletion that is not on the disk yet may be forgotten by a crash, but not where a transaction began.
+                self._segments[0].base_offset,
                 end,
                 now_ms,
                 committed_below=self.high_watermark,

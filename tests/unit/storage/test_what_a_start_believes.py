@@ -71,6 +71,25 @@ def test_a_recovery_point_says_nothing_of_indexes(folder: LogFolder, monkeypatch
     assert consume(folder.log()) == writer.decided(folder.log())
 
 
+def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(folder: LogFolder) -> None:
+    """I11: its first records were deleted, then the log was cut, and after a crash the deletion is forgotten. No reader
+    of committed records sees the records that are back."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.write(log, 0, is_transactional=False)
+    writer.write(log, 1)
+    writer.write(log, 0, is_transactional=False)
+    commit_all(log)
+    log.delete_records_before(Offset(1))
+    log.truncate_to(Offset(3), NOW_MS)
+    log.roll(NOW_MS)
+    log.flush()
+    folder.crash()
+    log = folder.log()
+    commit_all(log)
+    assert (log.log_start_offset, log.last_stable_offset) == (0, 0)
+
+
 def test_names_are_synced_before_a_snapshot_is_believed(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """I8: a flush writes the snapshot before it syncs the names of the files and of the folder. If the process is
     killed in between, a power failure may still take the folder, so the next start syncs the names first."""
