@@ -116,7 +116,8 @@ class Dispatcher:
         To import its handler takes some milliseconds, as the first step of a large request does. So a large one is
         handled in another step, and when several come at once, each has its turn.
         """
-        if len(frame) <= SMALL_FRAME_BYTES:
+        # An answer to Fetch may have records in files (`file_sending`), and must be sent in the step that makes it.
+        if len(frame) <= SMALL_FRAME_BYTES or context.api_key == ApiKey.FETCH:
             return self._load_route(context.api_key)(context, frame, position)
         if len(frame) <= COPIED_FRAME_BYTES:
             frame = memoryview(bytes(frame))

@@ -12,7 +12,11 @@ from tests.support.wire import Wire
 from tests.unit.broker.handlers.test_produce_and_fetch import batch
 
 from klamm.broker import file_sending
+from klamm.broker.codec_route import SMALL_FRAME_BYTES
+from klamm.broker.context import ConnectionInfo
+from klamm.broker.dispatch import Dispatcher
 from klamm.broker.file_sending import FileSender
+from klamm.broker.handlers.fetch import READ_AT_ONCE_BYTES
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
@@ -143,3 +147,22 @@ def test_a_client_that_has_gone_is_no_error(served: Broker, topic: str, caplog: 
     with Wire(served.bootstrap_servers) as other:
         assert all(records_of(other.fetch(VERSION, request(topic))))
     assert not caplog.records
+
+
+def test_the_first_fetch_of_a_broker_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large: its answer may have records in files, which must not change before it is sent."""
+    answers: list[Any] = []
+    dispatch = Dispatcher.dispatch
+
+    def watched(dispatcher: Dispatcher, connection: ConnectionInfo, frame: memoryview) -> Any:
+        answers.append(dispatch(dispatcher, connection, frame))
+        return answers[-1]
+
+    monkeypatch.setattr(Dispatcher, "dispatch", watched)
+    wanted = [FetchPartition(0, -1, 0, -1, -1, MUCH)]
+    topics = [FetchTopic("a-topic-that-is-not-there", None, wanted) for _ in range(100)]
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        body = encode_fetch_request(VERSION, FetchRequest(-1, 0, 1, MUCH, 0, 0, -1, topics, []))
+        assert SMALL_FRAME_BYTES < len(body) < READ_AT_ONCE_BYTES
+        wire.exchange(ApiKey.FETCH, VERSION, body)
+    assert [type(body) for _, _, body in answers] == [list]
