@@ -105,7 +105,8 @@ def load_log(request: LoadRequest) -> LoadedLog:
             request.now_ms,
             committed_below=recovery_point,
             may_skip=request.had_clean_shutdown,
-            indexes_from=None if indexed_offset == log_end_offset else indexed_offset,
+            # Without a snapshot an empty last segment may have a transaction index of records that are no more.
+            indexes_from=None if request.had_clean_shutdown else indexed_offset,
         )
     except Damage as damage:
         return _offline(request, damage, segments, epochs)

@@ -12,9 +12,10 @@ import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time
 from tests.unit.storage.test_transactional_log import Writer, commit_all, consume
 
-from klamm.protocol.types import Offset
+from klamm.protocol.types import Offset, ProducerId
 from klamm.storage import durable_log, producer_snapshot
 from klamm.storage.log import Log
+from klamm.storage.transaction_index import encode_entries
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
@@ -88,6 +89,29 @@ def test_an_open_transaction_begins_where_it_did_however_the_log_is_cut(folder: 
     log = folder.log()
     commit_all(log)
     assert (log.log_start_offset, log.last_stable_offset) == (0, 0)
+
+
+def test_an_empty_segment_has_no_aborted_transactions(folder: LogFolder) -> None:
+    """I11: a power failure has brought back the `.txnindex` of a segment that was cut and begun again. What it says is
+    not true of the records that come next."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 0, size=3, is_transactional=False)
+    commit_all(log)
+    log.roll(NOW_MS)
+    log.delete_records_before(Offset(3))
+    log.delete_old_segments(NOW_MS)
+    log.flush()
+    folder.kill()
+    for path in log.directory.glob("*.snapshot"):
+        path.unlink()
+    stale = (ProducerId(1), Offset(3), Offset(9), Offset(4))
+    (log.directory / f"{3:020d}.txnindex").write_bytes(encode_entries([stale]))
+    folder.start()
+    log = folder.log()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=True)
+    commit_all(log)
+    assert [offset for offset, _ in consume(log, start=3)] == [3]
 
 
 def test_names_are_synced_before_a_snapshot_is_believed(folder: LogFolder, monkeypatch: pytest.MonkeyPatch) -> None:
