@@ -24,6 +24,7 @@ from pathlib import Path
 from klamm.protocol.types import Offset
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch, scan_bounds
+from klamm.storage.gaps import GAP_SUFFIX
 from klamm.storage.log_files import CLEANED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX, parse_offset
 
 __all__ = ["SwapFiles", "finish_swaps", "offer_swap"]
@@ -118,8 +119,8 @@ def _remove_replaced(directory: Path, base_offset: Offset, end_offset: Offset) -
         offset = parse_offset(name)
         if offset is None or name.endswith(SWAP_SUFFIX) or not base_offset <= offset < max(end_offset, base_offset + 1):
             continue
-        # The producers as they were where the segment begins are still what they were.
-        if not (name.endswith(SNAPSHOT_SUFFIX) and offset == base_offset):
+        # The producers at the beginning of the segment have not changed, and a gap before it is still there.
+        if not (name.endswith((SNAPSHOT_SUFFIX, GAP_SUFFIX)) and offset == base_offset):
             (directory / name).unlink()
 
 

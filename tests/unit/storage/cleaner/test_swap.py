@@ -15,7 +15,9 @@ from tests.support.log_folder import NOW_MS, LogFolder, append, read_all
 
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
+from klamm.protocol.types import Offset
 from klamm.storage.cleaner.swap import finish_swaps
+from klamm.storage.gaps import note_gap
 from klamm.storage.log import Log
 
 PROJECT = Path(__file__).parents[4]
@@ -122,6 +124,17 @@ def test_a_swap_that_had_begun_is_finished(tmp_path: Path) -> None:
     folder.start()
     assert _values(folder.log()) == values
     assert folder.log().segment_count == 2
+    folder.close()
+
+
+def test_a_gap_before_the_segment_stays_noted(tmp_path: Path) -> None:
+    """I8: after the swap as before it, the offsets before the segment are missing on purpose. Gaps within it are its
+    own."""
+    folder, directory, _ = _interrupted(tmp_path)
+    for offset in (0, 5):
+        note_gap(directory, Offset(0), Offset(offset), "a test says so")
+    folder.start()
+    assert [path.name for path in directory.glob("*.gap")] == [f"{0:020d}.gap"]
     folder.close()
 
 
