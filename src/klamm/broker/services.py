@@ -14,7 +14,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from klamm.broker.context import BrokerContext
 from klamm.broker.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
@@ -36,7 +36,7 @@ from klamm.metadata.service import MetadataService
 from klamm.protocol.compression import Compression
 from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.runtime.event_log import log_events
-from klamm.runtime.group_coordinator import GroupCoordinator
+from klamm.runtime.group_coordinator import GroupCoordinator, load_shard_class
 from klamm.runtime.group_settings import CurrentGroupSettings, group_config
 from klamm.storage.kafka_ownership import refuse_kafkas
 from klamm.storage.log_directory import LogDirectory
@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 __all__ = ["BrokerServices"]
 
 T = TypeVar("T")
+
+_GROUP_CODE_S: Final = 0.1
+"""So long after the start the code of groups is loaded, on a thread. A group that comes sooner loads it itself."""
+
+
+def _ignore(outcome: object) -> None:
+    """Drops the outcome of the loading: the first group meets an error again."""
 
 
 def _load_history() -> None:
@@ -89,6 +96,7 @@ class BrokerServices:
         self._handover: WarmHandover | None = None
         self._traffic_meter: TrafficMeter | None = None
         self._executor: ThreadExecutor | None = None
+        self._group_code: asyncio.TimerHandle | None = None
         self._log_cleaning: LogCleaning | None = None
         self._group_sync: GroupSync | None = None
 
@@ -187,6 +195,8 @@ class BrokerServices:
         if self._history is not None:
             context.change_under_way = self._history.under_way
         self._handover = WarmHandover(partitions, context.warm_reads)
+        # The first group finds its code loaded, and the first answer does not wait for it.
+        self._group_code = loop.call_later(_GROUP_CODE_S, self._executor.submit, load_shard_class, _ignore)
         groups.start()
         groups.on_metadata_update(EMPTY_IMAGE, metadata.image)
         transactions.start()
@@ -242,6 +252,9 @@ class BrokerServices:
         if self._groups is not None:
             self._groups.stop()
             self._groups = None
+        if self._group_code is not None:
+            self._group_code.cancel()
+            self._group_code = None
         if self._executor is not None:
             self._executor.stop()
             self._executor = None

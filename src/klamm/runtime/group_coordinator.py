@@ -10,21 +10,18 @@ A method returns the response at once where it is known, and else an awaitable o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Final
+from functools import cache, cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Final
 
 from klamm.core.coordinator.contract import ClientContext, DeletedTopic, Result, Ticket
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.core.group.assignors.contract import Assignor
 from klamm.core.group.assignors.load_settings import LoadSettings
-from klamm.core.group.assignors.registry import BUILT_IN
 from klamm.core.group.committed_offset import PartitionOffsets
 from klamm.core.group.config import GroupConfig
 from klamm.core.group.group_meter import GroupFigures, GroupMeter
 from klamm.core.group.settings import GroupSettings, SettingsOf
-from klamm.core.group.shard import GroupShard
 from klamm.core.group.traffic import Traffic
-from klamm.core.group.transactional_commits import end_transaction
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -65,7 +62,10 @@ from klamm.runtime.image_topics import ImageTopics
 from klamm.runtime.ports import CoordinatorLog, Executor, Ids, Promises, Timers, WallClock
 from klamm.runtime.record_serde import GroupRecordSerde
 
-__all__ = ["GroupCoordinator", "merge_lists"]
+if TYPE_CHECKING:
+    from klamm.core.group.shard import GroupShard
+
+__all__ = ["GroupCoordinator", "load_shard_class", "merge_lists"]
 
 _NOT_READY: Final = (
     ErrorCode.coordinator_not_available,
@@ -77,12 +77,23 @@ _NOBODY: Final = ClientContext("", "", -1)
 _DEFAULT_SETTINGS: Final = GroupSettings()
 
 
+@cache
+def load_shard_class() -> type[GroupShard]:
+    """Returns the class that decides for groups.
+
+    The first call imports some sixty modules, so a broker that has no groups yet starts sooner.
+    """
+    from klamm.core.group.shard import GroupShard
+
+    return GroupShard
+
+
 class GroupCoordinator:
     """All groups whose partition of `__consumer_offsets` this broker leads.
 
-    `assignors` are those that there are; `config` names the ones that consumer groups may use. `settings_of` says what
-    a consumer group is set to. `partition_count` says how many partitions `__consumer_offsets` has, or will have;
-    `start` asks it once.
+    `assignors` are those that there are, by default the built-in ones; `config` names the ones that consumer groups
+    may use. `settings_of` says what a consumer group is set to. `partition_count` says how many partitions
+    `__consumer_offsets` has, or will have; `start` asks it once.
     """
 
     def __init__(
@@ -98,7 +109,7 @@ class GroupCoordinator:
         publish: Callable[[PartitionIndex, Sequence[object]], None],
         partition_count: Callable[[], int],
         settings_of: SettingsOf = lambda group_id: _DEFAULT_SETTINGS,
-        assignors: Mapping[str, Assignor] = BUILT_IN,
+        assignors: Mapping[str, Assignor] | None = None,
         write_timeout_ms: int = 5000,
         compression: Compression = Compression.NONE,
     ) -> None:
@@ -107,12 +118,12 @@ class GroupCoordinator:
         self._wall_clock = wall_clock
         self._traffic: Traffic = {}
         self._meter = GroupMeter()
-        self._assignors = {name: assignors[name] for name in config.consumer_assignors}
+        self._given_assignors = assignors
         self._topics: ImageTopics | None = None
         self._count_partitions = partition_count
         self._partition_count = 0
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda leader_epoch: GroupShard(
+            lambda leader_epoch: load_shard_class()(
                 config, ids.member_id, new_uuid=ids.uuid, settings_of=settings_of, assignors=self._assignors
             ),
             serde=GroupRecordSerde(),
@@ -131,6 +142,14 @@ class GroupCoordinator:
         if it would be the same now. None if it has to be asked for."""
         # The hash walks over every character, and the same groups ask again and again.
         self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
+
+    @cached_property
+    def _assignors(self) -> Mapping[str, Assignor]:
+        """The assignors that consumer groups may use."""
+        from klamm.core.group.assignors.registry import BUILT_IN  # with the first group, as its other code
+
+        assignors = BUILT_IN if self._given_assignors is None else self._given_assignors
+        return {name: assignors[name] for name in self._config.consumer_assignors}
 
     def start(self) -> None:
         """Begin to answer; before it, and after `stop`, every request gets COORDINATOR_NOT_AVAILABLE."""
@@ -228,7 +247,9 @@ class GroupCoordinator:
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.invalid_session_timeout)
         partition = self._partition_of(request.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_join_group, request, context, errors.join_error)
+        return self._runtime.submit(
+            partition, load_shard_class().handle_join_group, request, context, errors.join_error
+        )
 
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, said: bytes = b""
@@ -245,7 +266,7 @@ class GroupCoordinator:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         return self._runtime.submit(
             self._partition_of(request.group_id),
-            GroupShard.handle_consumer_group_heartbeat,
+            load_shard_class().handle_consumer_group_heartbeat,
             request,
             context,
             errors.consumer_group_heartbeat_error,
@@ -259,7 +280,9 @@ class GroupCoordinator:
         if not request.group_id:
             return errors.sync_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_sync_group, request, context, errors.sync_error)
+        return self._runtime.submit(
+            partition, load_shard_class().handle_sync_group, request, context, errors.sync_error
+        )
 
     def heartbeat(
         self, request: HeartbeatRequest, context: ClientContext, said: bytes = b""
@@ -274,7 +297,7 @@ class GroupCoordinator:
             return errors.heartbeat_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(
-            partition, GroupShard.handle_heartbeat, request, context, errors.heartbeat_error, said=said
+            partition, load_shard_class().handle_heartbeat, request, context, errors.heartbeat_error, said=said
         )
 
     def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:
@@ -286,7 +309,9 @@ class GroupCoordinator:
         if not request.group_id:
             return errors.leave_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_leave_group, request, context, errors.leave_error)
+        return self._runtime.submit(
+            partition, load_shard_class().handle_leave_group, request, context, errors.leave_error
+        )
 
     def offset_commit(self, request: OffsetCommitRequest, context: ClientContext) -> Answer[OffsetCommitResponse]:
         """OffsetCommit of topics that exist, each with its name and id.
@@ -297,7 +322,7 @@ class GroupCoordinator:
             return errors.commit_error(request, ErrorCode.coordinator_not_available)
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(
-            partition, GroupShard.handle_offset_commit, request, context, errors.commit_error, may_linger=True
+            partition, load_shard_class().handle_offset_commit, request, context, errors.commit_error, may_linger=True
         )
 
     def txn_offset_commit(
@@ -335,6 +360,8 @@ class GroupCoordinator:
         def end(
             shard: GroupShard, marker: WritableTxnMarker, context: ClientContext, ticket: Ticket, now: Millis
         ) -> Result:
+            from klamm.core.group.transactional_commits import end_transaction  # the shard has loaded it already
+
             return end_transaction(partition, marker, ticket)
 
         return self._runtime.submit(partition, end, marker, _NOBODY, refuse)
@@ -354,7 +381,7 @@ class GroupCoordinator:
         if not self._partition_count:
             return refuse(request, ErrorCode.coordinator_not_available)
         partition = self._partition_of(group.group_id)
-        return self._runtime.submit(partition, GroupShard.handle_offset_fetch, request, context, refuse)
+        return self._runtime.submit(partition, load_shard_class().handle_offset_fetch, request, context, refuse)
 
     def offset_delete(self, request: OffsetDeleteRequest, context: ClientContext) -> Answer[OffsetDeleteResponse]:
         """OffsetDelete of partitions that exist."""
@@ -364,7 +391,7 @@ class GroupCoordinator:
             return errors.offset_delete_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(
-            partition, GroupShard.handle_offset_delete, request, context, errors.offset_delete_error
+            partition, load_shard_class().handle_offset_delete, request, context, errors.offset_delete_error
         )
 
     def group_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
@@ -395,10 +422,10 @@ class GroupCoordinator:
         if not self._partition_count:
             return refuse(request, ErrorCode.coordinator_not_available)
         if among is not None:
-            handle = partial(GroupShard.handle_list_groups, among=among[1])
+            handle = partial(load_shard_class().handle_list_groups, among=among[1])
             return self._runtime.submit(among[0], handle, request, context, refuse)
         parts = [
-            self._runtime.submit(partition, GroupShard.handle_list_groups, request, context, refuse)
+            self._runtime.submit(partition, load_shard_class().handle_list_groups, request, context, refuse)
             for partition in self._runtime.partitions()
         ]
         return then(gather(parts), merge_lists)
@@ -413,7 +440,11 @@ class GroupCoordinator:
             return refuse(request, ErrorCode.coordinator_not_available)
         parts = [
             self._runtime.submit(
-                partition, GroupShard.handle_describe_groups, DescribeGroupsRequest(groups=group_ids), context, refuse
+                partition,
+                load_shard_class().handle_describe_groups,
+                DescribeGroupsRequest(groups=group_ids),
+                context,
+                refuse,
             )
             for partition, group_ids in self._by_partition(request.groups).items()
         ]
@@ -440,7 +471,9 @@ class GroupCoordinator:
         for partition, group_ids in self._by_partition([each for each in request.group_ids if each]).items():
             part = ConsumerGroupDescribeRequest(group_ids=group_ids)
             parts.append(
-                self._runtime.submit(partition, GroupShard.handle_consumer_group_describe, part, context, refuse)
+                self._runtime.submit(
+                    partition, load_shard_class().handle_consumer_group_describe, part, context, refuse
+                )
             )
         return then(
             gather(parts),
@@ -457,7 +490,11 @@ class GroupCoordinator:
             return refuse(request, ErrorCode.coordinator_not_available)
         parts = [
             self._runtime.submit(
-                partition, GroupShard.handle_delete_groups, DeleteGroupsRequest(groups_names=group_ids), context, refuse
+                partition,
+                load_shard_class().handle_delete_groups,
+                DeleteGroupsRequest(groups_names=group_ids),
+                context,
+                refuse,
             )
             for partition, group_ids in self._by_partition(request.groups_names).items()
         ]
