@@ -227,8 +227,11 @@ class TransactionCoordinator:
 
     async def _pause(self, duration_ms: float) -> None:
         pause: Promise[bool] = self._promises.create_future()
-        self._timers.call_at(self._timers.now_ms() + duration_ms, partial(pause.set_result, True))
-        await pause
+        alarm = self._timers.call_at(self._timers.now_ms() + duration_ms, partial(pause.set_result, True))
+        try:
+            await pause
+        finally:
+            alarm.cancel()
 
     def end_txn(self, request: EndTxnRequest, context: ClientContext) -> Answer[EndTxnResponse]:
         """EndTxn. The answer comes when the outcome is safe; the markers follow."""

@@ -47,6 +47,11 @@ class ManualTimers:
         heappush(self._alarms, (deadline_ms, next(self._order), alarm))
         return alarm
 
+    @property
+    def waiting(self) -> int:
+        """How many alarms have neither rung nor been cancelled."""
+        return sum(alarm.callback is not None for _, _, alarm in self._alarms)
+
     def call_soon(self, callback: Callable[[], None]) -> Alarm:
         """A turn of the loop lasts until somebody lets time pass, be it none: `advance(0)`."""
         return self.call_at(self._now_ms, callback)

@@ -8,6 +8,7 @@ from tests.unit.runtime.transaction_world import E0, E1, ID, TransactionWorld
 from klamm.core.txn.config import TransactionConfig
 from klamm.core.txn.states import TransactionState
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.types import ProducerEpoch, ProducerId
 
 
 def test_transaction_begins_with_its_first_partition() -> None:
@@ -151,3 +152,20 @@ def test_broker_does_not_wait_for_long() -> None:
     assert world.add_by_broker(following, (E1,)) == {E1: ErrorCode.concurrent_transactions}
     assert 40 <= world.timers.now_ms() - before_ms <= 61
     assert world.transaction(ID).partitions == {E0}
+
+
+def test_broker_that_stops_waiting_leaves_no_alarm() -> None:
+    """The connection of the producer, or the broker itself, ends while the answer waits for a marker."""
+    world = TransactionWorld()
+    producer = world.inited()
+    world.add_by_broker(producer)
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    following = world.ended(producer)
+    alarms = world.timers.waiting
+    asked = world.coordinator.add_partitions(
+        ID, ProducerId(following[0]), ProducerEpoch(following[1]), [E1], verify_only=False
+    )
+    asked.send(None)
+    assert world.timers.waiting == alarms + 1
+    asked.close()
+    assert world.timers.waiting == alarms
