@@ -177,6 +177,8 @@ class Log(CompactableLog):
                 max_timestamp,
             )
         except (OSError, CorruptIndex, BadBatch, Damage) as error:
+            if is_idempotent and from_client:
+                self._producers.write_failed(header)
             self._undo_append(segment, error)
         next_offset = Offset(last_offset + 1)
         self.log_end_offset = next_offset

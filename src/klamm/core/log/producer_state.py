@@ -41,6 +41,7 @@ BATCHES_TO_RETAIN: Final = 5
 
 _MAXIMUM_SEQUENCE: Final = 0x7FFF_FFFF
 _NONE: Final = -1
+_MOST_REFUSED: Final = 1000
 
 
 class WrittenBatch(NamedTuple):
@@ -129,11 +130,13 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one log. `end_offset` is the first offset that it knows nothing of."""
 
-    __slots__ = ("_expiration_ms", "_producers", "end_offset", "transactions", "verifications")
+    __slots__ = ("_expiration_ms", "_producers", "_refused", "end_offset", "transactions", "verifications")
 
     def __init__(self, expiration_ms: int, end_offset: Offset = Offset(0)) -> None:  # noqa: B008 - a NewType of int
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
+        self._refused: dict[int, tuple[int, int]] = {}
+        """Of unknown producers: epoch and sequence of the first batch that could not be written."""
         self.end_offset = end_offset
         self.transactions = Transactions()
         self.verifications = Verifications()
@@ -200,6 +203,7 @@ class ProducerState:
             self._check_transactional(entry, header, guard)
             check_sequence_of_verified(entry, header, self.verifications.get(header.producer_id))
         if entry is None:
+            self._check_after_refusal(header)
             return None
         duplicate = _check_sequence(entry, header)
         if duplicate is None and not is_transactional:
@@ -222,6 +226,31 @@ class ProducerState:
         """Refuses a marker that is out of date; see `transaction_checks.check_marker`."""
         entry = self._producers.get(header.producer_id)
         check_marker(entry, header.producer_id, header.producer_epoch, marker, transaction_version)
+
+    def write_failed(self, header: BatchHeader) -> None:
+        """Remembers a client's batch that the disk refused, if its producer is unknown.
+
+        The batches behind it may be on their way already, and an unknown producer may begin anywhere. Without this
+        they would be written, and the retry of the first one would be out of order for good. Apache Kafka has no such
+        case: it gives up the whole log directory.
+        """
+        producer_id = header.producer_id
+        if producer_id not in self._producers:
+            epoch, sequence = self._refused.get(producer_id, (NO_PRODUCER_EPOCH, 0))
+            is_earlier = header.producer_epoch == epoch and header.base_sequence < sequence
+            if header.producer_epoch > epoch or is_earlier:
+                self._refused[producer_id] = header.producer_epoch, header.base_sequence
+            if len(self._refused) > _MOST_REFUSED:
+                del self._refused[next(iter(self._refused))]
+
+    def _check_after_refusal(self, header: BatchHeader) -> None:
+        epoch, sequence = self._refused.get(header.producer_id, (NO_PRODUCER_EPOCH, 0))
+        if header.producer_epoch == epoch and header.base_sequence > sequence:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"out of order sequence number for producer {header.producer_id}: {header.base_sequence} (incoming), "
+                f"{sequence} could not be written",
+            )
 
     def _check_transactional(self, entry: ProducerEntry | None, header: BatchHeader, guard: int) -> None:
         producer_id = header.producer_id
@@ -247,6 +276,7 @@ class ProducerState:
         entry = self._producers.get(producer_id)
         if entry is None:
             entry = self._producers[producer_id] = ProducerEntry()
+            self._refused.pop(producer_id, None)
         completed = None
         if marker is None:
             entry.add(header, base_offset)
@@ -319,6 +349,7 @@ class ProducerState:
     def clear(self, end_offset: Offset) -> None:
         """Forgets everybody."""
         self._producers.clear()
+        self._refused.clear()
         self.transactions.clear()
         self.end_offset = end_offset
 

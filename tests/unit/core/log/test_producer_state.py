@@ -88,6 +88,30 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     assert ProducerState(DAY_MS).check(_header(42)) is None
 
 
+def test_batches_behind_one_that_could_not_be_written_wait_for_it() -> None:
+    """I10: an unknown producer has several batches on their way, and the disk refuses the first: it comes again, and
+    then the others. A new epoch begins anew, as does a producer that is known."""
+    state = ProducerState(DAY_MS)
+    state.write_failed(_header(2))
+    state.write_failed(_header(0, 2))
+    state.write_failed(_header(1, epoch=-1))
+    assert _refusal(state, _header(2)) is ErrorCode.out_of_order_sequence_number
+    assert state.check(_header(2, producer_id=8)) is None
+    assert state.check(_header(5, epoch=1)) is None
+    _written(state, _header(0, 2), _header(2))
+    state.write_failed(_header(3))
+    _written(state, _header(3))
+
+
+def test_only_so_many_refusals_are_remembered() -> None:
+    """The oldest is forgotten."""
+    state = ProducerState(DAY_MS)
+    for producer_id in range(1001):
+        state.write_failed(_header(0, producer_id=producer_id))
+    assert state.check(_header(1, producer_id=0)) is None
+    assert _refusal(state, _header(1, producer_id=1)) is ErrorCode.out_of_order_sequence_number
+
+
 def test_sequences_wrap_to_zero() -> None:
     """After 2**31 - 1 comes 0, between batches and within one."""
     state = _written(ProducerState(DAY_MS), _header(LAST_SEQUENCE - 1, 2))
