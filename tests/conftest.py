@@ -21,7 +21,7 @@ pytest_plugins = ["pytester"]  # tests/unit/testing runs pytest to test klamm's 
 _TESTS: Final = Path(__file__).parent
 _WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "hostile", "spark"})
 _COMMANDS: Final = _TESTS / "unit" / "cli"
-_LONGEST_FIRST: Final = ("spark", "checker", "faults", "interop", "scenarios")
+_LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "scenarios")
 # They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the
 # start of a Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(
