@@ -128,8 +128,10 @@ class GroupScenarios:
         """Of seven members on six partitions one owns nothing, until another dies."""
         other = start_client()
         settings = self.session | self.joining
-        # Assignors go by the members' ids, which begin with their names: the first one is not the one that idles.
+        # The member that is to die must not be the one that idles. Some assignors go by the members' ids, which begin
+        # with their names; others leave members what they have.
         victim = other.join("member-0", group, topic, **settings)
+        victim.wait_until(lambda m: bool(m.assignment), "has something")
         members = [client.join(f"member-{number}", group, topic, **settings) for number in range(1, PARTITIONS + 1)]
 
         def sizes() -> list[int]:
