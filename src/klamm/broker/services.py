@@ -299,8 +299,9 @@ class BrokerServices:
         await self.context.partitions.settled()
 
     def _offsets_partition_count(self) -> int:
-        assert self._metadata is not None
-        topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
+        assert self.context is not None
+        # Not from the store, which may be closed: requests that change something end after a stop has begun.
+        topic = self.context.metadata.image.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
 
     def _tell_coordinators(self, partition: Partition, is_leader: bool) -> None:
