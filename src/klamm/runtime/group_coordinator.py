@@ -83,6 +83,7 @@ def load_shard_class() -> type[GroupShard]:
 
     The first call imports some sixty modules, so a broker that has no groups yet starts sooner.
     """
+    import klamm.core.group.assignors.registry  # noqa: F401 - every shard gets assignors
     from klamm.core.group.shard import GroupShard
 
     return GroupShard
