@@ -187,9 +187,7 @@ class Connection(asyncio.BufferedProtocol):
         A large request that changes nothing stops.
         """
         self._transport = None
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
+        self._sender = None
         self._drop_partial()
         self._outgoing.clear()
         self._outgoing_bytes = 0

@@ -31,11 +31,10 @@ class UnreadableRecords(Exception):
 class FileSender:
     """Sends over the socket of a transport. The transport must have no unsent bytes of its own."""
 
-    __slots__ = ("_socket",)
+    __slots__ = ("_raw",)
 
     def __init__(self, raw: socket.socket) -> None:
-        # No second descriptor: the transport owns this one and closes it.
-        self._socket = socket.socket(raw.family, raw.type, raw.proto, fileno=raw.fileno())
+        self._raw = raw
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> FileSender | None:
@@ -45,40 +44,47 @@ class FileSender:
             return None
         return cls(raw)
 
-    def close(self) -> None:
-        """Gives the socket back. Must be called before the transport closes it."""
-        self._socket.detach()
-
     def send(self, parts: Sequence[Part]) -> list[bytes | memoryview]:
         """Sends as much as the socket takes, and returns the rest in memory.
 
         Raises ConnectionError if the client has closed the connection, UnreadableRecords if the answer can't be
         completed.
         """
-        left_bytes = AT_ONCE_BYTES
-        last = len(parts) - 1
-        for index, part in enumerate(parts):
-            sent = 0
-            try:
-                while sent < len(part) and left_bytes > 0:
-                    if isinstance(part, StoredBatches):
-                        taken = part.send(self._socket.fileno(), sent, left_bytes)
-                    else:
-                        flags = socket.MSG_MORE if index < last else 0
-                        taken = self._socket.send(part[sent:] if sent else part, flags)
-                    sent += taken
-                    left_bytes -= taken
-            except BlockingIOError:
-                pass
-            except ConnectionError:
-                raise
-            except OSError as error:
+        # The transport's own object has no `send`. A second one for the same descriptor must not outlive this call:
+        # once collected it would close the descriptor, which may be another connection's by then.
+        raw = self._raw
+        sending = socket.socket(raw.family, raw.type, raw.proto, fileno=raw.fileno())
+        try:
+            return _send(sending, parts)
+        finally:
+            sending.detach()
+
+
+def _send(to: socket.socket, parts: Sequence[Part]) -> list[bytes | memoryview]:
+    left_bytes = AT_ONCE_BYTES
+    last = len(parts) - 1
+    for index, part in enumerate(parts):
+        sent = 0
+        try:
+            while sent < len(part) and left_bytes > 0:
                 if isinstance(part, StoredBatches):
-                    part.failed()
-                raise UnreadableRecords(str(error)) from error
-            if sent < len(part):
-                return in_memory(parts[index:], sent)
-        return []
+                    taken = part.send(to.fileno(), sent, left_bytes)
+                else:
+                    flags = socket.MSG_MORE if index < last else 0
+                    taken = to.send(part[sent:] if sent else part, flags)
+                sent += taken
+                left_bytes -= taken
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            raise
+        except OSError as error:
+            if isinstance(part, StoredBatches):
+                part.failed()
+            raise UnreadableRecords(str(error)) from error
+        if sent < len(part):
+            return in_memory(parts[index:], sent)
+    return []
 
 
 def lie_in_files(parts: Sequence[Part]) -> bool:

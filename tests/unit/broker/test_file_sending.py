@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any, cast
@@ -147,6 +149,19 @@ def test_a_client_that_has_gone_is_no_error(served: Broker, topic: str, caplog: 
     with Wire(served.bootstrap_servers) as other:
         assert all(records_of(other.fetch(VERSION, request(topic))))
     assert not caplog.records
+
+
+def test_a_sender_never_closes_the_descriptor() -> None:
+    """It is the transport's: what has that number later may be another client's connection."""
+    here, there = socket.socketpair()
+    with here, there:
+        sender = FileSender(here)
+        assert sender.send([b"an answer"]) == []
+        del sender
+        gc.collect()
+        assert there.recv(20) == b"an answer"
+        here.sendall(b"still open")
+        assert there.recv(20) == b"still open"
 
 
 def test_the_first_fetch_of_a_broker_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
