@@ -99,6 +99,7 @@ async def alter_resources(
             await broker.metadata.alter_configs(changes)
         except KafkaError as error:
             return [error if result is None else result for result in results]
+    await broker.partitions.settled()  # a change that is acknowledged holds for every log
     _warn_of_no_effect(changes)
     return results
 

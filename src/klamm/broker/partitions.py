@@ -134,8 +134,8 @@ class Partitions:
             self._work.append(self._lead(topic))
         if old is None:
             self.finish()
-        elif not self._is_working:
-            self._work_on()
+        else:
+            self._work_if_idle()
 
     async def free_names(self, topics: Collection[str]) -> None:
         """Returns when nothing on the disk tells any more of deleted topics that had these names.
@@ -164,6 +164,10 @@ class Partitions:
         self._work.clear()
         self._tell_settled()
 
+    def _work_if_idle(self) -> None:
+        if self._work and not self._is_working:
+            self._work_on()
+
     def _work_on(self) -> None:
         """Does some milliseconds' worth of it, and gives the event loop back in between."""
         deadline = monotonic() + STEP_S
@@ -189,18 +193,25 @@ class Partitions:
             self._settled = None
 
     def retry_failures(self, image: MetadataImage) -> None:
-        """Tries again to make the logs that could not be made."""
-        for name, led in self.by_name.items():
-            if led.failures:
-                deque(self._lead(image.topics[name]), maxlen=0)
+        """Tries again to make the logs that could not be made, in steps."""
+        self._work += [self._lead(image.topics[name]) for name, led in self.by_name.items() if led.failures]
+        self._work_if_idle()
 
-    def reconfigure(self, image: MetadataImage) -> None:
-        """Gives every log its configuration anew, after a change of the broker's defaults."""
-        for name, led in self.by_name.items():
-            config = self._topic_config_of(image.topics[name])
+    def reconfigure(self) -> None:
+        """Sets the configuration of every log after a change of the broker's defaults, in steps."""
+        self._work.append(self._reconfigure(list(self.by_name.values())))
+        self._work_if_idle()
+
+    def _reconfigure(self, all_led: Collection[LedTopic]) -> Iterator[bool]:
+        for led in all_led:
+            image = self._topics.get(led.name)
+            if image is None or led.is_dropped:
+                continue
+            config = self._topic_config_of(image)
             for partition in led.partitions:
                 if partition is not None:
                     partition.log.update_config(config)
+                yield True
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
         """Leads the topic's partitions that are to be led here; every step is a log that was made."""

@@ -287,7 +287,7 @@ class BrokerServices:
         self.context.config = self.config
         self.context.metadata.use_config(self.config)
         if self.config.topic_defaults != before.topic_defaults:
-            self.context.partitions.reconfigure(new)
+            self.context.partitions.reconfigure()
         if self._log_cleaning is not None:
             self._log_cleaning.configure(self.config)
 

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 import pytest
 from tests.support.log_folder import append
 
+from klamm.broker import partitions as partitions_module
+from klamm.broker.config_resources import Wish, alter_resources
 from klamm.broker.server import BrokerServer
+from klamm.config.alteration import Alteration, Operation
+from klamm.metadata.image import ResourceType
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE
@@ -48,6 +52,30 @@ def test_others_have_their_turn_while_many_logs_are_made(broker: Broker) -> None
 
     broker.run_in_broker(create)
     assert len(folders(broker, "many")) == MANY
+
+
+def test_others_have_their_turn_while_the_defaults_of_all_logs_change(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And when the change is acknowledged, every log follows it."""
+
+    async def change(server: BrokerServer) -> None:
+        assert server.context is not None
+        metadata, partitions = server.context.metadata, server.context.partitions
+        await metadata.create_topics([NewTopic("many", partitions=MANY), NewTopic("other", partitions=1)])
+        await partitions.settled()
+        monkeypatch.setattr(partitions_module, "STEP_S", 0)
+        alteration = Alteration("log.retention.bytes", Operation.set, "12345")
+        wish = Wish(ResourceType.broker, "", [alteration], replaces=False)
+        altering = asyncio.ensure_future(alter_resources(server.context, [wish], validate_only=False))
+        seen = set()
+        while not altering.done():
+            await asyncio.sleep(0)
+            seen.add(sum(partition.log.config.retention_bytes == 12345 for partition in partitions))
+        assert altering.result() == [None]
+        assert seen >= {MANY // 3, MANY // 2, MANY + 1}
+
+    broker.run_in_broker(change)
 
 
 def test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing(broker: Broker) -> None:
