@@ -80,10 +80,10 @@ def dismantle(thing: object) -> Generator[None, None, None]:
 def _dismantle(thing: object) -> Generator[None, None, None]:
     """The same for what is known to have no other owner."""
     if isinstance(thing, Message):
-        for name in _arrays(type(thing)):
-            items = getattr(thing, name, None)
-            if items and getrefcount(items) <= _ALONE + 1:
-                yield from _dismantle(items)
+        for name in _large_fields(type(thing)):
+            value = getattr(thing, name, None)
+            if value and getrefcount(value) <= _ALONE + 1:
+                yield from _dismantle(value)
         return
     if not isinstance(thing, (list, dict, set)):
         return
@@ -111,7 +111,11 @@ def is_small(thing: object) -> bool:
 def _size_of(thing: object) -> int:
     """How many elements it has, or its arrays have."""
     if isinstance(thing, Message):
-        return sum(len(getattr(thing, name, None) or ()) for name in _arrays(type(thing)))
+        size = 0
+        for name in _large_fields(type(thing)):
+            value = getattr(thing, name, None)
+            size += _size_of(value) if isinstance(value, Message) else len(value or ())
+        return size
     return len(thing) if isinstance(thing, (list, dict, set)) else 0
 
 
@@ -123,17 +127,18 @@ _ALONE: Final = _references_of_an_argument(object())
 """What `getrefcount` says of an argument that nobody else refers to: it differs between versions of Python."""
 
 
-_arrays_of: dict[type[Message], tuple[str, ...]] = {}
+_large_fields_of: dict[type[Message], tuple[str, ...]] = {}
 _decoders: dict[tuple[type[Message], int], DecoderInSteps] = {}
 _encoders: dict[tuple[type[Message], int], tuple[EncoderInSteps, bool]] = {}
 """Each with whether a single value may be large: strings never are."""
 
 
-def _arrays(cls: type[Message]) -> tuple[str, ...]:
-    """The names of the arrays in a struct."""
-    found = _arrays_of.get(cls)
+def _large_fields(cls: type[Message]) -> tuple[str, ...]:
+    """The names of the arrays in a struct, and of the structs, which may have arrays."""
+    found = _large_fields_of.get(cls)
     if found is None:
-        found = _arrays_of[cls] = tuple(field.name for field in fields_of(cls) if field.is_array)
+        names = (field.name for field in fields_of(cls) if field.is_array or field.is_struct)
+        found = _large_fields_of[cls] = tuple(names)
     return found
 
 

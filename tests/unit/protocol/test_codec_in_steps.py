@@ -25,6 +25,7 @@ from klamm.protocol.schema.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from klamm.protocol.schema.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from klamm.protocol.varint import encode_unsigned_varint
 
 TOPICS = 1000
@@ -174,6 +175,15 @@ def test_elements_of_elements_are_freed_in_steps() -> None:
     assert len(seen) == count, "it is used here"
     del seen
     messages.append(DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))]))
+    assert drive(dismantle(messages.pop()))[1] >= count // 256
+
+
+def test_structs_are_freed_in_steps() -> None:
+    """A struct may hold arrays as long as those of the message."""
+    count = 20_000
+    topology = Topology(subtopologies=[Subtopology() for _ in range(count)])
+    messages: list[Message] = [StreamsGroupHeartbeatRequest(topology=topology)]
+    del topology
     assert drive(dismantle(messages.pop()))[1] >= count // 256
 
 
