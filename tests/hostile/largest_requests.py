@@ -1,5 +1,5 @@
 """The largest requests that a frame of a given size can hold, made from the schema: one for each array of each version
-of each API, with as many of the smallest elements as fit.
+of each API, with as many of the smallest elements as fit; and one that asks for all there is.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ class LargestRequest(NamedTuple):
     key: ApiKey
     version: int
     path: Path
-    """The names of the array and of those that it lies in."""
+    """The names of the array and of those that it lies in; empty for a request that asks for all there is."""
     differ: bool
     """Whether its elements differ; else they are equal."""
 
     def __str__(self) -> str:
-        return f"{self.key.name} v{self.version} {'.'.join(self.path)} {'different' if self.differ else 'equal'}"
+        array = f"{'.'.join(self.path)} {'different' if self.differ else 'equal'}" if self.path else "for all"
+        return f"{self.key.name} v{self.version} {array}"
 
     def body(self, frame_bytes: int) -> bytes:
         """The request with as many elements as fit into a frame of that size, or as a request may have."""
@@ -60,7 +61,8 @@ class LargestRequest(NamedTuple):
 
 
 def largest_requests(key: ApiKey, version: int) -> Iterator[LargestRequest]:
-    """One for each array of this version, with equal elements and with different ones."""
+    """One that asks for all, and for each array of this version one with equal elements and one with different ones."""
+    yield LargestRequest(key, version, (), differ=False)
     for path in paths_of(API_SPECS[key].request_class(), version):
         yield LargestRequest(key, version, path, differ=False)
         yield LargestRequest(key, version, path, differ=True)
@@ -85,7 +87,9 @@ class _Builder:
         self._frame_bytes = frame_bytes
 
     def message(self, cls: type[Message], path: Path, number: int = 0) -> Message:
-        """A struct whose array at `path` is as long as it can be; no path leaves all arrays empty."""
+        """A struct whose array at `path` is as long as it can be. Other arrays are null, which often means all there
+        is, or else empty.
+        """
         message = cls()
         for field in fields_of(cls):
             if not field.present(self._version):
@@ -94,6 +98,8 @@ class _Builder:
                 setattr(message, field.name, self._filled(cls, field, path[1:]))
             elif not field.is_array and not field.is_struct:
                 setattr(message, field.name, self._scalar(field, number if self._differ else 0))
+            elif field.is_nullable(self._version):
+                setattr(message, field.name, None)
         return message
 
     def _filled(self, cls: type[Message], field: FieldSpec, path: Path) -> Any:

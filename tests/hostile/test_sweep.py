@@ -7,18 +7,31 @@ Python. A step that takes too long takes as long again; so a request is sent a f
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from tests.hostile.largest_requests import TOPIC, LargestRequest, largest_requests
 from tests.hostile.loop_watch import WatchedBroker, processor_slowness
+from tests.support.patience import Limit
 from tests.support.wire import Wire
 
 from klamm.broker.dispatch import ACCEPTED_VERSIONS
 from klamm.protocol.api import ApiKey
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
 from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
+from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="processor time of a thread is looked up in /proc"),
@@ -34,15 +47,59 @@ LARGE_FRAME_BYTES = 256 * 1024
 CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
 
+GROUP, TRANSACTION = 0, 1
+NOT_YET = {
+    ErrorCode.not_coordinator,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.concurrent_transactions,
+}
+TOPICS = 2000
+PARTITIONS = 4
+GROUPS = 4000
+TRANSACTIONAL_IDS = 2000
+
+
+def inhabit(wire: Wire) -> None:
+    """Makes what some requests ask for all of: topics, groups, transactions."""
+    topics = [
+        CreatableTopic(name=f"inhabitant-{index}", num_partitions=PARTITIONS, replication_factor=1)
+        for index in range(TOPICS)
+    ]
+    topics.append(CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1))
+    answer = wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=topics, timeout_ms=60_000))
+    assert not any(topic.error_code for topic in answer.topics)
+
+    place = OffsetCommitRequestTopic(name=TOPIC, partitions=[OffsetCommitRequestPartition()])
+
+    def commit(group: str) -> int:
+        answer = wire.call(OffsetCommitResponse, 9, OffsetCommitRequest(group_id=group, topics=[place]))
+        return answer.topics[0].partitions[0].error_code
+
+    def begin(transaction: str) -> int:
+        request = InitProducerIdRequest(transactional_id=transaction, transaction_timeout_ms=60_000)
+        return wire.call(InitProducerIdResponse, 4, request).error_code
+
+    for kind, count, make in ((GROUP, GROUPS, commit), (TRANSACTION, TRANSACTIONAL_IDS, begin)):
+        wire.call(FindCoordinatorResponse, 4, FindCoordinatorRequest(key_type=kind, coordinator_keys=["0"]))
+        limit = Limit(60)
+        for index in range(count):
+            while (code := make(f"inhabitant-{index}")) in NOT_YET and not limit.is_over:
+                time.sleep(0.01)
+            assert not code
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
-    """A broker with the topic that the requests name."""
+    """A broker with the topic that the requests name, and with many others."""
     broker = WatchedBroker(tmp_path_factory.mktemp("swept"), CONFIG)
-    with Wire(broker.process.bootstrap_servers) as wire:
-        topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)
-        wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-    yield broker
-    broker.process.stop()
+    try:
+        with Wire(broker.process.bootstrap_servers) as wire:
+            wire.socket.settimeout(120)
+            inhabit(wire)
+        yield broker
+    finally:
+        broker.process.stop()
 
 
 def longest_step(broker: WatchedBroker, request: LargestRequest, frame_bytes: int) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work, free_later
+from klamm.broker.steps import Work, free_later, sorted_in_steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import (
@@ -38,12 +38,23 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
                 wanted.add((topic.topic, index))
                 yield None
             yield None
+    by_name = context.broker.partitions.by_name
     topics = []
-    for name, led in sorted(context.broker.partitions.by_name.items()):
+    offline_folders = []
+    for name in (yield from sorted_in_steps(list(by_name))):
+        led = by_name.get(name)
+        if led is None:  # deleted meanwhile
+            continue
         partitions = []
         for partition in led.partitions:
             yield None
-            if partition is None or partition.log.is_offline:
+            if partition is None:
+                continue
+            if partition.log.is_offline:
+                folder = str(partition.log.directory.absolute())
+                offline_folders.append(
+                    DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=folder)
+                )
                 continue
             if wanted is None or (name, partition.index) in wanted:
                 size_bytes = partition.log.size_bytes
@@ -62,17 +73,9 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
                 total_bytes=volume.f_blocks * volume.f_frsize,
                 usable_bytes=volume.f_bavail * volume.f_frsize,
             ),
-            *_offline_folders(context),
+            *offline_folders,
         ]
     )
-
-
-def _offline_folders(context: RequestContext) -> list[DescribeLogDirsResult]:
-    return [
-        DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=str(partition.log.directory.absolute()))
-        for partition in context.broker.partitions
-        if partition.log.is_offline
-    ]
 
 
 def error_response(
