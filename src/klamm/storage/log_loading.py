@@ -12,7 +12,6 @@ Source: `storage/internals/log/LogLoader.java` of Apache Kafka 4.3.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -157,9 +156,6 @@ def _indexed_offset(segments: list[Segment], snapshot_offset: Offset, log_end_of
             (each.base_offset for each in segments if each.base_offset <= snapshot_offset),
             default=segments[0].base_offset,
         )
-    with suppress(CorruptIndex):  # one that is no good is built anew by who reads it first
-        # It may have entries of what was written after the snapshot, and is gone.
-        segments[-1].transaction_index.truncate_to(log_end_offset)
     return log_end_offset
 
 

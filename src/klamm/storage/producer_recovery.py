@@ -121,17 +121,22 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
         if indexes_from is None or offset <= indexes_from:
             producers.load(entries, offset, now_ms)
             break
-    snapshot_offset = producers.end_offset
+    snapshot_offset = expected_offset = producers.end_offset
     for index, segment in enumerate(segments):
+        if expected_offset < segment.base_offset <= log_start_offset:
+            # Deleted records whose file was lost. In a log that was compacted gaps above its start are normal.
+            producers.forget_ongoing_transactions()
         is_known = index + 1 < len(segments) and segments[index + 1].base_offset <= snapshot_offset
         is_indexed_anew = indexes_from is not None and segment.base_offset >= indexes_from
         if (is_known or snapshot_offset >= log_end_offset) and not is_indexed_anew:
+            expected_offset = max(expected_offset, segments[index + 1].base_offset if is_known else log_end_offset)
             continue
         transaction_index = segment.transaction_index if is_indexed_anew else None
         try:
-            _replay(producers, segment, snapshot_offset, transaction_index, committed_below)
+            end_offset = _replay(producers, segment, snapshot_offset, transaction_index, committed_below)
         except BadBatch as error:
             raise damage_in(segment, error) from error
+        expected_offset = max(expected_offset, end_offset)
     producers.end_offset = log_end_offset
     return newest_offset
 
@@ -165,11 +170,12 @@ def _replay(
     from_offset: Offset,
     transaction_index: TransactionIndex | None,
     committed_below: Offset,
-) -> None:
+) -> Offset:
     """Records the segment's batches from `from_offset` on, and notes in the index, if there is one, what was aborted.
 
-    Raises BadBatch, OSError.
+    Returns where the segment ends. Raises BadBatch, OSError.
     """
+    header = None
     if transaction_index is not None:
         transaction_index.reset()
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -192,6 +198,7 @@ def _replay(
         os.close(descriptor)
     if transaction_index is not None:
         transaction_index.write()
+    return segment.base_offset if header is None else header.next_offset
 
 
 def _read_marker(descriptor: int, position: int, header: BatchHeader) -> EndTransactionMarker | None:

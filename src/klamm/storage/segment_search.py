@@ -138,6 +138,8 @@ def find_young_batch(
             return batch
         if count >= max_headers and not is_unchecked:
             return header.next_offset
+    if is_unchecked:
+        raise _ends_before(segment, indexed_offset)
     return None
 
 
@@ -151,7 +153,13 @@ def find_youngest_batch(segment: Segment) -> ScannedBatch | None:
         if batch.header.last_offset >= offset:
             segment.check_time_entry(timestamp, batch.header)
             return batch
-    return None
+    raise _ends_before(segment, offset)
+
+
+def _ends_before(segment: Segment, offset: int) -> CorruptIndex:
+    return CorruptIndex(
+        segment.base_offset, f"{segment.time_index.path} has an entry for offset {offset}, where its log has ended"
+    )
 
 
 def _headers_from(segment: Segment, offset: int) -> Iterator[ScannedBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,20 @@ def _tear(path: Path, position: int, value: int) -> None:
     if position < len(content):
         content[position] = value
         path.write_bytes(content)
+
+
+def test_an_entry_behind_the_end_of_its_segment_hides_nothing(folder: LogFolder) -> None:
+    """I9: a power failure took records of a segment, and has left the entry of its time index that names them."""
+    log = folder.create()
+    append(log, batch(timestamp_ms=NOW_MS))
+    log.roll(NOW_MS)
+    folder.directory.wait_for_background()
+    first = folder.log_files()[0].with_suffix(TIME_INDEX_SUFFIX)
+    folder.directory.close()
+    first.write_bytes(first.read_bytes() + struct.pack(">qiqi", NOW_MS + 1, 7, NOW_MS + 9, 9))
+    folder.start()
+    log = folder.log()
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 5))) is None
+    youngest = found_by_time(log.search_max_timestamp())
+    assert youngest is not None
+    assert youngest[:2] == (NOW_MS, 0)

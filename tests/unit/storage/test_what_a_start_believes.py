@@ -239,3 +239,45 @@ def test_a_late_flush_does_not_take_the_snapshot_of_another(folder: LogFolder) -
     flushes[1]()
     folder.restart()
     assert [producer_id for producer_id, _ in folder.log().active_producers()] == [1]
+
+
+def test_indexes_that_a_start_has_cut_are_synced_before_a_snapshot_is_believed(folder: LogFolder) -> None:
+    """I9, I11: a stop has written the snapshot, and its indexes are on the disk with the entries of later records that
+    a power failure took. When the next start cuts them off, that must last: the segment may be rolled just there."""
+    log, _ = _aborted(folder)
+    folder.restart()
+    folder.kill()
+    synced: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("fsync", "fdatasync"):
+            patch.setattr(os, name, lambda descriptor: synced.append(_path_of(descriptor).name))
+        folder.start()
+    assert folder.log().log_end_offset == 3
+    assert {f"{0:020d}{suffix}" for suffix in (".index", ".timeindex", ".txnindex")} <= set(synced)
+
+
+def test_a_transaction_whose_end_was_deleted_is_not_open_for_good(folder: LogFolder) -> None:
+    """I11: a power failure has taken its marker, which lay below the log start offset, so nothing is damaged. Nobody
+    would end that transaction once more."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    log.roll(NOW_MS)
+    writer.end(log, 1, is_commit=True)
+    log.roll(NOW_MS)
+    writer.write(log, 0, is_transactional=False)
+    writer.write(log, 1)
+    commit_all(log)
+    folder.directory.wait_for_background()
+    log.delete_records_before(Offset(2))
+    folder.directory.checkpoint().result()
+    folder.kill()
+    folder.forget_syncs(above=1)
+    os.truncate(folder.log_files()[1], 0)
+    folder.start()
+    log = folder.log()
+    commit_all(log)
+    assert not log.is_offline
+    assert (log.log_start_offset, log.last_stable_offset, log.log_end_offset) == (2, 3, 4)
+    writer.end(log, 1, is_commit=True)
+    commit_all(log)
+    assert (log.last_stable_offset, [offset for offset, _ in consume(log, start=2)]) == (5, [2, 3])

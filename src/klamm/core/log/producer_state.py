@@ -294,6 +294,15 @@ class ProducerState:
             self.verifications.forget_written(header)
         return completed
 
+    def forget_ongoing_transactions(self) -> None:
+        """Takes none for open any more: for where the log lacks batches, which may have ended them.
+
+        A transaction that goes on behind them is recorded again, from its next batch on.
+        """
+        for entry in self._producers.values():
+            entry.current_transaction_first_offset = Offset(_NONE)
+        self.transactions.forget_ongoing()
+
     def expire(self, now_ms: Millis) -> int:
         """Forgets producers that have not written for `producer.id.expiration.ms`; how many."""
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]

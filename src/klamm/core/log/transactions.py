@@ -107,6 +107,10 @@ class Transactions:
         self.clear()
         self._ongoing.update(sorted(ongoing))
 
+    def forget_ongoing(self) -> None:
+        """Forgets those that no marker has ended."""
+        self._ongoing.clear()
+
     def clear(self) -> None:
         """Forgets all of them."""
         self._ongoing.clear()
