@@ -6,12 +6,10 @@ same list both stay.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from klamm.broker.steps import Work, finish_in_steps, free_later
 from klamm.config.alteration import (
@@ -36,7 +34,6 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from klamm.broker.context import BrokerContext
-    from klamm.metadata.service import MetadataService
 
 __all__ = ["MAXIMUM_CHANGES", "Wish", "alter_resources", "check_topic_name", "layers_of"]
 
@@ -48,9 +45,6 @@ _KEYS: Final = {
     ResourceType.group: group_keys,
     ResourceType.client_metrics: client_metrics_keys,
 }
-
-_alterations_under_way: WeakKeyDictionary[MetadataService, asyncio.Lock] = WeakKeyDictionary()
-
 
 MAXIMUM_CHANGES: Final = 10_000
 """Of one request, as in Kafka (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
@@ -90,8 +84,7 @@ async def alter_resources(
 
     Raises POLICY_VIOLATION where that would be more than `MAXIMUM_CHANGES`.
     """
-    lock = _alterations_under_way.setdefault(broker.metadata, asyncio.Lock())
-    async with lock:
+    async with broker.config_changes:
         results, changes = await finish_in_steps(_decide_all(broker, wishes))
         if validate_only or not changes:
             return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ class BrokerContext:
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
     warm_reads: WarmReads = field(default_factory=WarmReads)
     batch_opener: BatchOpener = field(default_factory=BatchOpener)
+    config_changes: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held from when the change of a configuration is decided until it is made."""
 
     @property
     def cluster_id(self) -> str:

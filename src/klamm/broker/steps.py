@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from klamm.protocol.codec_in_steps import dismantle, is_small
 from klamm.runtime.answers import Answer
@@ -50,6 +49,7 @@ __all__ = [
 R = TypeVar("R")
 T = TypeVar("T", bound="SupportsRichComparison")
 STEPS_IN_A_TURN: Final = 5
+_TURNS: Final = "klamm_turns"
 
 
 class Awaited(Generic[R]):
@@ -277,13 +277,12 @@ class _Turns:
             self._loop.call_soon(self._give)
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
-
-
 def _turns_of(loop: asyncio.AbstractEventLoop) -> _Turns:
-    turns = _turns.get(loop)
+    # The loop keeps them itself. A table by loops would keep every loop for ever: what waits for its turn refers to it.
+    kept_by_loop = vars(loop)
+    turns: _Turns | None = kept_by_loop.get(_TURNS)
     if turns is None:
-        turns = _turns[loop] = _Turns(loop)
+        turns = kept_by_loop[_TURNS] = _Turns(loop)
     return turns
 
 

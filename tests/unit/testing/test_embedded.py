@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import socket
 import threading
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from tests.support.wire import Wire
 
 from klamm import Broker as BrokerOfThePackage
 from klamm import KlammError
 from klamm.broker.server import BrokerServer
 from klamm.config.errors import ConfigurationError
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
 from klamm.testing import Broker
 
 
@@ -54,6 +59,27 @@ def test_it_serves_within_its_block() -> None:
     assert not _is_open(address)
     assert not folder.exists()
     assert not any(thread.name.startswith("klamm") for thread in set(threading.enumerate()) - others)
+
+
+def test_it_leaves_no_memory_behind() -> None:
+    """A process that runs many brokers, one after the other, as tests do, keeps none of them."""
+    with Broker() as broker:
+        _write(broker, *map(str, range(100)))
+        left = [ref(thing) for thing in broker.run_in_broker(_loop_and_server)]
+        large = [CreatableTopic(name=f"topic-{number}-{'x' * 200}") for number in range(2_000)]
+        with Wire(broker.bootstrap_servers) as wire:  # so much is worked on in steps, as are changes of configurations
+            wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=large, validate_only=True, timeout_ms=10_000))
+        entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[entry])
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        assert admin.incremental_alter_configs([resource])[resource].result() is None
+    del broker
+    gc.collect()
+    assert [thing() for thing in left] == [None, None]
+
+
+async def _loop_and_server(server: BrokerServer) -> tuple[object, object]:
+    return asyncio.get_running_loop(), server
 
 
 def test_it_leaves_descriptors_to_whose_process_it_is() -> None:
