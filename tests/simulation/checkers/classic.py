@@ -47,6 +47,8 @@ class ClassicRules:
     def forget(self) -> None:
         """The group is gone; another one of its id begins anew."""
         self.told_generation = -1
+        self._leaders: set[tuple[str, int]] = set()
+        """Who leads which generation."""
         self._shared: list[tuple[int, dict[str, bytes]]] = []
         """What leaders have said lately that members are to have, and in which generation."""
         self.begin_round(0.0)
@@ -69,8 +71,15 @@ class ClassicRules:
             raise Violation(15, f"{member_id} was given generation {generation} after {self.told_generation}")
         self.told_generation = generation
 
-    def on_shared(self, generation: int, assignments: dict[str, bytes]) -> None:
-        """Somebody says who is to have what; if it is the leader, that counts."""
+    def on_leader(self, member_id: str, generation: int) -> None:
+        """The members of a generation were told who leads it."""
+        self._leaders.add((member_id, generation))
+
+    def on_shared(self, member_id: str, generation: int, assignments: dict[str, bytes]) -> None:
+        """Somebody says who is to have what; if it is the leader, that counts, and nothing is a share, too: the leader's
+        zombie says so."""
+        if not assignments and (member_id, generation) not in self._leaders:
+            return
         self._shared = [*self._shared[-_MOST_SHARED:], (generation, assignments)]
 
     def check_assignment(self, member_id: str, generation: int, assignment: bytes) -> None:

@@ -114,9 +114,9 @@ class GroupChecker:
                 left.add(request.group_instance_id)
         elif isinstance(request, HeartbeatRequest | SyncGroupRequest | OffsetCommitRequest):
             self.sessions.see(request.member_id, now_ms)
-            if isinstance(request, SyncGroupRequest) and request.assignments:
+            if isinstance(request, SyncGroupRequest):
                 assigned = {each.member_id: each.assignment for each in request.assignments}
-                self.classic.on_shared(request.generation_id, assigned)
+                self.classic.on_shared(request.member_id, request.generation_id, assigned)
 
     def on_parked(self, request: Message, image: MetadataImage) -> None:
         """The request was decided, and has no answer yet."""
@@ -158,6 +158,7 @@ class GroupChecker:
         elif isinstance(response, JoinGroupResponse):
             assert isinstance(request, JoinGroupRequest)
             self._told_epoch[response.member_id] = response.generation_id
+            self.classic.on_leader(response.leader, response.generation_id)
             if not moment.was_parked:
                 self._on_join_accepted(request, image)
             if not request.member_id or isinstance(group, ConsumerGroup):

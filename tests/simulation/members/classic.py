@@ -80,6 +80,8 @@ class ClassicMember(Member):
         self._is_beating = False
         self._awaited_commit: OffsetCommitRequest | None = None
         self._assigns_for_ms = 0
+        self._assigned_in = -1
+        """In which generation it was given what it owns."""
 
     @property
     def is_fenced(self) -> bool:
@@ -173,7 +175,9 @@ class ClassicMember(Member):
             ConsumerProtocolSubscription(
                 topics=list(self.topics),
                 owned_partitions=[OwnedTopic(topic=topic, partitions=indexes) for topic, indexes in owned.items()],
-                generation_id=self.epoch,
+                # Java's consumers say which generation they have heard of last. One that is forgotten in a failover,
+                # since nobody was assigned anything in it, then outdoes what others were given since.
+                generation_id=self._assigned_in,
                 rack_id=self.plan.rack,
             )
         )
@@ -204,7 +208,9 @@ class ClassicMember(Member):
             if self._is_leader and self._assigns_for_ms:
                 self.state = MemberState.ASSIGNING
                 delay_ms, self._assigns_for_ms = self._assigns_for_ms, 0
-                self._loop.call_later(delay_ms, partial(self._sync_late, self.epoch, shares), self.process)
+                self._loop.call_later(
+                    delay_ms, partial(self._sync_late, (self.member_id, self.epoch), shares), self.process
+                )
                 return
             self._sync(shares)
         elif code is ErrorCode.member_id_required:
@@ -213,8 +219,9 @@ class ClassicMember(Member):
         else:
             self._react(code)
 
-    def _sync_late(self, generation: int, shares: dict[str, list[Partition]]) -> None:
-        if self.state is MemberState.ASSIGNING and self.epoch == generation:
+    def _sync_late(self, joined_as: tuple[str, int], shares: dict[str, list[Partition]]) -> None:
+        # A group that is made anew may come to the same generation again, with a new member in the place of this one.
+        if self.state is MemberState.ASSIGNING and (self.member_id, self.epoch) == joined_as:
             self._sync(shares)
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, list[Partition]]:
@@ -273,6 +280,7 @@ class ClassicMember(Member):
             self._react(code)
             return
         self.state = MemberState.STABLE
+        self._assigned_in = self.epoch
         assigned = _decode(answer.assignment)
         revoked = self.reader.owned - assigned
         if revoked and self._is_cooperative:
@@ -366,7 +374,7 @@ class ClassicMember(Member):
         """What it owned is lost: others may have it already."""
         self.reader.drop(self.reader.owned)
         self._remember()
-        self.epoch = -1
+        self.epoch = self._assigned_in = -1
         if code is not ErrorCode.illegal_generation:
             self.member_id = ""
         self._try_again()
