@@ -76,8 +76,9 @@ class ClassicRules:
         self._leaders.add((member_id, generation))
 
     def on_shared(self, member_id: str, generation: int, assignments: dict[str, bytes]) -> None:
-        """Somebody says who is to have what; if it is the leader, that counts, and nothing is a share, too: the leader's
-        zombie says so."""
+        """Somebody says who is to have what. If it is the leader, that counts, also if it says nothing, as its zombie
+        does.
+        """
         if not assignments and (member_id, generation) not in self._leaders:
             return
         self._shared = [*self._shared[-_MOST_SHARED:], (generation, assignments)]

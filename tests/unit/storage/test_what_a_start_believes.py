@@ -244,7 +244,7 @@ def test_a_late_flush_does_not_take_the_snapshot_of_another(folder: LogFolder) -
 def test_indexes_that_a_start_has_cut_are_synced_before_a_snapshot_is_believed(folder: LogFolder) -> None:
     """I9, I11: a stop has written the snapshot, and its indexes are on the disk with the entries of later records that
     a power failure took. When the next start cuts them off, that must last: the segment may be rolled just there."""
-    log, _ = _aborted(folder)
+    _aborted(folder)
     folder.restart()
     folder.kill()
     synced: list[str] = []
