@@ -12,6 +12,7 @@ Source: `storage/internals/log/LogLoader.java` of Apache Kafka 4.3.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -94,6 +95,8 @@ def load_log(request: LoadRequest) -> LoadedLog:
     else:
         recovery_point = min(request.recovery_point, log_end_offset)
         indexed_offset = _indexed_offset(segments, snapshot_offset, log_end_offset)
+        if indexed_offset == log_end_offset:
+            _make_indexes_last(segments[-1], log_end_offset)
     try:
         snapshot_offset = rebuild_producer_state(
             producers,
@@ -157,6 +160,18 @@ def _indexed_offset(segments: list[Segment], snapshot_offset: Offset, log_end_of
             default=segments[0].base_offset,
         )
     return log_end_offset
+
+
+def _make_indexes_last(segment: Segment, log_end_offset: Offset) -> None:
+    """Syncs the indexes of the last segment, from which entries behind its end were removed.
+
+    The snapshot vouches for them, and once the log has been rolled at its very end no start looks at them again.
+    """
+    with suppress(CorruptIndex):  # one that is no good is built anew by who reads it first
+        segment.transaction_index.truncate_to(log_end_offset)
+    for index in (segment.offset_index, segment.time_index, segment.transaction_index):
+        with suppress(FileNotFoundError):  # a segment without aborted transactions has no file for them
+            sync_file(index.path)
 
 
 def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:

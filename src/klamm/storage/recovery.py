@@ -12,7 +12,6 @@ import logging
 import os
 import time
 from collections.abc import Container
-from contextlib import suppress
 
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.protocol.types import LeaderEpoch, Offset
@@ -123,8 +122,6 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
         sync_directory(request.directory)
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
         break
-    if scan.expected_offset <= indexed_offset:
-        _make_indexes_last(segments[-1], scan.expected_offset)
     _note_gaps(request, scan)
     logger.log(
         logging.WARNING if cut else logging.INFO if read_bytes else logging.DEBUG,
@@ -137,18 +134,6 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
         cut,
     )
     return scan.expected_offset
-
-
-def _make_indexes_last(segment: Segment, log_end_offset: Offset) -> None:
-    """Syncs the indexes of the last segment, from which entries behind its end were removed.
-
-    The snapshot vouches for them, and once the log has been rolled at its very end no start looks at them again.
-    """
-    with suppress(CorruptIndex):  # one that is no good is built anew by who reads it first
-        segment.transaction_index.truncate_to(log_end_offset)
-    for index in (segment.offset_index, segment.time_index, segment.transaction_index):
-        with suppress(FileNotFoundError):  # a segment without aborted transactions has no file for them
-            sync_file(index.path)
 
 
 def _note_gaps(request: LoadRequest, scan: _Scan) -> None:

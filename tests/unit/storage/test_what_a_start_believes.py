@@ -256,6 +256,24 @@ def test_indexes_that_a_start_has_cut_are_synced_before_a_snapshot_is_believed(f
     assert {f"{0:020d}{suffix}" for suffix in (".index", ".timeindex", ".txnindex")} <= set(synced)
 
 
+def test_a_start_that_finds_a_loss_cuts_no_index(folder: LogFolder) -> None:
+    """I11: the last file is gone, the partition goes offline, and the file is brought back. What was aborted in it is
+    known as before."""
+    _log, writer = _aborted(folder)
+    folder.restart()
+    folder.kill()
+    (file,) = folder.log_files()
+    content = file.read_bytes()
+    os.truncate(file, 0)
+    folder.start()
+    assert folder.log().is_offline
+    folder.kill()
+    file.write_bytes(content)
+    folder.start()
+    commit_all(folder.log())
+    assert consume(folder.log()) == writer.decided(folder.log())
+
+
 def test_a_transaction_whose_end_was_deleted_is_not_open_for_good(folder: LogFolder) -> None:
     """I11: a power failure has taken its marker, which lay below the log start offset, so nothing is damaged. Nobody
     would end that transaction once more."""
