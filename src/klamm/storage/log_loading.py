@@ -19,7 +19,7 @@ from typing import Final
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.types import Offset
-from klamm.storage.atomic_file import sync_directory
+from klamm.storage.atomic_file import sync_directory, sync_file
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.cleaner.swap import finish_swaps
 from klamm.storage.damage import Damage, damage_in
@@ -94,9 +94,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
         recovery_point = indexed_offset = log_end_offset
     else:
         recovery_point = min(request.recovery_point, log_end_offset)
-        indexed_offset = _indexed_offset(segments, snapshot_offset, log_end_offset)
-        if indexed_offset == log_end_offset:
-            _make_indexes_last(segments[-1], log_end_offset)
+        indexed_offset = _settle_indexes(segments, snapshot_offset, log_end_offset)
     try:
         snapshot_offset = rebuild_producer_state(
             producers,
@@ -152,13 +150,17 @@ def _offline(request: LoadRequest, damage: Damage, segments: list[Segment], epoc
     return LoadedLog.offline(request, reason, segments, epochs)
 
 
-def _indexed_offset(segments: list[Segment], snapshot_offset: Offset, log_end_offset: Offset) -> Offset:
-    """The end of the log if all its indexes can be believed, else where the first segment begins whose index can't."""
+def _settle_indexes(segments: list[Segment], snapshot_offset: Offset, log_end_offset: Offset) -> Offset:
+    """The end of the log if all its indexes can be believed, else where the first segment begins whose index can't.
+
+    In what is believed, entries of records that are gone are gone for good when this returns. Raises OSError.
+    """
     if snapshot_offset < log_end_offset:
         return max(
             (each.base_offset for each in segments if each.base_offset <= snapshot_offset),
             default=segments[0].base_offset,
         )
+    _make_indexes_last(segments[-1], log_end_offset)
     return log_end_offset
 
 
