@@ -17,8 +17,10 @@ from klamm.broker.handlers import fetch, list_offsets, produce
 from klamm.broker.partition import Partition
 from klamm.broker.transaction_markers import TransactionMarkers
 from klamm.broker.transaction_verification import TransactionVerification
+from klamm.broker.warm_reads import WarmRead
 from klamm.client.fetch_exchange import FetchedBatches
 from klamm.client.partition_stream import PartitionStream
+from klamm.core.group.classic_group import ClassicGroup
 from klamm.core.group.committed_offset import CommittedOffset
 from klamm.core.group.store import GroupStore
 from klamm.core.log import producer_state, transaction_checks
@@ -252,6 +254,29 @@ def _end_an_epoch_late() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _store_no_assignments() -> Iterator[None]:
+    """What a leader has shared is answered, and not written."""
+    metadata_with = ClassicGroup.metadata_with
+
+    def without(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Any:
+        return metadata_with(group, {})
+
+    with patch.object(ClassicGroup, "metadata_with", without):
+        yield
+
+
+@contextmanager
+def _serve_any_warm_read() -> Iterator[None]:
+    """What was read ahead of a Fetch is its answer, whatever offset it asks for."""
+
+    def serves(read: WarmRead, partition: Partition, offset: int, max_bytes: int, upper_bound: Offset) -> bool:
+        return len(read.records) <= max_bytes
+
+    with patch.object(WarmRead, "serves", serves):
+        yield
+
+
 BROKER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "read beyond the high watermark": _read_beyond_the_high_watermark,
     "answer before the sync": _answer_before_the_sync,
@@ -271,4 +296,6 @@ BROKER_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "list what is unstable": _list_what_is_unstable,
     "find the next offset": _find_the_next_offset,
     "end an epoch late": _end_an_epoch_late,
+    "store no assignments": _store_no_assignments,
+    "serve any warm read": _serve_any_warm_read,
 }

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.config.broker import BrokerConfig
 from klamm.config.topic import LONG_MAX, TopicConfig
 
-__all__ = ["BrokerPlan", "broker_config", "make_plan"]
+__all__ = ["MEMBER_TIMEOUT_MS", "BrokerPlan", "broker_config", "make_plan"]
+
+MEMBER_TIMEOUT_MS: Final = 250
+"""Of sessions and rebalances."""
 
 
 class BrokerPlan(NamedTuple):
@@ -51,6 +54,10 @@ class BrokerPlan(NamedTuple):
     has_stalled_links: bool
     has_full_disk: bool
     has_failed_syncs: bool
+    members: int
+    """Of the group whose members the coordinator knows."""
+    has_consumer_protocol: bool
+    """Whether that is a consumer group (KIP-848)."""
 
     @property
     def may_lose(self) -> bool:
@@ -111,6 +118,8 @@ def _draw(random: Random, chance: Callable[[float], bool]) -> BrokerPlan:
         has_stalled_links=chance(0.5),
         has_full_disk=chance(0.2),
         has_failed_syncs=chance(0.25),
+        members=random.choice((0, 0, 1, 2, 3)),
+        has_consumer_protocol=chance(0.5),
     )
 
 
@@ -124,6 +133,12 @@ def broker_config(plan: BrokerPlan, folder: str) -> BrokerConfig:
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
         group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=MEMBER_TIMEOUT_MS,
+        group_consumer_session_timeout_ms=MEMBER_TIMEOUT_MS,
+        group_consumer_min_session_timeout_ms=MEMBER_TIMEOUT_MS,
+        group_consumer_heartbeat_interval_ms=MEMBER_TIMEOUT_MS // 5,
+        group_consumer_min_heartbeat_interval_ms=MEMBER_TIMEOUT_MS // 5,
+        group_consumer_assignment_interval_ms=MEMBER_TIMEOUT_MS // 10,
         log_flush_offset_checkpoint_interval_ms=plan.checkpoint_ms,
         max_incremental_fetch_session_cache_slots=plan.session_slots,
         log_initial_task_delay_ms=200,

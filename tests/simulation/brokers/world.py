@@ -18,7 +18,9 @@ from typing import Final
 from tests.simulation.brokers.asyncio_loop import ProcessLoop
 from tests.simulation.brokers.checks import check_all_read, check_batches
 from tests.simulation.brokers.clients.base import Participant
+from tests.simulation.brokers.clients.classic_member import ClassicMember
 from tests.simulation.brokers.clients.committer import Committer
+from tests.simulation.brokers.clients.consumer_member import ConsumerMember
 from tests.simulation.brokers.clients.lookups import Lookups
 from tests.simulation.brokers.clients.markers import Markers
 from tests.simulation.brokers.clients.offset_reader import OffsetReader
@@ -27,6 +29,7 @@ from tests.simulation.brokers.clients.reader import Reader
 from tests.simulation.brokers.clients.streams import StreamReader
 from tests.simulation.brokers.clients.topics import create_topics
 from tests.simulation.brokers.clients.transactional import TransactionalProducer
+from tests.simulation.brokers.groups import GroupLedger
 from tests.simulation.brokers.machine import Machine
 from tests.simulation.brokers.model import Batch, Model
 from tests.simulation.brokers.network import Network
@@ -128,6 +131,9 @@ class BrokerWorld:
             Reader(self, f"reader-{number}", "read_committed" if is_committed else "read_uncommitted")
         for number in range(plan.streams):
             StreamReader(self, f"stream-{number}", "read_committed" if self.loop.chance(0.5) else "read_uncommitted")
+        ledger, kind = GroupLedger(self), ConsumerMember if plan.has_consumer_protocol else ClassicMember
+        for number in range(plan.members):
+            kind(self, f"member-{number}", ledger)
         self._start()
         self._clients.run(self._spawn, create_topics(self))
         self._run(_START_MS, lambda: len(self.topic_ids) == len(plan.topics))

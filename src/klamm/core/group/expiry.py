@@ -22,12 +22,12 @@ def expire_groups(groups: GroupRegistry, config: GroupConfig, clock: Callable[[]
     store, limit = groups.store, config.looks_per_step
     result, looks = Result(atomic=False), 0
     for group_id in [*store.groups, *store.consumer_groups]:
-        if not groups.is_known(group_id):
-            continue  # It went meanwhile.
         size = 1 + store.offset_count(group_id)
         if looks + size > limit:
             yield result
             result, looks = Result(atomic=False), 0
+        if not groups.is_known(group_id):
+            continue  # It went meanwhile.
         if size > limit:
             yield from _expire_in_steps(groups, group_id, config, clock)
             if not groups.is_known(group_id) or store.offset_count(group_id) > limit:

@@ -441,6 +441,19 @@ def test_expiry_looks_at_many_offsets_in_steps() -> None:
     assert driver.reload().shard.store == driver.shard.store
 
 
+def test_groups_that_go_while_others_expire_are_left_out() -> None:
+    """Somebody deletes the one that is the next, between two steps."""
+    driver = ShardDriver(small_sessions(looks_per_step=4))
+    for group in range(6):
+        for partition in range(2):
+            driver.commit(1, group_id=f"group-{group}", partition=partition)
+    driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
+    driver.step_chores()
+    assert delete_groups(driver, "group-1") == {"group-1": ErrorCode.none}
+    driver.do_chores()
+    assert driver.shard.store.groups.keys() == {f"group-{group}" for group in (0, 2, 3, 4, 5)}
+
+
 def test_group_that_gets_members_while_it_expires_keeps_what_they_read() -> None:
     """Each step looks again: what is read now does not expire, and the group stays."""
     driver = ShardDriver(small_sessions(offsets_retention_ms=1, looks_per_step=4))

@@ -109,6 +109,29 @@ def test_members_survive_their_records() -> None:
     assert with_assignment(with_metadata(ConsumerGroupMember("a"), metadata), assignment) == member
 
 
+def test_member_that_returns_does_not_take_partitions_back() -> None:
+    """I15, I17: the log is compacted while it is loaded. An assignment has been read, the records with which its member
+    left are gone, and those of another's assignment, and of the member that returned under its id, come next."""
+    partition = PartitionIndex(0)
+    before = ConsumerGroupMember("a", 1, assigned={topic_id(EVENTS): {partition: 1}})
+    other = ConsumerGroupMember("b", 2, assigned={topic_id(EVENTS): {partition: 2}})
+    after = ConsumerGroupMember("a", 3, client_id="again")
+    store = GroupStore()
+    for offset, record in enumerate(
+        (
+            epoch_record(GROUP, 1, 0),
+            member_record(GROUP, before),
+            current_assignment_record(GROUP, before),
+            member_record(GROUP, other),
+            current_assignment_record(GROUP, other),
+            member_record(GROUP, after),
+            current_assignment_record(GROUP, after),
+        )
+    ):
+        store.replay(Offset(offset), NO_PRODUCER, through_bytes(record))
+    assert store.consumer_groups[GROUP].owner(topic_id(EVENTS), partition) == "b"
+
+
 def test_assignment_without_epochs_has_that_of_the_member() -> None:
     """Brokers before KIP-1251 wrote none; a static member that has left counts from 0."""
     value = ConsumerGroupCurrentMemberAssignmentValue(

@@ -1,0 +1,264 @@
+"""A member of the group: it is given partitions, reads them and commits where it is. How it becomes a member is up to
+its protocol: `classic_member`, `consumer_member`.
+
+Some die and come back as somebody else, some leave, some stand still for longer than their session may last and go on
+as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tests.simulation.brokers.clients.base import PASSING, Participant, error_code_of
+from tests.simulation.brokers.groups import GroupLedger
+from tests.simulation.brokers.visibility import Visible
+from tests.simulation.violation import Violation
+
+from klamm.client.cluster_view import error_code
+from klamm.client.errors import ConnectionFailed
+from klamm.client.fetch_exchange import batches_of, fetch_version, partition_wanted, read_answer, send_fetch
+from klamm.client.fetch_session import WITHOUT_SESSION
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopic
+from klamm.protocol.message import Message
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import OffsetCommitResponse
+from klamm.protocol.schema.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponse
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.world import BrokerWorld
+
+__all__ = ["GROUP", "Member"]
+
+GROUP: Final = "members"
+_KEY_TYPE: Final = 0
+
+M = TypeVar("M", bound=Message)
+
+
+class Member(Participant):
+    """One process of the group, over all its lives."""
+
+    def __init__(self, world: BrokerWorld, name: str, ledger: GroupLedger) -> None:
+        super().__init__(world, name)
+        self.ledger = ledger
+        self.member_id = ""
+        self.forget()
+
+    def ceilings(self) -> dict[int, int]:
+        return {8: 9, 9: 9}
+
+    def forget(self) -> None:
+        """It is no member any more."""
+        self.generation = -1
+        """Or the member epoch."""
+        self.life = 0
+        """In which life of the broker it was answered last."""
+        self.positions: dict[TopicPartition, int] = {}
+        self.safe_until_ms = 0.0
+        """The coordinator can't have taken the member out before that."""
+        self.ledger.gives_up(self.name)
+
+    async def live(self) -> None:
+        find = FindCoordinatorRequest(key_type=_KEY_TYPE, coordinator_keys=[GROUP])
+        await self.until_answered(
+            find, FindCoordinatorResponse, lambda answer: (one.error_code for one in answer.coordinators)
+        )
+        await self.client.run(self.client.refreshing(self.world.plan.topics))
+        while not (self.world.is_ending and self.ledger.is_settled):
+            if self.generation < 0:
+                await self.join()
+            else:
+                await self._go_on()
+            self.ledger.look_whether_settled(self.world.plan.members)
+        await self.leave()
+        self.is_finished = True
+
+    async def _go_on(self) -> None:
+        """A while as a member."""
+        draw = 1.0 if self.world.is_ending else self.random.random()
+        if draw < 0.03:
+            self.note("dies")
+            self.client.disconnect()
+            self.forget()
+            await self._pause()
+        elif draw < 0.06:
+            await self.leave()
+            self.forget()
+            await self._pause()
+        elif draw < 0.12:
+            await self._pause()
+            await self.commit()
+        else:
+            await self._read_some()
+            if self.random.random() < 0.5:
+                await self.commit()
+        if self.generation >= 0:
+            await self.beat()
+        # A session does not wait for as long as others may rest at the end.
+        await asyncio.sleep(self.random.random() * self.world.plan.think_ms / 1000)
+
+    async def _pause(self) -> None:
+        for _ in range(self.random.randint(1, 15)):
+            if not self.world.is_ending:
+                await self.world.think()
+
+    async def join(self) -> None:
+        """One attempt to become a member."""
+        raise NotImplementedError
+
+    async def beat(self) -> None:
+        """Says that it is there, and hears what it has."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        """Says that it goes."""
+        raise NotImplementedError
+
+    # Asking
+
+    async def ask(self, request: Message, answer: type[M]) -> M:
+        """Asks until there is an answer without an error that passes."""
+        while True:
+            try:
+                connection = await self.client.connection()
+                life = self.world.life
+                found = await connection.ask(request, answer)
+            except ConnectionFailed as error:
+                await self.rest(error)
+                continue
+            (code,) = error_code_of(found)
+            if error_code(code) not in PASSING:
+                if life != self.life:
+                    self.life, self.safe_until_ms = life, 0.0
+                return found
+            await self.rest(error_code(code))
+
+    # Offsets
+
+    async def begin_reading(self, assigned: Iterable[TopicPartition]) -> None:
+        """Asks where to begin with partitions that it was given."""
+        topics: dict[str, OffsetFetchRequestTopics] = {}
+        for where in sorted(assigned):
+            topic = topics.setdefault(where.topic, OffsetFetchRequestTopics(name=where.topic))
+            topic.partition_indexes.append(where.partition)
+        if not topics:
+            return
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=list(topics.values()))])
+        answer = await self.until_answered(request, OffsetFetchResponse, _codes_of_fetch)
+        for found in answer.groups[0].topics:
+            for partition in found.partitions:
+                where = TopicPartition(found.name, PartitionIndex(partition.partition_index))
+                self.ledger.found(self.name, where, partition.committed_offset)
+                self.positions[where] = max(partition.committed_offset, 0)
+
+    async def commit(self) -> None:
+        """Commits all its positions; what comes of it, it learns from its heartbeats."""
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        positions = dict(self.positions)
+        if not positions:
+            return
+        for where, position in positions.items():
+            self.ledger.commits(where, position)
+            topic = topics.setdefault(where.topic, OffsetCommitRequestTopic(name=where.topic))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(partition_index=where.partition, committed_offset=position)
+            )
+        generation, newest = self.generation, self.ledger.generation
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=generation,
+            member_id=self.member_id,
+            topics=list(topics.values()),
+        )
+        try:
+            connection = await self.client.connection()
+            life = self.world.life
+            answer = await connection.ask(request, OffsetCommitResponse)
+        except ConnectionFailed as error:
+            await self.rest(error)
+            return
+        codes = set()
+        for found in answer.topics:
+            for partition in found.partitions:
+                where = TopicPartition(found.name, PartitionIndex(partition.partition_index))
+                codes.add(error_code(partition.error_code))
+                if partition.error_code == ErrorCode.none:
+                    self.ledger.accepted(self.name, generation, newest)
+                    self.ledger.committed(where, positions[where], life)
+        self.note("has committed in %d: %s", generation, ", ".join(sorted(code.name for code in codes)))
+
+    # Records
+
+    async def _read_some(self) -> None:
+        """One Fetch of a partition that it has."""
+        if not self.positions:
+            return
+        where = self.random.choice(sorted(self.positions))
+        position = Offset(self.positions[where])
+        try:
+            partition = await self._fetch(where, position)
+        except ConnectionFailed as error:
+            await self.rest(error)
+            return
+        code = error_code(partition.error_code)
+        if code in PASSING:
+            await self.client.run(self.client.refreshing(self.world.plan.topics))
+        elif code is ErrorCode.offset_out_of_range:
+            if not self.world.plan.may_lose:
+                raise Violation(17, f"{self.name} has gone on from offset {position} of {where}, which is not there")
+            self.positions[where] = 0
+        elif code is not ErrorCode.none:
+            raise Violation(0, f"a fetch of {self.name} was answered {code.name}")
+        else:
+            self.positions[where] = self._take(where, partition, position)
+
+    async def _fetch(self, where: TopicPartition, position: Offset) -> FetchPartitionResponse:
+        topic_id = self.world.topic_ids[where.topic]
+        wanted = partition_wanted(self.client, where, position)
+        connection = await self.client.connection()
+        pending = send_fetch(
+            connection,
+            fetch_version(connection, [topic_id]),
+            self.client.config,
+            [FetchTopic(where.topic, topic_id, [wanted])],
+            WITHOUT_SESSION,
+            max_bytes=self.client.config.fetch_max_bytes,
+            max_wait_ms=0,
+        )
+        answer = read_answer(connection, pending, await connection.receive(pending))
+        return answer.topics[0].partitions[0]
+
+    def _take(self, where: TopicPartition, partition: FetchPartitionResponse, position: Offset) -> int:
+        fetched = batches_of(partition, position)
+        if fetched is None:
+            return position
+        shown = Visible(())
+        for at, header in iterate_batches(fetched.records):
+            if header.base_offset > position or header.next_offset <= position:
+                raise Violation(1, f"{self.name} asked {where} for offset {position}, and got {header.base_offset}")
+            if header.next_offset > partition.high_watermark:
+                raise Violation(5, f"{self.name} got offset {header.last_offset} of {where} beyond the high watermark")
+            for offset, value, _ in shown.records(fetched.records, at, header):
+                self.world.saw(where, offset, value, header.partition_leader_epoch)
+            position = header.next_offset
+        return position
+
+
+def _codes_of_fetch(answer: OffsetFetchResponse) -> Iterator[int]:
+    return (group.error_code for group in answer.groups)
