@@ -1,4 +1,5 @@
-"""`python -m tests.simulation`: run seeds, and print of each that fails how to see it again."""
+"""`python -m tests.simulation`: run seeds, and print of each that fails how to see it again. With --planted: plant each
+bug, one after the other, and print in how many of the seeds it is found."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 import sys
 import time
 
-from tests.simulation.bugs import BUGS
+from tests.simulation.bugs import BUGS_OF
 from tests.simulation.run import WORLDS, Outcome, run_seed, run_seeds
 
 
@@ -18,16 +19,36 @@ def main() -> int:
     parser.add_argument("--world", choices=sorted(WORLDS), help="worlds of this kind only")
     parser.add_argument("--processes", type=int, default=0, help="how many seeds run at once; 0 for one on each core")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
-    parser.add_argument("--bug", choices=sorted(BUGS), help="plant a bug, to see that it is found")
+    bugs = sorted({bug for of_kind in BUGS_OF.values() for bug in of_kind})
+    parser.add_argument("--bug", choices=bugs, help="plant a bug, to see that it is found")
+    parser.add_argument("--planted", action="store_true", help="plant each bug, and count the seeds that find it")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many seeds that failed")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
     kinds = [arguments.world] if arguments.world else list(WORLDS)
+    if arguments.bug:
+        kinds = [kind for kind in kinds if arguments.bug in BUGS_OF[kind]]
     if arguments.trace:
         return max(_trace(kind, seeds, arguments.bug) for kind in kinds)
     processes = min(arguments.processes or len(os.sched_getaffinity(0)), len(seeds))
+    if arguments.planted:
+        for kind in kinds:
+            for bug in BUGS_OF[kind]:
+                print(_count(kind, seeds, bug, processes), flush=True)
+        return 0
     return max(_run(kind, seeds, arguments.bug, processes, arguments.failures) for kind in kinds)
+
+
+def _count(kind: str, seeds: range, bug: str, processes: int) -> str:
+    """A line of the table in `docs/explanation/simulation.md`."""
+    found = {each.seed: each.invariant for each in run_seeds(seeds, kind=kind, bug=bug, processes=processes)}
+    invariants = sorted({invariant for invariant in found.values() if invariant is not None})
+    names = " ".join(f"I{invariant}" if invariant else "exceptions" for invariant in invariants)
+    runs = "".join("." if found[seed] is None else " " for seed in seeds).split()
+    count = sum(invariant is not None for invariant in found.values())
+    description = (BUGS_OF[kind][bug].__doc__ or bug).strip().split("\n\n")[0]
+    return f"| {description} | {count} of {len(seeds)}, {names} | {max(map(len, runs), default=0)} |"
 
 
 def _trace(kind: str, seeds: range, bug: str | None) -> int:

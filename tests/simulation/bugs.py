@@ -45,7 +45,7 @@ from klamm.runtime.alarms import Alarm, AlarmQueue
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.led_partition import Waiting
 
-__all__ = ["BUGS", "GROUP_BUGS"]
+__all__ = ["BUGS_OF", "GROUP_BUGS"]
 
 
 @contextmanager
@@ -348,4 +348,9 @@ GROUP_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
 }
 """Those that worlds of coordinators find."""
 
-BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {**GROUP_BUGS, **LOG_BUGS, **BROKER_BUGS}
+BUGS_OF: Final[Mapping[str, Mapping[str, Callable[[], AbstractContextManager[None]]]]] = {
+    "groups": GROUP_BUGS,
+    "log": LOG_BUGS,
+    "broker": BROKER_BUGS,
+}
+"""By the kind of worlds that are to find them."""

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from typing import Final
 
 from tests.simulation.brokers.world import BrokerWorld
-from tests.simulation.bugs import BUGS
+from tests.simulation.bugs import BUGS_OF
 from tests.simulation.logs.world import LogWorld
 from tests.simulation.notes import field_names, in_words, shorten, without_addresses
 from tests.simulation.violation import Violation
@@ -89,8 +89,8 @@ def run_seed(
     listener: Callable[[str], None] | None = None,
     sums: bool = False,
 ) -> Outcome:
-    """Run the world of one seed to its end, or to the first violation. `bug` names one of `BUGS` to plant."""
-    with nullcontext() if bug is None else BUGS[bug]():
+    """Run the world of one seed to its end, or to the first violation. `bug` names one of `BUGS_OF[kind]` to plant."""
+    with nullcontext() if bug is None else BUGS_OF[kind][bug]():
         world = WORLDS[kind](seed, listener=listener, sums=sums)
         loop = world.loop
         try:

@@ -28,6 +28,7 @@ EVENTFUL = (
     *("fenced_leader_epoch", "kafka_storage_error", "goes back in", "has lost its place in"),
     *("has ended transaction", "begins anew", "dies in", "repeats a marker", "concurrent_transactions"),
     *("unstable_offset_commit", "finds that epoch"),
+    *("is told rebalance_in_progress", "is told unknown_member_id", "is told fenced_member_epoch", "in epoch 3"),
 )
 """What these worlds have to come across."""
 
@@ -50,6 +51,8 @@ SEEDS_UNTIL_FOUND = {
     "list what is unstable": 100,
     "find the next offset": 30,
     "end an epoch late": 25,
+    "store no assignments": 290,
+    "serve any warm read": 200,
 }
 """Within so many seeds each planted bug is found: about three times the longest run of seeds that did not find it."""
 
