@@ -125,9 +125,12 @@ class GroupLedger:
         self._acknowledged[where] = offset, life
 
     def found(self, name: str, where: TopicPartition, offset: int) -> None:
-        """A member that was given a partition asks where to begin (I17)."""
+        """A member that was given a partition asks where to begin (I17, I18)."""
         if offset >= 0 and offset not in self._asked.get(where, ()):
             raise Violation(17, f"{name} finds offset {offset} for {where}, which nobody has committed")
+        high_watermark = self._world.model.partitions[where].high_watermark
+        if offset > high_watermark and not self._world.plan.may_lose:
+            raise Violation(18, f"{name} finds offset {offset} for {where}, whose high watermark is {high_watermark}")
         acknowledged, life = self._acknowledged.get(where, (-1, 0))
         # Requests that are late may bring former offsets back.
         if (

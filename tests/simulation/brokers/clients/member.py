@@ -245,6 +245,7 @@ class Member(Participant):
         return answer.topics[0].partitions[0]
 
     def _take(self, where: TopicPartition, partition: FetchPartitionResponse, position: Offset) -> int:
+        self.world.told_high_watermark(where, partition.high_watermark)
         fetched = batches_of(partition, position)
         if fetched is None:
             return position
