@@ -91,7 +91,7 @@ def _dismantle(thing: object) -> Generator[None, None, None]:
     while thing:
         item = thing.popitem()[1] if isinstance(thing, dict) else thing.pop()
         size = _size_of(item)
-        if size > FREED_BY_ITSELF and getrefcount(item) <= _ALONE:
+        if (size > FREED_BY_ITSELF or (size and _is_deep(item))) and getrefcount(item) <= _ALONE:
             yield from _dismantle(item)
         freed += 1 + size
         if freed >= FREED_AT_ONCE:
@@ -104,7 +104,8 @@ def is_small(thing: object) -> bool:
     if isinstance(thing, (list, set, dict)):
         if len(thing) > SMALL:
             return False
-        return all(_size_of(item) <= SMALL for item in (thing.values() if isinstance(thing, dict) else thing))
+        items = thing.values() if isinstance(thing, dict) else thing
+        return not any((size := _size_of(item)) > SMALL or (size and _is_deep(item)) for item in items)
     return not isinstance(thing, Message)
 
 
@@ -119,6 +120,17 @@ def _size_of(thing: object) -> int:
     return len(thing) if isinstance(thing, (list, dict, set)) else 0
 
 
+def _is_deep(thing: object) -> bool:
+    """Whether its arrays may have elements that hold arrays again, so that its size does not tell how much it holds."""
+    cls = type(thing)
+    found = _deep.get(cls)
+    if found is None:
+        found = _deep[cls] = issubclass(cls, Message) and any(
+            _large_fields(struct_class(cls, field.element)) for field in fields_of(cls) if field.is_struct
+        )
+    return found
+
+
 def _references_of_an_argument(argument: object) -> int:
     return getrefcount(argument)
 
@@ -127,6 +139,7 @@ _ALONE: Final = _references_of_an_argument(object())
 """What `getrefcount` says of an argument that nobody else refers to: it differs between versions of Python."""
 
 
+_deep: dict[type, bool] = {}
 _large_fields_of: dict[type[Message], tuple[str, ...]] = {}
 _decoders: dict[tuple[type[Message], int], DecoderInSteps] = {}
 _encoders: dict[tuple[type[Message], int], tuple[EncoderInSteps, bool]] = {}

@@ -50,7 +50,7 @@ INDENT: Final = " "
 LONGEST_STRING: Final = 32767
 """As in Kafka, also where the length is a varint."""
 
-MAXIMUM_ELEMENTS: Final = 2**18
+MAXIMUM_ELEMENTS: Final = 2**17
 """The most elements that all arrays of a message together may have if it is decoded in steps. Elements take up to a
 hundred times the memory of their bytes, and a dictionary of so many grows within five milliseconds."""
 LARGEST_BYTES_FIELD: Final = 2**23

@@ -82,6 +82,8 @@ class ClassicMember(Member):
         self._assigns_for_ms = 0
         self._assigned_in = -1
         """In which generation it was given what it owns."""
+        self._own_share: frozenset[Partition] | None = None
+        """What it has said, as the leader, that it is to have itself."""
 
     @property
     def is_fenced(self) -> bool:
@@ -254,6 +256,7 @@ class ClassicMember(Member):
             self._try_again()
             return
         self.state = MemberState.SYNCING
+        self._own_share = frozenset(shares[self.member_id]) if self.member_id in shares else None
         request = SyncGroupRequest(
             group_id=self.plan.group_id,
             generation_id=self.epoch,
@@ -282,6 +285,9 @@ class ClassicMember(Member):
         self.state = MemberState.STABLE
         self._assigned_in = self.epoch
         assigned = _decode(answer.assignment)
+        if self._own_share is not None and assigned != self._own_share:
+            # A request that it has given up on came after all, and topics may have changed since. Java's do not look.
+            self._seen_counts = dict.fromkeys(self._seen_counts, -1)
         revoked = self.reader.owned - assigned
         if revoked and self._is_cooperative:
             self._commit(only_new=True)

@@ -17,6 +17,7 @@ from klamm.protocol.compile_decoder import LARGEST_BYTES_FIELD, STEP_BYTES, STEP
 from klamm.protocol.compile_encoder import STEP_ELEMENTS
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import Message
+from klamm.protocol.schema.create_topics_request import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest, TopicRequest
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -175,6 +176,16 @@ def test_elements_of_elements_are_freed_in_steps() -> None:
     assert len(seen) == count, "it is used here"
     del seen
     messages.append(DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=list(range(count)))]))
+    assert drive(dismantle(messages.pop()))[1] >= count // 256
+
+
+def test_what_lies_two_levels_down_is_freed_in_steps() -> None:
+    """An element with one other in it, which holds all of it."""
+    count = 20_000
+    topics = [CreatableTopic(name="t", assignments=[CreatableReplicaAssignment(broker_ids=list(range(count)))])]
+    assert not is_small(topics)
+    messages: list[Message] = [CreateTopicsRequest(topics=topics)]
+    del topics
     assert drive(dismantle(messages.pop()))[1] >= count // 256
 
 
