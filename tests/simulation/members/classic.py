@@ -84,6 +84,8 @@ class ClassicMember(Member):
         """In which generation it was given what it owns."""
         self._own_share: frozenset[Partition] | None = None
         """What it has said, as the leader, that it is to have itself."""
+        self._joins = 0
+        """How often it was told a generation."""
 
     @property
     def is_fenced(self) -> bool:
@@ -194,6 +196,7 @@ class ClassicMember(Member):
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.none:
             self._remember()
+            self._joins += 1
             self.member_id, self.epoch = answer.member_id, answer.generation_id
             self._is_leader = answer.leader == answer.member_id
             shares = self._assign(answer) if self._is_leader else {}
@@ -221,9 +224,9 @@ class ClassicMember(Member):
         else:
             self._react(code)
 
-    def _sync_late(self, joined_as: tuple[str, int], shares: dict[str, list[Partition]]) -> None:
-        # A group that is made anew may come to the same generation again, with a new member in the place of this one.
-        if self.state is MemberState.ASSIGNING and (self.member_id, self.epoch) == joined_as:
+    def _sync_late(self, joins: int, shares: dict[str, list[Partition]]) -> None:
+        # The generation alone would not do: after a failover the same number may come again.
+        if self.state is MemberState.ASSIGNING and self._joins == joins:
             self._sync(shares)
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, list[Partition]]:
