@@ -169,7 +169,7 @@ def _make_indexes_last(segment: Segment, log_end_offset: Offset) -> None:
 
     The snapshot vouches for them, and once the log has been rolled at its very end no start looks at them again.
     """
-    with suppress(CorruptIndex):  # one that is no good is built anew by who reads it first
+    with suppress(CorruptIndex):  # such a file is built again by the first read that needs it
         segment.transaction_index.truncate_to(log_end_offset)
     for index in (segment.offset_index, segment.time_index, segment.transaction_index):
         with suppress(FileNotFoundError):  # a segment without aborted transactions has no file for them

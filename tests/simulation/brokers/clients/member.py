@@ -8,6 +8,7 @@ as if nothing had been.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -51,7 +52,7 @@ _KEY_TYPE: Final = 0
 M = TypeVar("M", bound=Message)
 
 
-class Member(Participant):
+class Member(Participant, ABC):
     """One process of the group, over all its lives."""
 
     def __init__(self, world: BrokerWorld, name: str, ledger: GroupLedger) -> None:
@@ -118,17 +119,17 @@ class Member(Participant):
             if not self.world.is_ending:
                 await self.world.think()
 
+    @abstractmethod
     async def join(self) -> None:
         """One attempt to become a member."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def beat(self) -> None:
         """Says that it is there, and hears what it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def leave(self) -> None:
         """Says that it goes."""
-        raise NotImplementedError
 
     # Asking
 
