@@ -202,13 +202,16 @@ class ConsumerGroup:
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._count_member(old, member)
-        if old is None or member.assigned is not old.assigned or member.pending_revocation is not old.pending_revocation:
+        has_the_same = (
+            old is not None and member.assigned is old.assigned and member.pending_revocation is old.pending_revocation
+        )
+        # Of the same partitions some may be another's by now: a log that is compacted while it is loaded may lack the
+        # records with which the member left.
+        if not has_the_same:
             if old is not None:
                 self._disown(old)
             self._own(member, member.assigned)
             self._own(member, member.pending_revocation)
-        # Else its partitions stay whose they are. A log that is compacted while it is loaded may lack the records with
-        # which the member left, so that others have them by now.
         if old is not None and old.instance_id != member.instance_id:
             self._forget_instance(old)
         if member.instance_id is not None:
