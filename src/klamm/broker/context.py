@@ -46,7 +46,7 @@ class BrokerContext:
     transaction_markers: TransactionMarkers
     ensure_internal_topic: Callable[[str], Awaitable[None]]
     """Creates the internal topic of that name unless it exists; its partitions can be written to when this
-    returns."""
+    returns. Raises KafkaError, COORDINATOR_NOT_AVAILABLE if the broker is about to stop."""
     change_under_way: Callable[[str], UnderWay | None] = lambda group_id: None
     """The change of a group that is in progress; None while it is at rest, or where no history is kept."""
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)

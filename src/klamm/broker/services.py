@@ -34,6 +34,7 @@ from klamm.config.topic import TopicConfig
 from klamm.metadata.image import EMPTY_IMAGE, ResourceType
 from klamm.metadata.service import MetadataService
 from klamm.protocol.compression import Compression
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.runtime.event_log import log_events
 from klamm.runtime.group_coordinator import GroupCoordinator, load_shard_class
@@ -292,10 +293,12 @@ class BrokerServices:
             self._log_cleaning.configure(self.config)
 
     async def _ensure_internal_topic(self, name: str) -> None:
-        assert self._metadata is not None
-        if name not in self._metadata.image.topics:
-            await self._metadata.ensure_topic(internal_topic(name, self.config, self._offsets_partition_count()))
         assert self.context is not None
+        metadata = self._metadata
+        if metadata is None:
+            raise KafkaError(ErrorCode.coordinator_not_available, "the broker is about to stop")
+        if name not in metadata.image.topics:
+            await metadata.ensure_topic(internal_topic(name, self.config, self._offsets_partition_count()))
         await self.context.partitions.settled()
 
     def _offsets_partition_count(self) -> int:
