@@ -213,9 +213,7 @@ class ClassicMember(Member):
             if self._is_leader and self._assigns_for_ms:
                 self.state = MemberState.ASSIGNING
                 delay_ms, self._assigns_for_ms = self._assigns_for_ms, 0
-                self._loop.call_later(
-                    delay_ms, partial(self._sync_late, (self.member_id, self.epoch), shares), self.process
-                )
+                self._loop.call_later(delay_ms, partial(self._sync_late, self._joins, shares), self.process)
                 return
             self._sync(shares)
         elif code is ErrorCode.member_id_required:
