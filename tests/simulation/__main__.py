@@ -47,7 +47,7 @@ def _count(kind: str, seeds: range, bug: str, processes: int) -> str:
     names = " ".join(f"I{invariant}" if invariant else "exceptions" for invariant in invariants)
     runs = "".join("." if found[seed] is None else " " for seed in seeds).split()
     count = sum(invariant is not None for invariant in found.values())
-    description = (BUGS_OF[kind][bug].__doc__ or bug).strip().split("\n\n")[0]
+    description = " ".join((BUGS_OF[kind][bug].__doc__ or bug).split("\n\n")[0].split())
     return f"| {description} | {count} of {len(seeds)}, {names} | {max(map(len, runs), default=0)} |"
 
 
