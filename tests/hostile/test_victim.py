@@ -120,7 +120,7 @@ def describe_one_broker() -> Message:
 
 def find_coordinators() -> Message:
     """FindCoordinator of nearly as many keys as a request may have."""
-    keys = [f"group-{number}" for number in range(250_000)]
+    keys = [f"group-{number}" for number in range(125_000)]
     return find_coordinator_request.FindCoordinatorRequest(coordinator_keys=keys)
 
 
@@ -128,7 +128,7 @@ def fetch_topics() -> Message:
     """Fetch of topics that don't exist."""
     topics = [
         fetch_request.FetchTopic(topic=f"topic-{number}", partitions=[fetch_request.FetchPartition(partition=0)])
-        for number in range(100_000)
+        for number in range(60_000)
     ]
     return fetch_request.FetchRequest(max_wait_ms=0, topics=topics)
 

@@ -17,19 +17,16 @@ from klamm.protocol.schema.elect_leaders_response import (
 
 if TYPE_CHECKING:
     from klamm.broker.context import RequestContext
+    from klamm.broker.steps import Work
     from klamm.metadata.image import MetadataImage
 
-__all__ = ["PART_ELEMENTS", "error_response", "handle"]
-
+__all__ = ["error_response", "handle"]
 
 ELECTION_TYPES: Final = (0, 1)
 """Preferred, unclean."""
 
-PART_ELEMENTS: Final = 250
-"""So many partitions are answered in a step."""
 
-
-def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
     """Answers ELECTION_NOT_NEEDED for each partition that exists: the one replica of each leads already.
 
     Where all partitions are asked for, each topic is named with those for which there was something to do: none.
@@ -38,19 +35,20 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeader
     if request.election_type not in ELECTION_TYPES:
         reason = f"Unknown election type {request.election_type}"
         return error_response(request, context.api_version, ErrorCode.invalid_request, reason)
+    response = ElectLeadersResponse()
     if request.topic_partitions is None:
-        return ElectLeadersResponse(
-            replica_election_results=[ReplicaElectionResult(topic=name) for name in image.topics]
-        )
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=wanted.topic,
-                partition_result=[_result(image, wanted.topic, index) for index in wanted.partitions],
-            )
-            for wanted in request.topic_partitions
-        ]
-    )
+        for name in image.topics:
+            response.replica_election_results.append(ReplicaElectionResult(topic=name))
+            yield None
+        return response
+    for wanted in request.topic_partitions:
+        result = ReplicaElectionResult(topic=wanted.topic)
+        for index in wanted.partitions:
+            result.partition_result.append(_result(image, wanted.topic, index))
+            yield None
+        response.replica_election_results.append(result)
+        yield None
+    return response
 
 
 def error_response(
