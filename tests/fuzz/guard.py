@@ -27,15 +27,23 @@ class Target(NamedTuple):
     """Memory that may be taken for each byte of the input besides."""
 
     def check(self, data: bytes) -> None:
-        """Raises whatever `read` does, and `TooMuchMemory`."""
+        """Raises whatever `read` does, and `TooMuchMemory`.
+
+        The first input of a kind has its codec compiled, which is done once and is not the input's doing. So one that
+        takes too much is read again.
+        """
         if not tracemalloc.is_tracing():
             tracemalloc.start(1)
+        allowed = self.bytes_at_most + self.bytes_per_byte * len(data)
+        taken = self._taken_by(data)
+        if taken > allowed:
+            taken = self._taken_by(data)
+        if taken > allowed:
+            raise TooMuchMemory(f"{self.name}: {taken} bytes for an input of {len(data)}, {allowed} are allowed")
+
+    def _taken_by(self, data: bytes) -> int:
         tracemalloc.reset_peak()
         before, _ = tracemalloc.get_traced_memory()
         self.read(data)
         _, peak = tracemalloc.get_traced_memory()
-        allowed = self.bytes_at_most + self.bytes_per_byte * len(data)
-        if peak - before > allowed:
-            raise TooMuchMemory(
-                f"{self.name}: {peak - before} bytes for an input of {len(data)}, {allowed} are allowed"
-            )
+        return peak - before
