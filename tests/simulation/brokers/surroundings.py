@@ -17,7 +17,7 @@ __all__ = ["listening", "undisturbed"]
 
 _worlds = count(1)
 _WORLDS_KEPT: Final = 10
-"""To look for garbage takes a tenth of a world's time, and a world of garbage a megabyte."""
+"""A world of garbage takes about a megabyte."""
 
 
 @contextmanager
@@ -28,18 +28,22 @@ def undisturbed(seed: int) -> Iterator[None]:
     random.seed(seed)
     gc.disable()
     if next(_worlds) % _WORLDS_KEPT == 0:
-        gc.collect()  # A world is garbage only when its caller has let it go, so this takes those before.
+        _collect()  # A world is garbage only when its caller has let it go, so this takes those before.
     gc.freeze()
     try:
         yield
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # A process that dies leaves coroutines that never began.
-            gc.collect()
+        _collect()
         gc.unfreeze()
         if was_enabled:
             gc.enable()
         random.setstate(state)
+
+
+def _collect() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # A process that dies leaves coroutines that never began.
+        gc.collect()
 
 
 class _Exceptions(logging.Handler):
