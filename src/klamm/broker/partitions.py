@@ -108,10 +108,6 @@ class Partitions:
             raise KafkaError(ErrorCode.unknown_topic_id, "there is no topic of that id")
         return led.get(index)
 
-    def __iter__(self) -> Iterator[Partition]:
-        for led in self.by_name.values():
-            yield from (partition for partition in led.partitions if partition is not None)
-
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Makes what is led here follow the new image: logs are created, set anew, or deleted.
 

@@ -160,12 +160,12 @@ def _settle_indexes(segments: list[Segment], snapshot_offset: Offset, log_end_of
             (each.base_offset for each in segments if each.base_offset <= snapshot_offset),
             default=segments[0].base_offset,
         )
-    _make_indexes_last(segments[-1], log_end_offset)
+    _cut_and_sync_indexes(segments[-1], log_end_offset)
     return log_end_offset
 
 
-def _make_indexes_last(segment: Segment, log_end_offset: Offset) -> None:
-    """Syncs the indexes of the last segment, from which entries behind its end were removed.
+def _cut_and_sync_indexes(segment: Segment, log_end_offset: Offset) -> None:
+    """Takes out of the last segment's indexes what lies behind its end, and syncs them. Raises OSError.
 
     The snapshot vouches for them, and once the log has been rolled at its very end no start looks at them again.
     """
