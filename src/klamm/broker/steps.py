@@ -197,7 +197,10 @@ async def _go_on(work: Work[R], awaited: Awaited[Any] | None, left_s: float = 0.
 
 
 def wait_for(awaitable: Awaitable[R]) -> Work[R]:
-    """Waits within a piece of work; returns or raises what comes of the awaitable."""
+    """Waits within a piece of work; returns or raises what comes of the awaitable.
+
+    What the awaitable itself does is no part of the step's time, so let it do little: much is work of its own.
+    """
     awaited = Awaited(awaitable)
     yield awaited
     return awaited.result()

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from klamm.broker.internal_topics import OFFSETS_TOPIC
+from klamm.broker.steps import Work, finish_in_steps, wait_for
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["TransactionMarkers"]
 
 logger = logging.getLogger(__name__)
-
-_STEP_S: Final = 0.004
-"""For so long markers are written before others have their turn."""
 
 
 class TransactionMarkers:
@@ -53,25 +50,27 @@ class TransactionMarkers:
         self._timeout_s = timeout_ms / 1000
 
     async def write_markers(self, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
-        """Appends the marker to each of its partitions and waits until it is committed there.
+        """Appends the marker to each of its partitions and waits until it is committed there, in steps.
 
         Says for each how it went: UNKNOWN_TOPIC_OR_PARTITION where it does not exist or is not led here,
         NOT_LEADER_OR_FOLLOWER where a partition of `__consumer_offsets` is being loaded, INVALID_PRODUCER_EPOCH and
         TRANSACTION_COORDINATOR_FENCED where a newer epoch has written, REQUEST_TIMED_OUT where it is written and not
         committed in time. Raises nothing.
         """
-        outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
-        step_ends = monotonic() + _STEP_S
+        return await finish_in_steps(self.write_in_steps(marker))
+
+    def write_in_steps(self, marker: TransactionMarker) -> Work[Mapping[TopicPartition, ErrorCode]]:
+        """What `write_markers` does, as a part of larger work."""
+        under_way: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic_partition in marker.partitions:
-            outcomes[topic_partition] = self._write(topic_partition, marker)
-            if monotonic() >= step_ends:
-                await asyncio.sleep(0)
-                step_ends = monotonic() + _STEP_S
+            under_way[topic_partition] = self._write(topic_partition, marker)
+            yield None
         # All of them are under way already: to wait for one after the other costs nothing.
-        return {
-            topic_partition: outcome if isinstance(outcome, ErrorCode) else await outcome
-            for topic_partition, outcome in outcomes.items()
-        }
+        outcomes: dict[TopicPartition, ErrorCode] = {}
+        for topic_partition, outcome in under_way.items():
+            is_known = isinstance(outcome, ErrorCode)
+            outcomes[topic_partition] = outcome if is_known else (yield from wait_for(outcome))
+        return outcomes
 
     def _write(self, topic_partition: TopicPartition, marker: TransactionMarker) -> ErrorCode | Awaitable[ErrorCode]:
         """Appends one marker; how it went, or will have gone."""

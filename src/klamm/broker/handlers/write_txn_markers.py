@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, free_later, wait_for
+from klamm.broker.steps import Work, free_later
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.parts import parts_of
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[Wri
     for wanted in request.markers:
         own = outcomes.setdefault(wanted.producer_id, {})
         for part in parts_of(wanted, PARTITIONS_AT_ONCE):
-            codes = yield from wait_for(context.broker.transaction_markers.write_markers(_marker(part.message)))
+            codes = yield from context.broker.transaction_markers.write_in_steps(_marker(part.message))
             for (topic, index), code in codes.items():  # at most PARTITIONS_AT_ONCE
                 own.setdefault(topic, {})[index] = code
             yield None
