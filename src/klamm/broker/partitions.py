@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from klamm.broker.partition import Partition
 from klamm.broker.steps import STEP_S, finish_in_steps
+from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, TopicId, TopicPartition
 
@@ -95,7 +96,7 @@ class Partitions:
         """
         led = self.by_name.get(topic)
         if led is None:
-            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no topic {topic!r}")
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no topic {shortened(topic)!r}")
         return led.get(index)
 
     def get_by_id(self, topic_id: TopicId, index: int) -> Partition:

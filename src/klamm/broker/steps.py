@@ -43,6 +43,7 @@ __all__ = [
     "free_later",
     "sorted_in_steps",
     "turn",
+    "turns_given",
     "wait_for",
 ]
 
@@ -243,12 +244,14 @@ def sorted_in_steps(items: Iterable[T]) -> Work[Iterator[T]]:
 class _Turns:
     """Who waits for a turn on one event loop, in order."""
 
-    __slots__ = ("_is_scheduled", "_loop", "_waiting", "tasks")
+    __slots__ = ("_is_scheduled", "_loop", "_waiting", "given", "tasks")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_scheduled = False
+        self.given = 0
+        """How many turns there have been."""
         self.tasks: set[asyncio.Task[None]] = set()
         """What nobody waits for; a loop refers to its tasks only weakly."""
 
@@ -273,6 +276,7 @@ class _Turns:
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
+                self.given += 1
                 future.set_result(None)
                 break
         self._is_scheduled = bool(self._waiting)
@@ -295,6 +299,11 @@ async def turn(*, goes_on: bool = False) -> None:
     In one iteration of the loop only one takes a step.
     """
     await _turns_of(asyncio.get_running_loop()).wait(goes_on)
+
+
+def turns_given(loop: asyncio.AbstractEventLoop) -> int:
+    """How many turns work has had on a loop."""
+    return _turns_of(loop).given
 
 
 def free_later(*things: object) -> None:

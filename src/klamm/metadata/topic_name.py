@@ -14,6 +14,7 @@ __all__ = [
     "TRANSACTION_STATE_TOPIC",
     "collision_key",
     "is_internal",
+    "shortened",
     "why_invalid",
 ]
 
@@ -43,6 +44,14 @@ def why_invalid(name: str) -> str | None:
     else:
         return None
     return f"Topic name is invalid: {reason}"
+
+
+def shortened(name: str) -> str:
+    """The name as messages about single partitions have it: one that no topic can have is cut off.
+
+    A request gives it once. Its answer would repeat it for each of very many partitions: gigabytes in all.
+    """
+    return name if len(name) <= MAX_LENGTH else f"{name[:MAX_LENGTH]}..."
 
 
 def collision_key(name: str) -> str:

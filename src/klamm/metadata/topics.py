@@ -90,7 +90,7 @@ def plan_topic_creation(
         try:
             created = yield from _new_topic(image, names, wish, rules)
         except KafkaError as error:
-            results[wish.name] = error
+            results[wish.name] = error.with_traceback(None)  # which refers to the results: a cycle
             continue
         names[collision_key(created.name)] = created.name
         results[created.name] = created
@@ -237,7 +237,7 @@ def plan_partition_creation(
             if len(changes) + len(partitions) > MAX_PARTITIONS_PER_REQUEST:
                 raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
         except KafkaError as error:
-            results[wish.topic] = error
+            results[wish.topic] = error.with_traceback(None)
             continue
         results[wish.topic] = None
         # The topic must still be there: its own entry is not written, so it has to be named.

@@ -11,6 +11,7 @@ from tests.support.event_loop import in_loop
 
 from klamm.broker import garbage_collection
 from klamm.broker.garbage_collection import GarbageCollection
+from klamm.broker.steps import turn
 
 
 class Node:
@@ -51,6 +52,29 @@ def test_what_has_survived_is_looked_at_no_more(collection: GarbageCollection) -
     assert after > before + 40_000
     gc.collect(0)
     assert gc.get_freeze_count() < after
+
+
+def test_long_lists_of_earlier_steps_are_not_looked_at(collection: GarbageCollection) -> None:
+    """Once larger work has had a turn, a collection leaves out all that was made before."""
+    looked_at: list[int] = []
+
+    @in_loop
+    async def work() -> None:
+        collection.start()
+        gc.disable()  # collections come when this says so
+        kept = survivors()
+        gc.collect(0)
+        looked_at.append(sum(map(len, (gc.get_objects(0), gc.get_objects(1)))))
+        more = survivors()
+        await turn()
+        gc.collect(0)
+        looked_at.append(sum(map(len, (gc.get_objects(0), gc.get_objects(1)))))
+        assert len(kept) == len(more)
+
+    work()
+    without_turn, with_turn = looked_at
+    assert without_turn > 50_000
+    assert with_turn < 1000
 
 
 def test_cycles_are_found_when_it_looks_at_everything(collection: GarbageCollection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
@@ -303,3 +304,16 @@ def test_several_topics_together_are_bounded_too() -> None:
     assert error is not None
     assert error.code == ErrorCode.policy_violation
     assert len(plan.changes) == 8_997
+
+
+def test_what_was_refused_is_no_cycle() -> None:
+    """An error goes with the plan that it is in: its traceback would refer to the plan's own variables."""
+    image = with_topics(cluster(1), NewTopic("t"))
+    gc.collect()
+    gc.disable()
+    try:
+        planned_topic_creation(image, [NewTopic("t")], rules())
+        planned_partition_creation(image, [NewPartitions(topic="unknown", count=4)])
+        assert not gc.collect()
+    finally:
+        gc.enable()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -67,7 +68,7 @@ def _check(image: MetadataImage, name: str, index: int, replicas: list[int] | No
     """Raises KafkaError unless the partition exists and the replicas are those that it has."""
     topic = image.topics.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {name}.")
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {shortened(name)}.")
     if not 0 <= index < len(topic.partitions):
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"Unable to find partition {name}:{index}.")
     if replicas is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.steps import Work
-from klamm.metadata.topic_name import why_invalid
+from klamm.metadata.topic_name import shortened, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest
 from klamm.protocol.schema.describe_producers_response import (
@@ -58,7 +58,7 @@ def error_response(
 
 def _describe(context: RequestContext, topic: str, index: int) -> Work[PartitionResponse]:
     yield None
-    reason = why_invalid(topic)
+    reason = why_invalid(shortened(topic))
     if reason is not None:
         code = ErrorCode.invalid_topic_exception
         return PartitionResponse(partition_index=index, error_code=code, error_message=reason)

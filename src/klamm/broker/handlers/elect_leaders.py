@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest
 from klamm.protocol.schema.elect_leaders_response import (
@@ -74,7 +75,7 @@ def _result(image: MetadataImage, name: str, index: int) -> PartitionResult:
     topic = image.topics.get(name)
     code = ErrorCode.unknown_topic_or_partition
     if topic is None:
-        message = f"No such topic as {name}"
+        message = f"No such topic as {shortened(name)}"
     elif not 0 <= index < len(topic.partitions):
         message = f"No such partition as {name}-{index}"
     else:
