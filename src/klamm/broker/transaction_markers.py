@@ -68,8 +68,7 @@ class TransactionMarkers:
         # All of them are under way already: to wait for one after the other costs nothing.
         outcomes: dict[TopicPartition, ErrorCode] = {}
         for topic_partition, outcome in under_way.items():
-            is_known = isinstance(outcome, ErrorCode)
-            outcomes[topic_partition] = outcome if is_known else (yield from wait_for(outcome))
+            outcomes[topic_partition] = outcome if isinstance(outcome, ErrorCode) else (yield from wait_for(outcome))
         return outcomes
 
     def _write(self, topic_partition: TopicPartition, marker: TransactionMarker) -> ErrorCode | Awaitable[ErrorCode]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work, wait_for
+from klamm.broker.steps import Work, free_later, wait_for
 from klamm.metadata.service import NewPartitions
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -48,6 +48,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
         code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
         response.results.append(CreatePartitionsTopicResult(name=name, error_code=code, error_message=message))
         yield None
+    free_later(counts, wishes, outcome)
     return response
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, wait_for
+from klamm.broker.steps import Work, free_later, wait_for
 from klamm.metadata.image import ResourceType, TopicImage
 from klamm.metadata.service import NewTopic
 from klamm.metadata.topic_name import CLUSTER_METADATA_TOPIC
@@ -59,6 +59,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
     if counts[CLUSTER_METADATA_TOPIC] == 1:
         reason = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         response.topics.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.invalid_request, reason))
+    free_later(counts, wishes, outcome)
     return response
 
 
