@@ -24,7 +24,6 @@ from klamm.broker import (
     log_cleaning,
     partitions,
     steps,
-    transaction_markers,
 )
 from klamm.broker.dispatch import Dispatcher
 from klamm.broker.listener import Listener
@@ -45,7 +44,7 @@ START_MS = 1_600_000_000_000
 """What the clock on the wall says when the world begins."""
 _OPEN_FILES = 64
 _POOLS = (log_directory, log_opening, group_sync, log_cleaning, coordinator_ports)
-_CLOCKS = (connection, partitions, service, steps, transaction_markers)
+_CLOCKS = (connection, partitions, service, steps)
 """Modules that end a step when it has taken too long."""
 
 
