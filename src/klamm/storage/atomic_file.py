@@ -16,7 +16,7 @@ FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
 
-def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
+def write_atomically(path: Path, content: bytes | bytearray, *, sync: bool = True) -> None:
     """Replaces the file by one of that content; a reader finds the old one or the new one.
 
     With `sync` the content is on the disk before the name is; the name is once the folder is synced. Raises OSError.
@@ -28,7 +28,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
     os.replace(temporary, path)
 
 
-def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+def write_file(path: Path, content: bytes | bytearray, *, sync: bool = False) -> None:
     """Makes a file of that content, which may be there in part after a failure. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar
 
-from klamm.storage.atomic_file import FILE_MODE
+from klamm.storage.atomic_file import FILE_MODE, write_atomically
 
 __all__ = ["CorruptIndex", "IndexFile"]
 
@@ -49,6 +49,11 @@ class IndexFile(ABC):
         """All entries, in the file's format. Raises `CorruptIndex`, OSError."""
         data = self._data
         return data if data is not None else self._load()
+
+    def load(self) -> None:
+        """Has the entries in memory. Raises `CorruptIndex`, OSError."""
+        if self._data is None:
+            self._load()
 
     @property
     def entries(self) -> int:
@@ -149,6 +154,14 @@ class IndexFile(ABC):
         finally:
             os.close(descriptor)
         self._written_bytes = len(data)
+
+    def replace_file(self) -> None:
+        """Puts the index in the place of its file, synced and as a whole: entries of a part would be believed.
+
+        Raises OSError; the file is then as it was, and what is not written stays to be written.
+        """
+        write_atomically(self.path, self.data)
+        self._written_bytes = len(self.data)
 
     def _cut(self, entries: int) -> None:
         """Keeps the first `entries`; the file follows at once, so that it never points beyond the log."""

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
-from klamm.storage.atomic_file import sync_file
 from klamm.storage.batch_scan import BadBatch, check_batches
 from klamm.storage.damage import damage_in
 from klamm.storage.segment import Segment
 
-__all__ = ["rebuild_indexes", "rebuild_or_fail"]
+__all__ = ["rebuild_for_reading", "rebuild_indexes", "rebuild_or_fail"]
+
+logger = logging.getLogger(__name__)
 
 
 def rebuild_indexes(segment: Segment) -> None:
     """Builds both indexes from the log, whose batches are checked, and brings them to the disk.
 
-    Raises BadBatch, OSError.
+    Raises BadBatch, or OSError: the files are then as they were, and the indexes in memory only if they are whole.
     """
     end = segment.size_bytes
-    segment.reset_indexes()
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    segment.reset_indexes()
     try:
         for position, header in check_batches(descriptor, end):
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
+    except (BadBatch, OSError):
+        segment.discard_indexes()  # the largest timestamp of a part would be taken for the segment's
+        raise
     finally:
         os.close(descriptor)
         segment.size_bytes = end
     segment.seal()
-    segment.write_indexes()
+    segment.replace_indexes()
     segment.close()
-    sync_file(segment.offset_index.path)
-    sync_file(segment.time_index.path)
 
 
 def rebuild_or_fail(segment: Segment) -> None:
@@ -39,3 +42,13 @@ def rebuild_or_fail(segment: Segment) -> None:
         rebuild_indexes(segment)
     except BadBatch as error:
         raise damage_in(segment, error) from error
+
+
+def rebuild_for_reading(segment: Segment) -> None:
+    """As `rebuild_or_fail`. Where the disk does not take the indexes they are in memory until a later write."""
+    try:
+        rebuild_or_fail(segment)
+    except OSError as error:
+        if not (segment.time_index.has_unwritten_entries or segment.offset_index.has_unwritten_entries):
+            raise
+        logger.warning("the indexes of %s can't be written and are kept in memory: %s", segment.path, error)

@@ -36,7 +36,7 @@ from klamm.storage.batch_scan import BadBatch
 from klamm.storage.compactable_log import CompactableLog
 from klamm.storage.damage import Damage
 from klamm.storage.index_file import CorruptIndex
-from klamm.storage.index_recovery import rebuild_or_fail
+from klamm.storage.index_recovery import rebuild_for_reading, rebuild_or_fail
 from klamm.storage.loaded_log import LoadedLog
 from klamm.storage.log_reader import FileRange, LogReader
 from klamm.storage.producer_recovery import rebuild_producer_state
@@ -159,6 +159,8 @@ class Log(CompactableLog):
         last_offset = Offset(base_offset + header.last_offset_delta)
         max_timestamp = header.max_timestamp
         try:
+            if not segment.has_read_indexes:
+                self._read_indexes(segment)
             if segment.should_roll(
                 size,
                 last_offset,
@@ -197,6 +199,15 @@ class Log(CompactableLog):
             self.log_start_offset,
             False,
         )
+
+    def _read_indexes(self, segment: Segment) -> None:
+        """Before the first append to a segment that a start found; an index that is no good is built anew. Raises
+        Damage, OSError."""
+        try:
+            segment.read_indexes()
+        except CorruptIndex as error:
+            logger.warning("%s; it is built anew", error)
+            rebuild_for_reading(segment)
 
     def _undo_append(self, segment: Segment, error: Exception) -> NoReturn:
         """Takes back what a failed write left. Where even that fails, and where the segment is damaged, nobody may
@@ -300,7 +311,7 @@ class Log(CompactableLog):
             try:
                 for segment in self._segments:
                     if segment.base_offset == error.base_offset:
-                        rebuild_or_fail(segment)
+                        rebuild_for_reading(segment)
             except (Damage, OSError) as second_error:
                 error = second_error
             else:

@@ -18,7 +18,7 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.record_batch import BatchHeader, batch_crc_is_valid
 from klamm.protocol.records import iterate_records
 from klamm.protocol.types import Millis, Offset
-from klamm.storage.atomic_file import sync_directory, sync_file
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.batch_scan import BadBatch, ScannedBatch, scan_headers
 from klamm.storage.damage import damage_in
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
@@ -145,23 +145,26 @@ def rebuild_transaction_index(
     segments: list[Segment], snapshots: list[Path], log_start_offset: Offset, end_offset: Offset
 ) -> None:
     """Builds the transaction index of the last of `segments` anew from what the log says and brings it to the disk; the
-    others come before it.
+    others come before it. Where the disk does not take it, it is in memory until a later write.
 
-    Raises Damage, OSError; the index is then as it was.
+    Raises Damage, OSError, when the log can't be read; the index is then as it was.
     """
-    rebuild_producer_state(
-        ProducerState(_NO_EXPIRATION_MS),
-        segments,
-        snapshots,
-        log_start_offset,
-        end_offset,
-        Millis(0),
-        committed_below=end_offset,
-        indexes_from=segments[-1].base_offset,
-    )
-    path = segments[-1].transaction_index.path
-    if path.exists():
-        sync_file(path)
+    index = segments[-1].transaction_index
+    try:
+        rebuild_producer_state(
+            ProducerState(_NO_EXPIRATION_MS),
+            segments,
+            snapshots,
+            log_start_offset,
+            end_offset,
+            Millis(0),
+            committed_below=end_offset,
+            indexes_from=segments[-1].base_offset,
+        )
+    except OSError as error:
+        if not index.has_unwritten_entries:
+            raise
+        logger.warning("%s can't be written and is kept in memory: %s", index.path, error)
 
 
 def _replay(
@@ -176,9 +179,9 @@ def _replay(
     Returns where the segment ends. Raises BadBatch, OSError.
     """
     header = None
+    descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     if transaction_index is not None:
         transaction_index.reset()
-    descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for position, header in scan_headers(descriptor, 0, segment.size_bytes):
             if not header.has_producer_id or header.last_offset < from_offset:
@@ -190,9 +193,9 @@ def _replay(
             if completed.is_aborted and transaction_index is not None:
                 transaction_index.append(AbortedTransaction.from_completed(completed, producers.transactions))
             producers.transactions.complete_found(completed, committed_below)
-    except BadBatch:
+    except (BadBatch, OSError):
         if transaction_index is not None:
-            transaction_index.discard()
+            transaction_index.discard()  # a part of it would say that the rest was committed
         raise
     finally:
         os.close(descriptor)

@@ -279,6 +279,29 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset
         self._first_timestamp = Millis(_UNKNOWN)
 
+    def discard_indexes(self) -> None:
+        """Forgets what the two sparse indexes have in memory; the files tell what they say."""
+        self.offset_index.discard()
+        self.time_index.discard()
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = Millis(_UNKNOWN)
+
+    def replace_indexes(self) -> None:
+        """Puts the two sparse indexes in the place of their files, synced. Raises OSError."""
+        self.time_index.replace_file()
+        self.offset_index.replace_file()
+
+    @property
+    def has_read_indexes(self) -> bool:
+        """Whether what the indexes end with is known, so that they can be filled on."""
+        return self._max_timestamp != _UNKNOWN
+
+    def read_indexes(self) -> None:
+        """Has the two sparse indexes in memory. Raises CorruptIndex, OSError."""
+        self.offset_index.load()
+        self.time_index.load()
+        self._load_max_timestamp()
+
     def resume_indexes(self, end_offset: Offset) -> int:
         """Keeps of both sparse indexes what is sure to be right below `end_offset`, to be filled on from there.
 

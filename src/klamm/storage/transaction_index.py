@@ -73,11 +73,6 @@ class TransactionIndex(IndexFile):
             return self._data
         return super()._load()
 
-    def load(self) -> None:
-        """Has the entries in memory."""
-        if self._data is None:
-            self._load()
-
     @property
     def may_have_entries(self) -> bool:
         """Whether there are entries, as far as can be said without reading them."""
@@ -138,10 +133,15 @@ class TransactionIndex(IndexFile):
             super().unload()
 
     def write(self) -> None:
-        """Brings the file up to date; none is made for no entries. Raises OSError."""
+        """Brings the file up to date; none is made for no entries. Raises OSError.
+
+        One that was built anew takes the place of its file.
+        """
         if self._data is not None and not self._data:
             self.path.unlink(missing_ok=True)
             self._written_bytes = 0
+        elif self._data is not None and self._written_bytes < 0:
+            self.replace_file()
         else:
             super().write()
 

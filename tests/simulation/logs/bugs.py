@@ -23,6 +23,7 @@ from klamm.storage import durable_log, log, log_directory, log_loading, partitio
 from klamm.storage.batch_scan import BatchBounds
 from klamm.storage.durable_log import DurableLog
 from klamm.storage.flush import Flush
+from klamm.storage.index_file import IndexFile
 from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_directory import LogDirectory
@@ -291,6 +292,13 @@ def _follow_an_index_blindly() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _keep_half_an_index() -> Iterator[None]:
+    """Where the log can't be read to its end while an index is built anew, the part that was built stays."""
+    with patch.object(IndexFile, "discard", lambda _index: None):
+        yield
+
+
 LOG_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "cut damage silently": _cut_damage_silently,
     "forget to truncate producers": _forget_to_truncate_producers,
@@ -313,4 +321,5 @@ LOG_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "remove segments too early": _remove_segments_too_early,
     "forget what belongs to a lost segment": _forget_what_belongs_to_a_lost_segment,
     "follow an index blindly": _follow_an_index_blindly,
+    "keep half an index": _keep_half_an_index,
 }

@@ -61,6 +61,9 @@ class _File:
             return file.read()
 
 
+_READ_IN_PLACE: Final = (".log", ".index", ".timeindex")
+"""Files that are opened to be read in parts; one that is written opens them, too."""
+
 _Names = dict[str, "_File | str"]
 """Files by their names, folders as their paths."""
 
@@ -87,6 +90,8 @@ class Device:
         """How often a write fails."""
         self.failing_syncs = 0
         """How many of the next syncs fail."""
+        self.read_error_rate = 0.0
+        """How often a read fails, or a file to be read can't be opened."""
 
     # The process
 
@@ -103,6 +108,7 @@ class Device:
             "write": lambda fd, data: self._write("write", fd, [data]),
             "pwrite": lambda fd, data, at: self._write("pwrite", fd, [data], at),
             "pwritev": lambda fd, data, at: self._write("pwritev", fd, data, at),
+            "pread": self._pread,
             "fsync": lambda fd: self._sync("fsync", fd),
             "fdatasync": lambda fd: self._sync("fdatasync", fd),
             "ftruncate": self._ftruncate,
@@ -265,6 +271,8 @@ class Device:
                 raise self._crash(f"open of {self._short(name)}")
             if is_new and self.free_bytes is not None and self.free_bytes <= 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        elif name.endswith(_READ_IN_PLACE):
+            self._fail_some_reads()
         descriptor = int(real(path, flags, mode))
         inode = os.fstat(descriptor).st_ino
         if is_new:
@@ -299,6 +307,15 @@ class Device:
             put(content[: self._random.randint(0, len(content))])
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return put(content)
+
+    def _pread(self, descriptor: int, length: int, at: int) -> bytes:
+        if self.read_error_rate and not self._is_passing and self._mine(descriptor) is not None:
+            self._fail_some_reads()
+        return bytes(self._real["pread"](descriptor, length, at))
+
+    def _fail_some_reads(self) -> None:
+        if self.read_error_rate and self._random.random() < self.read_error_rate:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _sync(self, call: str, descriptor: int) -> None:
         item = None if self._is_passing else self._mine(descriptor)

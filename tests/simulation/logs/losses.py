@@ -8,13 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 from shutil import rmtree
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from klamm.protocol.types import TopicPartition
 from klamm.storage.gaps import GAP_SUFFIX
-from klamm.storage.log_files import INDEX_SUFFIX, LOG_SUFFIX, deleted_to
+from klamm.storage.log_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    deleted_to,
+)
 
-__all__ = ["Loss", "Vouched", "lose_something", "swap_an_index"]
+__all__ = ["Loss", "Vouched", "lose_something", "swap_an_index", "tear_an_index"]
+
+_INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class Vouched(NamedTuple):
@@ -79,6 +87,17 @@ def lose_something(where: TopicPartition, folder: Path, vouched: Vouched, random
         path.write_bytes(b"")
     what = f"{path.name} of {where}, which is {'deleted' if is_deleted else 'emptied'}"
     return Loss(where, what, folder, {path: files[path]})
+
+
+def tear_an_index(folder: Path, random: Random) -> str | None:
+    """Takes the last byte of an index, or an index of aborted transactions first of all."""
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in _INDEX_SUFFIXES and path.stat().st_size]
+    transactional = [path for path in paths if path.suffix == TRANSACTION_INDEX_SUFFIX]
+    if not paths:
+        return None
+    torn = random.choice(transactional or paths)
+    torn.write_bytes(torn.read_bytes()[:-1])
+    return f"{torn.name} of {folder.name} is torn"
 
 
 def swap_an_index(folder: Path, random: Random) -> str | None:

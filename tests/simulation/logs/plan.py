@@ -30,6 +30,7 @@ class LogPlan(NamedTuple):
     has_full_disk: bool
     has_write_errors: bool
     has_failed_syncs: bool
+    has_read_errors: bool
     has_cuts: bool
     """Whether a log is cut at its end now and then, as that of a follower is."""
     producer_id_expiration_ms: int
@@ -72,6 +73,7 @@ def make_plan(random: Random) -> LogPlan:
         has_full_disk=chance(0.3),
         has_write_errors=chance(0.3),
         has_failed_syncs=has_failed_syncs,
+        has_read_errors=chance(0.3),
         # What was cut off a power failure brings back; a follower's leader then has it cut again.
         has_cuts=not (has_power_failures or has_failed_syncs) and chance(0.7),
         producer_id_expiration_ms=random.choice((2_000, 86_400_000)),

@@ -27,7 +27,7 @@ from tests.simulation.logs.checks import (
 )
 from tests.simulation.logs.damage import Flip, flip_a_bit
 from tests.simulation.logs.device import Crash, Device, Strike
-from tests.simulation.logs.losses import Loss, Vouched, lose_something, swap_an_index
+from tests.simulation.logs.losses import Loss, Vouched, lose_something, swap_an_index, tear_an_index
 from tests.simulation.logs.machine import NOW_MS, Machine
 from tests.simulation.logs.model import PartitionModel, Written
 from tests.simulation.logs.plan import make_plan
@@ -45,6 +45,7 @@ from klamm.storage.producer_recovery import segment_headers
 
 __all__ = ["LogWorld"]
 
+_READ_ERROR_RATE: Final = 0.07
 _MEMORY: Final = Path("/dev/shm")
 _TOPIC_ID: Final = TopicId(bytes(range(16)))
 
@@ -142,6 +143,8 @@ class LogWorld:
             self._flip()
         if self.plan.has_losses and self._chance(0.7):
             self._lose()
+        if self.plan.has_read_errors:
+            self._tear()
 
     def _end(self) -> None:
         """The last lives: nothing goes wrong any more, and all that must be there is."""
@@ -240,13 +243,14 @@ class LogWorld:
         must_last = model.must_last if self._has_lost_power or self._has_failed_sync else model.end
         must_last = min(must_last, self._may_be_cut.get(where, must_last))
         if model.may_end_at is not None:
-            must_last, model.may_end_at = min(must_last, model.may_end_at), None
+            must_last = min(must_last, model.may_end_at)
         flips = [flip for flip in self._flips if flip.where == where and flip.is_there]
         log = self._machine.logs.get(where)
         if log is None:
             if must_last > 0:
                 raise Violation(8, f"{where} is gone, and records up to {must_last} must be there")
             model.cut(0)
+            model.may_end_at = None
             self._create(where)
             return
         losses = [loss for loss in self._losses if loss.where == where]
@@ -259,6 +263,7 @@ class LogWorld:
             return
         if losses:
             raise Violation(8, f"nobody misses {losses[0].what}")
+        model.may_end_at = None  # one that is offline is read when it is whole again
         self._check_end(log, model, must_last)
         if model.is_compacted and point == 0:
             self._forgive_holes(log, model, must_last)
@@ -274,7 +279,7 @@ class LogWorld:
         self._advance(log)
         self._note_synced(log, model)
         if not (self._flips and self._chance(0.5)):
-            self._check(log, model)
+            self._check_first(log, model)
         if not log.is_offline:
             self._lead(log, model)
             self._advance(log)
@@ -312,6 +317,15 @@ class LogWorld:
             if end < following.base_offset:
                 model.lose(end, following.base_offset)
 
+    def _check_first(self, log: Log, model: PartitionModel) -> None:
+        """The first reads after a start make anew what was spoiled before it; where some fail the next ones do."""
+        if self.plan.has_read_errors and self._chance(0.5):
+            for _ in range(3):
+                self._device.read_error_rate = _READ_ERROR_RATE
+                self._check(log, model)
+            self._device.read_error_rate = 0.0
+        self._check(log, model)
+
     def _check(self, log: Log, model: PartitionModel) -> None:
         """Everything that can be seen of a log."""
         try:
@@ -325,7 +339,9 @@ class LogWorld:
         check_epochs(log, model, self._random)
 
     def _judge_read_error(self, log: Log, error: KafkaError) -> None:
-        """A log that can't be read says why, and is offline."""
+        """A log that can't be read says why, and is offline; where reads fail now and then it is online."""
+        if error.code is ErrorCode.kafka_storage_error and self._is_unreadable and not log.is_offline:
+            return
         if error.code is not ErrorCode.kafka_storage_error or not self._is_damaged(log):
             raise Violation(8, f"{log} can't be read: {error}") from error
         self.notes.add("%s", self._without_root(log.offline_reason))
@@ -495,11 +511,16 @@ class LogWorld:
     @property
     def _is_in_trouble(self) -> bool:
         device = self._device
-        return device.free_bytes is not None or device.error_rate > 0 or device.failing_syncs > 0
+        return device.free_bytes is not None or device.error_rate > 0 or device.failing_syncs > 0 or self._is_unreadable
+
+    @property
+    def _is_unreadable(self) -> bool:
+        return self._device.read_error_rate > 0
 
     def _trouble(self) -> None:
         plan, device = self.plan, self._device
-        kinds = ["full"] * plan.has_full_disk + ["errors"] * plan.has_write_errors + ["syncs"] * plan.has_failed_syncs
+        kinds = ["full"] * plan.has_full_disk + ["errors"] * plan.has_write_errors
+        kinds += ["syncs"] * plan.has_failed_syncs + ["reads"] * plan.has_read_errors
         if not kinds:
             return
         kind = self._random.choice(kinds)
@@ -510,6 +531,8 @@ class LogWorld:
             device.free_bytes = self._random.randint(0, 600)
         elif kind == "errors":
             device.error_rate = 0.3
+        elif kind == "reads":
+            device.read_error_rate = _READ_ERROR_RATE
         else:
             device.failing_syncs = 1
             self._has_failed_sync = True
@@ -518,6 +541,7 @@ class LogWorld:
         self._device.free_bytes = None
         self._device.error_rate = 0.0
         self._device.failing_syncs = 0
+        self._device.read_error_rate = 0.0
 
     def _arm(self) -> None:
         strike = self._some_strike()
@@ -547,6 +571,16 @@ class LogWorld:
                 if loss is not None:
                     self._losses.append(loss)
                     self.notes.add("lost is %s", loss.what)
+            self._device.settle()
+
+    def _tear(self) -> None:
+        """What is no index any more is made anew by a read, and reads may fail."""
+        with self._device.passing():
+            for where in self._models:
+                folder = self._root / str(where)
+                torn = tear_an_index(folder, self._random) if folder.exists() and self._device.settle() else None
+                if torn is not None:
+                    self.notes.add("%s", torn)
             self._device.settle()
 
     def _bring_back(self, losses: list[Loss]) -> None:

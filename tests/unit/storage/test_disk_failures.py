@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
+from tests.support.failing_calls import failing
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all
 
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis
 from klamm.storage.atomic_file import write_atomically
-
-Failing = Callable[..., Any]
-
-
-@contextmanager
-def _failing(name: str, error: int, *, after_bytes: int = 0, times: int = 10**6) -> Iterator[None]:
-    """Calls of `os.<name>` fail; a write lets some bytes through first, and only files to be made can't be opened."""
-    real = getattr(os, name)
-    left = times
-
-    def fail(*arguments: Any, **options: Any) -> Any:
-        nonlocal left
-        if left == 0 or (name == "open" and not arguments[1] & os.O_CREAT):
-            return real(*arguments, **options)
-        left -= 1
-        if after_bytes:
-            descriptor, buffers, position = arguments
-            os.pwrite(descriptor, b"".join(buffers)[:after_bytes], position)
-        raise OSError(error, os.strerror(error))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, name, fail)
-        yield
 
 
 def _assert_storage_error(call: Callable[[], object]) -> None:
@@ -52,7 +29,7 @@ def test_a_failed_write_leaves_nothing(folder: LogFolder, error: int, after_byte
     log = folder.create(index_interval_bytes=0)
     append(log, batch(2, sequence=0, producer_id=1, epoch=0))
     size = log.size_bytes
-    with _failing("pwritev", error, after_bytes=after_bytes):
+    with failing("pwritev", error, after_bytes=after_bytes):
         for _ in range(2):
             _assert_storage_error(lambda: append(log, batch(2, sequence=2, producer_id=1, epoch=0)))
         assert len(read_all(log)) == 2
@@ -66,7 +43,7 @@ def test_a_log_that_can_not_be_cut_back_is_offline(folder: LogFolder) -> None:
     """Nobody may write behind torn bytes; recovery cuts them."""
     log = folder.create()
     append(log)
-    with _failing("pwritev", errno.EIO, after_bytes=30), _failing("ftruncate", errno.EIO):
+    with failing("pwritev", errno.EIO, after_bytes=30), failing("ftruncate", errno.EIO):
         _assert_storage_error(lambda: append(log))
     assert "can't be cut back" in (log.offline_reason or "")
     _assert_storage_error(lambda: append(log))
@@ -79,7 +56,7 @@ def test_a_roll_that_fails_leaves_the_log_as_it_was(folder: LogFolder) -> None:
     log = folder.create(segment_bytes=150)
     append(log)
     names = sorted(os.listdir(log.directory))
-    with _failing("open", errno.ENOSPC):
+    with failing("open", errno.ENOSPC):
         _assert_storage_error(lambda: append(log))
     assert sorted(os.listdir(log.directory)) == names
     assert len(read_all(log)) == 1
@@ -95,7 +72,7 @@ def test_an_index_that_can_not_be_written_waits(folder: LogFolder) -> None:
     for _ in range(5):
         append(log)
     index = folder.log_files()[0].with_suffix(".index")
-    with _failing("pwrite", errno.ENOSPC):
+    with failing("pwrite", errno.ENOSPC):
         log.roll(NOW_MS)
         append(log)
         log.flush()
@@ -115,7 +92,7 @@ def test_a_failed_sync_takes_the_log_offline_for_good(folder: LogFolder, name: s
     """A second sync might report success for pages that the first one lost."""
     log = folder.create()
     append(log)
-    with _failing(name, errno.EIO, times=1):
+    with failing(name, errno.EIO, times=1):
         _assert_storage_error(log.flush)
     assert "can't be synced" in (log.offline_reason or "")
     assert log.recovery_point == 0
@@ -127,7 +104,7 @@ def test_a_failed_sync_in_the_background_takes_the_log_offline(folder: LogFolder
     """Whoever notices it."""
     log = folder.create()
     append(log)
-    with _failing("fdatasync", errno.EIO):
+    with failing("fdatasync", errno.EIO):
         log.roll(NOW_MS)
         folder.directory.wait_for_background()
     _assert_storage_error(lambda: append(log))
@@ -137,7 +114,7 @@ def test_a_batch_that_must_last_is_not_acknowledged_without(folder: LogFolder) -
     """flush.messages=1 and a disk that does not sync."""
     log = folder.create(flush_messages=1)
     append(log)
-    with _failing("fdatasync", errno.EIO):
+    with failing("fdatasync", errno.EIO):
         _assert_storage_error(lambda: append(log))
     assert log.recovery_point == 1
 
@@ -145,7 +122,7 @@ def test_a_batch_that_must_last_is_not_acknowledged_without(folder: LogFolder) -
 def test_a_file_whose_sync_failed_is_not_written_again(tmp_path: Path) -> None:
     """The next attempt makes a file of its own: of the first one's pages nobody knows which are on the disk."""
     path = tmp_path / "checkpoint"
-    with _failing("fsync", errno.EIO, times=1), pytest.raises(OSError, match="Input/output error"):
+    with failing("fsync", errno.EIO, times=1), pytest.raises(OSError, match="Input/output error"):
         write_atomically(path, b"first")
     (failed,) = tmp_path.iterdir()
     with failed.open("rb") as file:
@@ -157,7 +134,7 @@ def test_a_file_whose_sync_failed_is_not_written_again(tmp_path: Path) -> None:
 def test_a_stop_without_a_sync_is_no_clean_one(folder: LogFolder) -> None:
     """The next start looks through the log."""
     append(folder.create())
-    with _failing("fdatasync", errno.EIO):
+    with failing("fdatasync", errno.EIO):
         folder.directory.close()
     assert not (folder.path / ".kafka_cleanshutdown").exists()
     folder.start()
@@ -168,14 +145,64 @@ def test_a_read_that_fails_is_reported(folder: LogFolder) -> None:
     """KAFKA_STORAGE_ERROR, and the log stays online."""
     log = folder.create()
     append(log)
-    with _failing("pread", errno.EIO):
+    with failing("pread", errno.EIO):
         _assert_storage_error(lambda: read_all(log))
     assert len(read_all(log)) == 1
 
 
 def test_a_topic_that_can_not_be_made_leaves_no_folder(folder: LogFolder) -> None:
     """A full disk refuses the topic, not the next one of that name."""
-    with _failing("open", errno.ENOSPC):
+    with failing("open", errno.ENOSPC):
         _assert_storage_error(folder.create)
     assert not (folder.path / "orders-0").exists()
     assert append(folder.create()).first_offset == 0
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder: LogFolder, suffix: str) -> None:
+    """I9: where the log can't be read, half an index is not taken for the whole one."""
+    log = folder.create(index_interval_bytes=0)
+    for timestamp_ms in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
+        append(log, batch(timestamp_ms=timestamp_ms))
+    log.roll(NOW_MS)
+    folder.restart()
+    log = folder.log()
+    log.advance_high_watermark(log.log_end_offset)
+    path = log.directory / f"{0:020d}{suffix}"
+    path.write_bytes(path.read_bytes()[:-1])
+    for call in ("pread", "open"):
+        with failing(call, errno.EIO, only_to_make=False):
+            _assert_storage_error(lambda: found_by_time(log.search_timestamp(Millis(NOW_MS + 15))))
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 15))) == (NOW_MS + 20, 2, 0)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
+def test_indexes_are_built_anew_on_a_full_disk_too(folder: LogFolder, suffix: str, call: str) -> None:
+    """They are kept in memory then, and the file is as it was: a part of an index would be believed."""
+    log = folder.create(index_interval_bytes=0)
+    for timestamp_ms in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
+        append(log, batch(timestamp_ms=timestamp_ms))
+    log.roll(NOW_MS)
+    folder.restart()
+    log = folder.log()
+    log.advance_high_watermark(log.log_end_offset)
+    path = log.directory / f"{0:020d}{suffix}"
+    torn = path.read_bytes()[:-1]
+    path.write_bytes(torn)
+    with failing(call, errno.ENOSPC):
+        for _ in range(2):
+            assert found_by_time(log.search_timestamp(Millis(NOW_MS + 15))) == (NOW_MS + 20, 2, 0)
+    assert path.read_bytes() == torn
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_log_with_a_torn_index_takes_records_at_once(folder: LogFolder, suffix: str) -> None:
+    """The index is built anew before the first append, and no producer hears of it."""
+    log = folder.create(index_interval_bytes=0)
+    for _ in range(3):
+        append(log)
+    folder.restart()
+    path = folder.log().directory / f"{0:020d}{suffix}"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert append(folder.log()).first_offset == 3

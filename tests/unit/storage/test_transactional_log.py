@@ -6,12 +6,14 @@ whose transaction is in the list of the aborted ones, and sees exactly what was 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.failing_calls import failing
 from tests.support.log_folder import NOW_MS, LogFolder, batch
 
 from klamm.core.log.transaction_verification import UNVERIFIED
@@ -22,6 +24,7 @@ from klamm.protocol.records import iterate_records
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId
 from klamm.storage.log import Log
 from klamm.storage.producer_recovery import marker_of
+from klamm.storage.transaction_index import AbortedTransaction
 
 
 class Writer:
@@ -215,6 +218,51 @@ def test_an_index_that_is_damaged_is_built_anew(folder: LogFolder) -> None:
         path.write_bytes(path.read_bytes()[:-1])
     log = folder.log()
     commit_all(log)
+    assert log.aborted_transactions(Offset(0), 1_000_000) == expected
+    assert consume(log) == writer.decided(log)
+
+
+def damage_the_index(folder: LogFolder) -> tuple[Writer, list[AbortedTransaction]]:
+    """Makes a log with an aborted transaction whose index can't be read; tells what it said."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=False)
+    writer.write(log, 0, is_transactional=False)
+    commit_all(log)
+    log.roll(NOW_MS)
+    expected = log.aborted_transactions(Offset(0), 1_000_000)
+    folder.restart()
+    (index,) = folder.log().directory.glob("*.txnindex")
+    index.write_bytes(index.read_bytes()[:-1])
+    return writer, expected
+
+
+@pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
+def test_an_index_is_built_anew_on_a_full_disk_too(folder: LogFolder, call: str) -> None:
+    """It is kept in memory then. The next process finds the damaged file, not a part of the new one."""
+    writer, expected = damage_the_index(folder)
+    log = folder.log()
+    commit_all(log)
+    with failing(call, errno.ENOSPC):
+        for _ in range(2):
+            assert log.aborted_transactions(Offset(0), 1_000_000) == expected
+        assert consume(log) == writer.decided(log)
+    folder.kill()
+    folder.start()
+    log = folder.log()
+    commit_all(log)
+    assert log.aborted_transactions(Offset(0), 1_000_000) == expected
+
+
+def test_an_index_that_could_not_be_built_is_built_by_the_next_read(folder: LogFolder) -> None:
+    """I11: where the log can't be read, or no file can be opened, nobody is told that nothing was aborted."""
+    writer, expected = damage_the_index(folder)
+    log = folder.log()
+    commit_all(log)
+    for call in ("pread", "open"):
+        with failing(call, errno.EIO, only_to_make=False), pytest.raises(KafkaError) as refused:
+            log.aborted_transactions(Offset(0), 1_000_000)
+        assert refused.value.code is ErrorCode.kafka_storage_error
     assert log.aborted_transactions(Offset(0), 1_000_000) == expected
     assert consume(log) == writer.decided(log)
 
