@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -62,7 +63,7 @@ def error_code_of(answer: Message) -> tuple[int, ...]:
     return (answer.error_code,)  # type: ignore[attr-defined]
 
 
-class Participant:
+class Participant(ABC):
     """A client of the world: it goes on until it is told to come to an end, and says when it has."""
 
     is_reader = False
@@ -95,9 +96,9 @@ class Participant:
         """The highest versions that this client knows, by API."""
         return {}
 
+    @abstractmethod
     async def live(self) -> None:
         """All that the client does."""
-        raise NotImplementedError
 
     def take_larger_answers(self) -> None:
         """At the end there is much to read, and small pieces show nothing new."""
