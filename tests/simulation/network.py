@@ -119,16 +119,16 @@ class Connection:
         )
 
     def _arrive(self, call: Call) -> None:
-        if not self.is_open and _is_only_once(call):
-            return
         self._queue.append(call)
         if not self._is_busy:
             self._serve()
 
     def _serve(self) -> None:
         while self._queue and not self._is_busy:
-            self._is_busy = True
-            self.server.handle(self._queue.popleft())
+            call = self._queue.popleft()
+            if self.is_open or not _is_only_once(call):
+                self._is_busy = True
+                self.server.handle(call)
 
     def respond(self, call: Call, response: Message) -> None:
         """The broker's answer; the next request of the connection has its turn."""

@@ -178,6 +178,8 @@ class ConsumerMember(Member):
                 request.subscribed_topic_regex = plan.regex or ""
         if says_all or owned != self._said:
             request.topic_partitions = _by_topic(owned)
+        # As in the Java client: who begins anew while an answer is on its way says all with the next request.
+        self._must_say_all = False
         topics = self.topics
 
         def answered(answer: Message | None) -> None:
@@ -203,7 +205,6 @@ class ConsumerMember(Member):
             self._had = self.reader.owned_ids
         self.state = _State.MEMBER
         self.member_id, self.epoch = answer.member_id or "", answer.member_epoch
-        self._must_say_all = False
         self._said = said
         if topics == self.topics:
             self._has_resubscribed = False
