@@ -297,6 +297,22 @@ def test_an_index_that_is_no_good_is_not_built_from_a_damaged_log(folder: LogFol
     assert consume(log) == writer.decided(log)
 
 
+def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
+    """I10: one was under way for the transaction that was to follow. With its marker cut off the one before goes on, and
+    its next batch is no batch of the other."""
+    log, writer = folder.create(), Writer()
+    writer.write(log, 1)
+    writer.end(log, 1, is_commit=True)
+    guard = log.begin_verification(ProducerId(1), ProducerEpoch(1), 0, adds_partitions=False, now_ms=NOW_MS)
+    log.truncate_to(Offset(1), NOW_MS)
+    writer.write(log, 1)
+    assert log.log_end_offset == 2
+    records = batch(producer_id=1, epoch=1, sequence=0, is_transactional=True)
+    with pytest.raises(KafkaError) as refused:
+        log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
+    assert refused.value.code is ErrorCode.invalid_txn_state
+
+
 def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> None:
     """What they ended is open again."""
     log, writer = folder.create(), Writer()

@@ -356,9 +356,11 @@ class ProducerState:
         self.end_offset = end_offset
 
     def clear(self, end_offset: Offset) -> None:
-        """Forgets everybody."""
+        """Forgets everybody, and the verifications that are under way: what they are for may come in between batches
+        that are there no more."""
         self._producers.clear()
         self._refused.clear()
+        self.verifications.clear()
         self.transactions.clear()
         self.end_offset = end_offset
 

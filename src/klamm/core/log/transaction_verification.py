@@ -62,6 +62,10 @@ class Verifications:
     def __len__(self) -> int:
         return len(self._by_producer)
 
+    def clear(self) -> None:
+        """Forgets all; no guard that was given holds any more."""
+        self._by_producer.clear()
+
     def get(self, producer_id: int) -> Verification | None:
         """The verification of a producer that has not written since."""
         return self._by_producer.get(ProducerId(producer_id))
