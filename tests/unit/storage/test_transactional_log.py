@@ -302,6 +302,8 @@ def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
     its next batch is no batch of the other."""
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
+    log.roll(NOW_MS)  # what is known of the producer after the cut comes from the snapshot of here
+    folder.directory.wait_for_background()
     writer.end(log, 1, is_commit=True)
     guard = log.begin_verification(ProducerId(1), ProducerEpoch(1), 0, adds_partitions=False, now_ms=NOW_MS)
     log.truncate_to(Offset(1), NOW_MS)
