@@ -298,8 +298,8 @@ def test_an_index_that_is_no_good_is_not_built_from_a_damaged_log(folder: LogFol
 
 
 def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
-    """I10: one was under way for the transaction that was to follow. With its marker cut off the one before goes on, and
-    its next batch is no batch of the other."""
+    """I10: one was under way for the transaction that was to follow. With its marker cut off the one before goes on,
+    and its next batch is no batch of the other."""
     log, writer = folder.create(), Writer()
     writer.write(log, 1)
     log.roll(NOW_MS)  # what is known of the producer after the cut comes from the snapshot of here
