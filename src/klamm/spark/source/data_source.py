@@ -15,6 +15,7 @@ from klamm.spark.source.errors import OptionError, ReadOnlySource
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.schema import spark_schema
+from klamm.spark.worker_daemon import end_quietly
 
 if TYPE_CHECKING:
     from klamm.spark.source.batch_reader import KlammBatchReader
@@ -26,6 +27,8 @@ _ONLY_READS: Final = (
     'format("klamm") only reads. To write to topics, use Spark\'s own connector, format("kafka"), which is a jar, or a '
     "Kafka client in foreachPartition or foreachBatch."
 )
+
+end_quietly()  # each process in which Spark plans imports this module first
 
 
 class KlammDataSource(DataSource):
