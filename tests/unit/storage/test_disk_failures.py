@@ -14,6 +14,7 @@ from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis
 from klamm.storage.atomic_file import write_atomically
+from klamm.storage.log import Log
 
 
 def _assert_storage_error(call: Callable[[], object]) -> None:
@@ -158,9 +159,8 @@ def test_a_topic_that_can_not_be_made_leaves_no_folder(folder: LogFolder) -> Non
     assert append(folder.create()).first_offset == 0
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder: LogFolder, suffix: str) -> None:
-    """I9: where the log can't be read, half an index is not taken for the whole one."""
+def _log_with_a_torn_index(folder: LogFolder, suffix: str) -> tuple[Log, Path]:
+    """A log with a record each at three times, of whose first segment an index lacks a byte; and that index."""
     log = folder.create(index_interval_bytes=0)
     for timestamp_ms in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
         append(log, batch(timestamp_ms=timestamp_ms))
@@ -170,6 +170,13 @@ def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder:
     log.advance_high_watermark(log.log_end_offset)
     path = log.directory / f"{0:020d}{suffix}"
     path.write_bytes(path.read_bytes()[:-1])
+    return log, path
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder: LogFolder, suffix: str) -> None:
+    """I9: where the log can't be read, half an index is not taken for the whole one."""
+    log, _ = _log_with_a_torn_index(folder, suffix)
     for call in ("pread", "open"):
         with failing(call, errno.EIO, only_to_make=False):
             _assert_storage_error(lambda: found_by_time(log.search_timestamp(Millis(NOW_MS + 15))))
@@ -180,16 +187,8 @@ def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder:
 @pytest.mark.parametrize("call", ["open", "fsync", "replace"])
 def test_indexes_are_built_anew_on_a_full_disk_too(folder: LogFolder, suffix: str, call: str) -> None:
     """They are kept in memory then, and the file is as it was: a part of an index would be believed."""
-    log = folder.create(index_interval_bytes=0)
-    for timestamp_ms in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
-        append(log, batch(timestamp_ms=timestamp_ms))
-    log.roll(NOW_MS)
-    folder.restart()
-    log = folder.log()
-    log.advance_high_watermark(log.log_end_offset)
-    path = log.directory / f"{0:020d}{suffix}"
-    torn = path.read_bytes()[:-1]
-    path.write_bytes(torn)
+    log, path = _log_with_a_torn_index(folder, suffix)
+    torn = path.read_bytes()
     with failing(call, errno.ENOSPC):
         for _ in range(2):
             assert found_by_time(log.search_timestamp(Millis(NOW_MS + 15))) == (NOW_MS + 20, 2, 0)
