@@ -10,7 +10,7 @@ a cycle all the same is looked for when the process has been quiet for a minute,
 is quiet, once a day.
 
 A young collection looks at every element of a list that was made since the last one, and the lists of a large request
-are long: 13 ms, where memory is slow. Work on such a request goes in steps, and where there was one since the last
+are long: it has taken 30 ms on a busy machine. Work on such a request goes in steps, and where there was one since the last
 collection, what there is by then is taken out of the collector's sight at once. So it never sees a longer list than one
 that was made in a single step.
 

@@ -201,8 +201,10 @@ class Log(CompactableLog):
         )
 
     def _read_indexes(self, segment: Segment) -> None:
-        """Before the first append to a segment that a start found; an index that is no good is built anew. Raises
-        Damage, OSError."""
+        """Reads the indexes before the first append to a segment that a start found, and rebuilds damaged ones.
+
+        Raises Damage, OSError.
+        """
         try:
             segment.read_indexes()
         except CorruptIndex as error:

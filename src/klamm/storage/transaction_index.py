@@ -135,7 +135,7 @@ class TransactionIndex(IndexFile):
     def write(self) -> None:
         """Brings the file up to date; none is made for no entries. Raises OSError.
 
-        One that was built anew takes the place of its file.
+        A rebuilt index replaces its file as a whole.
         """
         if self._data is not None and not self._data:
             self.path.unlink(missing_ok=True)
