@@ -10,9 +10,9 @@ a cycle all the same is looked for when the process has been quiet for a minute,
 is quiet, once a day.
 
 A young collection looks at every element of a list that was made since the last one, and the lists of a large request
-are long: it has taken 30 ms on a busy machine. Work on such a request goes in steps, and where there was one since the last
-collection, what there is by then is taken out of the collector's sight at once. So it never sees a longer list than one
-that was made in a single step.
+are long: it has taken 30 ms on a busy machine. Work on such a request goes in steps, and where there was one since the
+last collection, what there is by then is taken out of the collector's sight at once. So it never sees a longer list
+than one that was made in a single step.
 
 A second young collection takes up to 5 ms when ten first ones have come before it, which is Python's rule; so it comes
 after four. Nothing is looked at more often for that.
