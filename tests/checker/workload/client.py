@@ -7,11 +7,31 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.checker.history import Recorder
 from tests.checker.workload.roles import PRODUCERS, READERS
 from tests.checker.workload.worker import Setting
+
+__all__ = ["call_at_sigterm", "main"]
+
+
+def call_at_sigterm(stop: Callable[[], None]) -> None:
+    """Has a thread of its own wait for SIGTERM, and calls `stop` there; to be called before other threads exist.
+
+    A signal handler would run in the main thread, now and then inside a call of confluent-kafka that already has an
+    exception to raise. In that state Python finds no inherited attribute (seen: "'TransactionalProducer' object has no
+    attribute 'stop'").
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def wait() -> None:
+        signal.sigwait({signal.SIGTERM})
+        stop()
+
+    threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
 def main() -> None:
@@ -22,7 +42,7 @@ def main() -> None:
     recorder = Recorder(Path(history))
     setting = Setting(recorder, bootstrap_servers, int(seed), int(number), slowness=float(slowness))
     worker = (PRODUCERS | READERS)[name](setting, name)
-    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    call_at_sigterm(worker.stop)
     worker.run()
     recorder.close()
 
