@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from klamm.config.broker import BASELINE
-from klamm.config.load import PROFILES
+from klamm.config.broker_config import BASELINE
+from klamm.config.configuration_sources import PROFILES
+from klamm.config.key_support import Treatment
 from klamm.config.own_keys import TOPIC_WEIGHT_PREFIX
 from klamm.config.table import (
     ConfigKey,
@@ -19,7 +20,6 @@ from klamm.config.table import (
     topic_keys,
     topic_synonyms,
 )
-from klamm.config.treatment import Treatment
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference" / "configuration.md"
 

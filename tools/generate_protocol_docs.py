@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from klamm.broker.dispatch import ACCEPTED_VERSIONS, ADVERTISED_VERSIONS
+from klamm.broker.network.dispatch import ACCEPTED_VERSIONS, ADVERTISED_VERSIONS
 from klamm.config.table import kafka_version
 from klamm.protocol.api import API_SPECS, ApiKey, ApiSpec
 

@@ -43,7 +43,7 @@ _SYNCER = """
 import os, sys
 from pathlib import Path
 from tests.support.log_folder import ORDERS, LogFolder, append, batch
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 folder = LogFolder(Path(sys.argv[1]), TopicConfig(segment_bytes=30_000, flush_messages=int(sys.argv[2])))
 log = folder.directory.get(ORDERS) or folder.create()
 folder.directory.checkpoint().result()

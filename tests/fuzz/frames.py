@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 
 from tests.fuzz.guard import Target
 
-from klamm.broker import connection as connection_module
-from klamm.broker.connection import Connection
-from klamm.broker.context import ConnectionInfo
-from klamm.broker.dispatch import Body, Dispatcher
-from klamm.broker.listener import Listener
+from klamm.broker.handler_context import ConnectionInfo
+from klamm.broker.network import client_connection as connection_module
+from klamm.broker.network.client_connection import Connection
+from klamm.broker.network.dispatch import Body, Dispatcher
+from klamm.broker.network.listener import Listener
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.headers import decode_request_header, encode_request_header
 

@@ -9,7 +9,7 @@ from tests.hostile import largest_requests as requests_module
 from tests.hostile.largest_requests import largest_requests
 from tests.support.wire import Wire
 
-from klamm.broker.dispatch import ACCEPTED_VERSIONS
+from klamm.broker.network.dispatch import ACCEPTED_VERSIONS
 from klamm.protocol.api import ApiKey
 from klamm.testing import Broker
 

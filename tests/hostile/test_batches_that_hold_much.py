@@ -16,7 +16,7 @@ from tests.support.batch_work import LOOP, BatchWork
 from tests.support.bombs import KEYED_RECORD, SMALLEST_RECORD, batch_of, records_in_sequence
 from tests.support.wire import Wire
 
-from klamm.broker import steps
+from klamm.broker import time_slices
 from klamm.core.log.batch_opening import MAXIMUM_OPENED_BYTES, MAXIMUM_OPENED_RECORDS
 from klamm.protocol.api import ApiKey
 from klamm.protocol.compression import Compression
@@ -246,7 +246,7 @@ def test_looking_up_a_time_in_a_batch_that_holds_much(
 
     Whether the request has to let others have their turn afterwards or not.
     """
-    monkeypatch.setattr(steps, "STEP_S", turn_s)
+    monkeypatch.setattr(time_slices, "STEP_S", turn_s)
     now = now_ms()
     bomb = batch_of(SMALLEST_RECORD * MANY, MANY, base_timestamp=now, max_timestamp=now + (not is_claim_true))
     topic = new_topic(offender)

@@ -17,7 +17,7 @@ from tests.hostile.loop_watch import WatchedBroker, processor_slowness
 from tests.support.patience import Limit
 from tests.support.wire import Wire
 
-from klamm.broker.dispatch import ACCEPTED_VERSIONS
+from klamm.broker.network.dispatch import ACCEPTED_VERSIONS
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -16,10 +16,10 @@ from tests.interop.client_process import ClientProcess
 from tests.interop.java_client import driver_command
 
 from klamm.core.group.assignors.assignment_copy import partitions_in_java_order, topics_in_java_order
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, MemberSpec, TopicSpec
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, MemberSpec, TopicSpec
+from klamm.core.group.assignors.built_in import BUILT_IN
 from klamm.core.group.assignors.java_hash_order import timeline_order
 from klamm.core.group.assignors.partition_order import in_order, ordered
-from klamm.core.group.assignors.registry import BUILT_IN
 from klamm.protocol.types import PartitionIndex, TopicId
 
 pytestmark = pytest.mark.java

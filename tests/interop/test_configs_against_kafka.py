@@ -17,9 +17,9 @@ from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
 from tests.support.steps import finished
 from tests.support.toolchains import toolchain_is_missing
 
-from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
-from klamm.broker.partitions import Partitions
-from klamm.config.broker import BrokerConfig
+from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.broker.partitions.partition_registry import Partitions
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.api import API_SPECS, ApiKey

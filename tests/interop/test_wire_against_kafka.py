@@ -17,7 +17,7 @@ from tests.interop.wire_conversations.talk import CONVERSATIONS
 from tests.support.kafka_broker import ApacheKafka, KafkaUnavailable
 from tests.support.toolchains import toolchain_is_missing
 
-from klamm.broker.dispatch import ADVERTISED_VERSIONS
+from klamm.broker.network.dispatch import ADVERTISED_VERSIONS
 from klamm.protocol.api import ApiKey
 
 pytestmark = pytest.mark.java

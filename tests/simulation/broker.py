@@ -13,10 +13,10 @@ from tests.simulation.network import Call, Connection, Network
 from tests.simulation.ports import Clock, Promises, RandomIds, Threads, follow
 from tests.simulation.transactions import REQUESTS, Transactions
 
-from klamm.core.coordinator.contract import ClientContext
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.settings import GroupSettings
-from klamm.core.group.traffic import Traffic
+from klamm.core.coordinator.shard_contract import ClientContext
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.partition_traffic import Traffic
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
 from klamm.protocol.message import Message
 from klamm.protocol.types import LeaderEpoch, PartitionIndex

@@ -14,21 +14,24 @@ from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.logs.bugs import LOG_BUGS
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.contract import CoordinatorRecord, Result, Ticket
-from klamm.core.group import heartbeats as heartbeats_of_classic_groups
-from klamm.core.group import leaves, offset_commits, offset_fetches, rebalance, removals, shard, syncs
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.config import GroupConfig
+from klamm.core.coordinator.shard_contract import CoordinatorRecord, Result, Ticket
+from klamm.core.group import shard
+from klamm.core.group.classic import heartbeats as heartbeats_of_classic_groups
+from klamm.core.group.classic import leaves, rebalance, syncs
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.member import Member
 from klamm.core.group.consumer import heartbeats
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.steps import Subject, take_place
+from klamm.core.group.consumer.member_update import Subject, take_place
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.core.group.events import RebalanceNeeded
-from klamm.core.group.lingering_commits import LingeringCommits
-from klamm.core.group.member import Member
-from klamm.core.group.registry import GroupRegistry
-from klamm.core.group.states import GroupState
-from klamm.core.group.store import GroupStore
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets import offset_commits, offset_fetches
+from klamm.core.group.offsets.lingering_commits import LingeringCommits
+from klamm.core.group.removal import removal_rules
 from klamm.core.txn import endings
 from klamm.core.txn.shard import TransactionShard
 from klamm.core.txn.transaction import Transaction
@@ -40,7 +43,7 @@ from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup
 from klamm.protocol.schema.offset_fetch_response import OffsetFetchResponseGroup
 from klamm.protocol.types import Millis, PartitionIndex
-from klamm.runtime import replay
+from klamm.runtime import partition_loading
 from klamm.runtime.alarms import Alarm, AlarmQueue
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.led_partition import Waiting
@@ -109,12 +112,12 @@ def _hand_over_before_revocation() -> Iterator[None]:
 @contextmanager
 def _forget_a_tombstone() -> Iterator[None]:
     """Of a group that is deleted the last offset stays."""
-    tombstones = removals.offset_tombstones
+    tombstones = removal_rules.offset_tombstones
 
     def all_but_one(store: GroupStore, group_id: str) -> list[CoordinatorRecord]:
         return list(tombstones(store, group_id))[:-1]
 
-    with patch.object(removals, "offset_tombstones", all_but_one):
+    with patch.object(removal_rules, "offset_tombstones", all_but_one):
         yield
 
 
@@ -145,7 +148,7 @@ def _replay_out_of_order() -> Iterator[None]:
         *batches, last = iterate_batches(view)
         return [*reversed(batches), last]
 
-    with patch.object(replay, "iterate_batches", backwards):
+    with patch.object(partition_loading, "iterate_batches", backwards):
         yield
 
 

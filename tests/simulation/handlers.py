@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.simulation.heartbeats import ask_heartbeat
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message

@@ -12,7 +12,7 @@ from tests.simulation.difference import difference
 from tests.simulation.notes import in_words
 from tests.simulation.violation import Violation
 
-from klamm.core.coordinator.contract import ClientContext, Ticket
+from klamm.core.coordinator.shard_contract import ClientContext, Ticket
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import KafkaError

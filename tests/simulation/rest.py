@@ -10,8 +10,8 @@ from tests.simulation.members.member import Member
 from tests.simulation.notes import in_words
 
 from klamm.core.coordinator.java_hash import partition_for
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.protocol.types import PartitionIndex
 
 if TYPE_CHECKING:

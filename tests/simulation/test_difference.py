@@ -15,13 +15,13 @@ import pytest
 from tests.simulation.difference import difference
 from tests.simulation.notes import in_words
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata
+from klamm.core.group.consumer.consumer_group_records import epoch_record
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.records import epoch_record
-from klamm.core.group.metadata import GroupMetadata, MemberMetadata
-from klamm.core.group.records import group_metadata_record, offset_commit_record
-from klamm.core.group.store import GroupStore
-from klamm.core.txn.states import TransactionState
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets.offset_records import group_metadata_record, offset_commit_record
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
 from klamm.protocol.types import Generation, LeaderEpoch, Millis, Offset, PartitionIndex, ProducerId, TopicId

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.simulation.loop import EventLoop
 
-from klamm.core.group.traffic import PartitionTraffic, Traffic
+from klamm.core.group.partition_traffic import PartitionTraffic, Traffic
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId
 

@@ -15,8 +15,8 @@ from tests.simulation.loop import EventLoop, Process
 from tests.simulation.network import Network
 from tests.simulation.ports import Clock, Promise, Promises, follow
 
-from klamm.core.coordinator.contract import ClientContext
-from klamm.core.txn.config import TransactionConfig
+from klamm.core.coordinator.shard_contract import ClientContext
+from klamm.core.txn.coordinator_config import TransactionConfig
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message

@@ -35,8 +35,8 @@ from tests.simulation.topics import Topics
 from tests.simulation.transactions import ABORT_INTERVAL_MS
 from tests.simulation.violation import Violation
 
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.settings import GroupSettings
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.group_config import GroupSettings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import PartitionIndex
 

@@ -17,7 +17,7 @@ from typing import Final
 from tests.support.cleaner import clean
 from tests.support.log_folder import LogFolder
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 
 __all__ = ["CONFIG", "main"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.core.log.batch_opening import finish
 from klamm.core.log.timestamp_lookup import TimestampedOffset
 from klamm.protocol.compression import Compression

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar, overload
 
-from klamm.broker.steps import finish_in_steps
+from klamm.broker.time_slices import finish_in_steps
 
 __all__ = ["at_once", "finish", "finished"]
 

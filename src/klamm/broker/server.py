@@ -1,6 +1,7 @@
 """One broker: its services, the listeners through which clients reach them, and its metrics page.
 
-The services start first (`services.py`), and only then the broker listens. So whoever can connect gets answers.
+The services start first (`services/broker_services.py`), and only then the broker listens: any client that can connect
+gets answers.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from klamm.broker.dispatch import Dispatcher
-from klamm.broker.listener import Listener
-from klamm.broker.request_memory import RequestMemory
-from klamm.broker.services import BrokerServices
+from klamm.broker.network.dispatch import Dispatcher
+from klamm.broker.network.listener import Listener
+from klamm.broker.network.request_memory import RequestMemory
+from klamm.broker.services.broker_services import BrokerServices
 from klamm.broker.start_failure import address_failure, directory_failure
 from klamm.errors import KlammError
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.types import Millis
-from klamm.storage.kafka_ownership import METADATA_FILE
 from klamm.storage.lost_metadata import is_lost, refuse_lost_metadata
+from klamm.storage.metadata_files import METADATA_FILE
 
 if TYPE_CHECKING:
-    from klamm.broker.context import BrokerContext
-    from klamm.broker.metrics import MetricsListener
-    from klamm.config.broker import BrokerConfig
+    from klamm.broker.handler_context import BrokerContext
+    from klamm.broker.services.metrics import MetricsListener
+    from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.image import MetadataImage
 
 __all__ = ["BrokerServer", "now_ms"]
@@ -139,10 +140,10 @@ class BrokerServer:
                 listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
 
     def _serve_metrics(self, address: str, context: BrokerContext) -> MetricsListener:
-        from klamm.broker.cleaner_metrics import cleaner_figures
-        from klamm.broker.coordinator_metrics import coordinator_figures
-        from klamm.broker.group_metrics import gather_group_figures
-        from klamm.broker.metrics import Figure, MetricsListener, parse_address
+        from klamm.broker.services.cleaner_metrics import cleaner_figures
+        from klamm.broker.services.coordinator_metrics import coordinator_figures
+        from klamm.broker.services.group_metrics import gather_group_figures
+        from klamm.broker.services.metrics import Figure, MetricsListener, parse_address
 
         async def gather() -> Sequence[Figure]:
             cleaner = cleaner_figures(context.log_directory.cleaner.state(), self._clock())

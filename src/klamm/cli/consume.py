@@ -16,7 +16,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from klamm.cli.arguments import natural_number, partition_index
-from klamm.cli.connection import add_cluster_options, cluster_error, connect, partitions_of
+from klamm.cli.cluster_options import add_cluster_options, cluster_error, connect, partitions_of
 from klamm.cli.errors import UsageError
 from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option

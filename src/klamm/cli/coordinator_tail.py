@@ -7,7 +7,7 @@ from typing import Final
 
 from klamm.cli.coordinator_state import CoordinatorState, ReplayedGroup
 from klamm.cli.errors import ClusterError
-from klamm.cli.partition_reader import PartitionReader
+from klamm.cli.partition_records import PartitionReader
 from klamm.cli.topic_names import TopicDirectory
 from klamm.core.coordinator.java_hash import partition_for
 

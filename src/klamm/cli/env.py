@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from klamm.cli.connection import add_cluster_options
+from klamm.cli.cluster_options import add_cluster_options
 from klamm.cli.output import add_output_option
 
 __all__ = ["configure", "run"]

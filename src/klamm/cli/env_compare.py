@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
+from klamm.cli.cluster_options import TIMEOUT_S, admin_client, result_of, translate
 from klamm.cli.context_file import ContextFileError, ContextFiles, context_paths
 from klamm.cli.coordinator_tail import CoordinatorTail
 from klamm.cli.errors import ClusterError, UsageError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupState
 
 from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
-from klamm.cli.connection import add_cluster_options, admin_client, result_of
+from klamm.cli.cluster_options import add_cluster_options, admin_client, result_of
 from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import check_has_no_members, commit_for, committed_offsets, plan_reset
 from klamm.cli.group_picture import GroupPicture, MemberPicture, librdkafka_state_words, state_words

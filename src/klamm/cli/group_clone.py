@@ -8,7 +8,7 @@ import os
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from klamm.cli.connection import admin_client, result_of
+from klamm.cli.cluster_options import admin_client, result_of
 from klamm.cli.context_file import ContextFiles, context_paths
 from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets

@@ -12,7 +12,7 @@ from klamm.cli.errors import ClusterError
 from klamm.cli.history_reader import HistoryReader, Told
 from klamm.cli.history_timeline import Gap, Repeat
 from klamm.cli.output import new_console
-from klamm.cli.partition_reader import END
+from klamm.cli.partition_records import END
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from klamm.cli.connection import partitions_of, result_of
+from klamm.cli.cluster_options import partitions_of, result_of
 from klamm.cli.errors import ClusterError
 from klamm.cli.words import PartitionKey, count
 from klamm.spark.application import application_in

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
+from klamm.cli.cluster_options import TIMEOUT_S, admin_client, result_of, translate
 from klamm.cli.errors import ClusterError
 from klamm.cli.group_offsets import commits, end_offsets, lag
 from klamm.cli.group_picture import GroupPicture, picture_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from klamm.client.transactions import DescribedTransaction, ProducerState, TransactionsClient
+from klamm.client.transaction_listing import DescribedTransaction, ProducerState, TransactionsClient
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import TopicPartition
 

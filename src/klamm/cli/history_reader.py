@@ -13,7 +13,7 @@ from klamm.cli.errors import ClusterError
 from klamm.cli.history_record import HISTORY_TOPIC, HistoryRecord, NotUnderstood
 from klamm.cli.history_timeline import Entry, Timeline
 from klamm.cli.member_names import MemberNames
-from klamm.cli.partition_reader import END, PartitionReader
+from klamm.cli.partition_records import END, PartitionReader
 from klamm.core.coordinator.java_hash import partition_for
 
 __all__ = ["HistoryReader", "Told"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.cli.arguments import listen_address
-from klamm.cli.connection import add_cluster_options
+from klamm.cli.cluster_options import add_cluster_options
 from klamm.errors import KlammError
 
 __all__ = ["configure", "coordinator_partition", "run"]

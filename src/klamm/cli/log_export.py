@@ -12,8 +12,10 @@ from pathlib import Path
 from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS
 from klamm.config.table import broker_keys, client_metrics_keys, group_keys, topic_keys
 from klamm.errors import KlammError
+from klamm.exchange.data_directory_owner import EXPORTED_SUFFIX
+from klamm.exchange.kafka_export import FEATURES, export_metadata
+from klamm.exchange.metadata_log import write_bootstrap, write_first_snapshot
 from klamm.metadata.image import MetadataImage, ResourceType
-from klamm.metadata.kafka_export import FEATURES, export_metadata
 from klamm.metadata.offline import read_image
 from klamm.protocol.metadata_records import MetadataRecord
 from klamm.protocol.schema.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
@@ -21,9 +23,8 @@ from klamm.protocol.types import BrokerId, Millis, TopicPartition
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE, read_topic_id
 from klamm.storage.file_lock import FileLock
-from klamm.storage.kafka_ownership import EXPORTED_SUFFIX, METADATA_FILE
 from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.metadata_log import METADATA_FOLDER, write_bootstrap, write_first_snapshot
+from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
 
 __all__ = ["ExportRefused", "export"]
 

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.key_support import Treatment
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
-from klamm.config.topic import TopicConfig
-from klamm.config.treatment import Treatment
+from klamm.config.topic_config import TopicConfig
 from klamm.config.validation import validate_topic_configs
+from klamm.exchange.data_directory_owner import IMPORTED_SUFFIX
+from klamm.exchange.kafka_cluster import KafkaCluster, fold
+from klamm.exchange.kafka_folders import KafkaFolders, find_folders, note_gaps
+from klamm.exchange.kafka_import import Import, ImportRefused, plan_import
+from klamm.exchange.metadata_log import read_bootstrap, read_metadata_log
 from klamm.metadata.image import ResourceType
-from klamm.metadata.kafka_cluster import KafkaCluster, fold
-from klamm.metadata.kafka_import import Import, ImportRefused, plan_import
 from klamm.metadata.offline import create_store
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId
@@ -22,10 +25,8 @@ from klamm.storage.atomic_file import sync_directory
 from klamm.storage.checkpoints import CLEAN_SHUTDOWN_FILE
 from klamm.storage.damage import Damage
 from klamm.storage.file_lock import FileLock
-from klamm.storage.kafka_folders import KafkaFolders, find_folders, note_gaps
-from klamm.storage.kafka_ownership import IMPORTED_SUFFIX, METADATA_FILE
 from klamm.storage.meta_properties import MetaProperties
-from klamm.storage.metadata_log import BOOTSTRAP_FILE, METADATA_FOLDER, read_bootstrap, read_metadata_log
+from klamm.storage.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, METADATA_FOLDER
 
 __all__ = ["import_kafka"]
 

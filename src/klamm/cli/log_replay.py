@@ -18,7 +18,7 @@ from klamm.cli.errors import ClusterError
 from klamm.cli.member_names import MemberNames
 from klamm.cli.message_view import plain
 from klamm.cli.output import show_rows
-from klamm.cli.partition_reader import PartitionReader
+from klamm.cli.partition_records import PartitionReader
 from klamm.cli.replay_view import group_lines, record_words
 from klamm.cli.topic_names import TopicDirectory
 from klamm.cli.words import count, moment

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from klamm.cli.words import count
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.errors import KlammError
+from klamm.metadata.metadata_store import MetadataStoreError
 from klamm.metadata.offline import read_image
-from klamm.metadata.store import MetadataStoreError
 from klamm.protocol.types import TopicId, TopicPartition
 from klamm.storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
@@ -34,11 +34,10 @@ from klamm.storage.inspection.repair import (
     will_be_looked_through,
 )
 from klamm.storage.inspection.verification import KnownOfPartition, verify_missing, verify_partition
-from klamm.storage.kafka_ownership import METADATA_FILE
 from klamm.storage.log_files import parse_directory_name
 from klamm.storage.lost_metadata import MetadataLost, is_lost, refuse_lost_metadata
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
-from klamm.storage.metadata_log import METADATA_FOLDER
+from klamm.storage.metadata_files import METADATA_FILE, METADATA_FOLDER
 
 __all__ = ["verify"]
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from klamm.cli.arguments import delimiter, key_value, partition_index
-from klamm.cli.connection import add_cluster_options, cluster_error, connect
+from klamm.cli.cluster_options import add_cluster_options, cluster_error, connect
 from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option, show_rows

@@ -11,10 +11,10 @@ import signal
 import sys
 from pathlib import Path
 
-from klamm.broker.allocator import keep_freed_buffers
+from klamm.broker.services.allocator import keep_freed_buffers
 from klamm.cli.arguments import key_value, listen_address
 from klamm.cli.errors import UsageError
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.errors import KlammError
 
@@ -92,8 +92,8 @@ async def _serve(config: BrokerConfig) -> int:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    from klamm.broker.garbage_collection import GarbageCollection
     from klamm.broker.server import BrokerServer
+    from klamm.broker.services.garbage_collection import GarbageCollection
 
     server = BrokerServer(config)
     try:

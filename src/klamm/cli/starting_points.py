@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
 from klamm.cli.arguments import timestamp_ms
-from klamm.cli.connection import TIMEOUT_S, partitions_of, translate
+from klamm.cli.cluster_options import TIMEOUT_S, partitions_of, translate
 from klamm.cli.errors import ClusterError
 
 __all__ = ["Start", "start", "starting_points"]

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from klamm.cli.arguments import key_value, natural_number
-from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, partitions_of, result_of, translate
+from klamm.cli.cluster_options import TIMEOUT_S, add_cluster_options, admin_client, partitions_of, result_of, translate
 from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.config.nearest import suggestion

@@ -6,7 +6,7 @@ import argparse
 
 from confluent_kafka import TopicCollection
 
-from klamm.cli.connection import TIMEOUT_S, admin_client, result_of, translate
+from klamm.cli.cluster_options import TIMEOUT_S, admin_client, result_of, translate
 from klamm.cli.coordinator_state import unknown_topic
 from klamm.cli.errors import ClusterError
 from klamm.cli.message_view import uuid_text

@@ -14,14 +14,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 from klamm.cli.arguments import duration, topic_partitions
-from klamm.cli.connection import TIMEOUT_S, add_cluster_options, admin_client, translate
+from klamm.cli.cluster_options import TIMEOUT_S, add_cluster_options, admin_client, translate
 from klamm.cli.errors import ClusterError, UsageError
 from klamm.cli.hanging import coordinated_transaction, hanging_transactions
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.cli.security_settings import security_settings
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
-from klamm.client.transactions import ProducerState, TransactionsClient
+from klamm.client.transaction_listing import ProducerState, TransactionsClient
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import PartitionIndex, TopicPartition
 

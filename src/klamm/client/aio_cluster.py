@@ -10,7 +10,7 @@ from klamm.client.aio import AsyncConnection
 from klamm.client.cluster_view import ClusterView
 from klamm.client.config import Address, ClientConfig
 from klamm.client.errors import ConnectionFailed
-from klamm.client.steps import Ask, Pause, Refresh, Steps
+from klamm.client.operations import Ask, Pause, Refresh, Steps
 from klamm.protocol.message import Message
 from klamm.protocol.types import BrokerId
 

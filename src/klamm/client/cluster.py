@@ -10,7 +10,7 @@ from klamm.client.cluster_view import ClusterView, PartitionLeader, TopicMetadat
 from klamm.client.config import Address, ClientConfig
 from klamm.client.connection import Connection, Pending
 from klamm.client.errors import ConnectionFailed
-from klamm.client.steps import Ask, Pause, Refresh, Steps
+from klamm.client.operations import Ask, Pause, Refresh, Steps
 from klamm.protocol.message import Message
 from klamm.protocol.types import BrokerId
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from klamm.client.config import Address, ClientConfig
 from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.operations import Ask, Pause, Steps
 from klamm.client.retry import Retries
-from klamm.client.steps import Ask, Pause, Steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponseTopic

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.client.cluster_view import ClusterView, error_code
 from klamm.client.errors import ConnectionFailed, RequestRefused
+from klamm.client.operations import Ask, Pause, Refresh, Steps
 from klamm.client.retry import Retries
-from klamm.client.steps import Ask, Pause, Refresh, Steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse

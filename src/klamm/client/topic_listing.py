@@ -6,8 +6,8 @@ from klamm.client.cluster import Cluster
 from klamm.client.cluster_view import error_code
 from klamm.client.config import ClientConfig
 from klamm.client.errors import ConnectionFailed
+from klamm.client.operations import Ask, Pause, Steps
 from klamm.client.retry import Retries
-from klamm.client.steps import Ask, Pause, Steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.metadata_request import MetadataRequest
 from klamm.protocol.schema.metadata_response import MetadataResponse

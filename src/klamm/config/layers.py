@@ -12,11 +12,11 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError, InvalidValue
 from klamm.config.resolve import resolve_topic_defaults
 from klamm.config.table import broker_keys, broker_synonyms, topic_synonyms
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.config.values import Value
 
 __all__ = ["BrokerLayers", "ConfigSource", "Synonym", "apply_dynamic"]

@@ -10,11 +10,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from klamm.config.broker import CONSUMER_ASSIGNORS, BrokerConfig
+from klamm.config.broker_config import CONSUMER_ASSIGNORS, BrokerConfig
 from klamm.config.errors import ConfigurationError
 from klamm.config.listeners import Listener, parse_listener
 from klamm.config.table import broker_keys, topic_synonyms
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.config.values import Value
 
 __all__ = ["check_cleaner_bounds", "check_group_bounds", "resolve_fields", "resolve_topic_defaults"]

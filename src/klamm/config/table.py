@@ -1,8 +1,8 @@
 """The table of every configuration key: what Apache Kafka 4.3 says of it and what klamm does with it.
 
 Kafka's part (type, default, documentation, range, ...) was read from Kafka itself by `tools/dump_kafka_configs` and
-lies beside this file as JSON; klamm's part is `treatment.py`. Both are read when they are first asked for: a broker on
-which nothing is set starts without.
+is stored next to this file as JSON; klamm's part is `key_support.py`. Both are read on first use: a broker without any
+settings starts without them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from klamm.config.key_support import TREATMENTS, Treated, Treatment
 from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS, TOPIC_WEIGHT, TOPIC_WEIGHT_PREFIX
-from klamm.config.treatment import TREATMENTS, Treated, Treatment
 from klamm.config.values import Check, Value, check_value, parse_value
 
 __all__ = [

@@ -10,13 +10,13 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.key_support import Treatment
 from klamm.config.layers import BrokerLayers
 from klamm.config.resolve import check_cleaner_bounds, check_group_bounds, resolve_topic_defaults
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys_with, group_synonyms, topic_keys
-from klamm.config.topic import TopicConfig
-from klamm.config.treatment import Treatment
+from klamm.config.topic_config import TopicConfig
 from klamm.config.values import Value
 from klamm.protocol.errors import ErrorCode, KafkaError
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, ResourceType, TopicImage
-from klamm.metadata.store import Change, Versioned
+from klamm.metadata.metadata_store import Change, Versioned
 from klamm.metadata.topic_name import collision_key
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 

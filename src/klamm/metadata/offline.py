@@ -10,8 +10,8 @@ from typing import Final
 
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
+from klamm.metadata.metadata_store import Change, Commit, MetadataStoreError
 from klamm.metadata.sqlite_store import SqliteStore
-from klamm.metadata.store import Change, Commit, MetadataStoreError
 
 __all__ = ["create_store", "read_commit", "read_image"]
 

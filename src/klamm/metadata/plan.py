@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from klamm.metadata.store import Change
+from klamm.metadata.metadata_store import Change
 
 __all__ = ["Plan", "Planning"]
 

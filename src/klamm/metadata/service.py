@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import Final, Self, TypeVar
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 from klamm.metadata.brokers import plan_deregistration, plan_registration
-from klamm.metadata.configs import ConfigChanges, check_new_topic, plan_configs
+from klamm.metadata.config_changes import ConfigChanges, check_new_topic, plan_configs
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
+from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError
 from klamm.metadata.plan import Plan, Planning
-from klamm.metadata.store import Commit, ConditionFailed, MetadataStore, MetadataStoreError
-from klamm.metadata.topics import (
+from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,
     TopicRules,

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Self, TypeVar
 
-from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
 
 __all__ = ["SqliteStore"]
 

@@ -28,7 +28,7 @@ NO_HIGH_WATERMARK: Final = 2**63 - 1
 
 
 class StoredRecords(Protocol):
-    """Records in a file. The encoder puts the object itself into the answer; `broker/file_sending.py` sends it."""
+    """Records in a file. The encoder puts this object into the answer; `broker/network/file_sending.py` sends it."""
 
     def __len__(self) -> int:
         """How many bytes they are."""

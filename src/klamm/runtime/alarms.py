@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from klamm.core.coordinator.contract import TimerKey
+from klamm.core.coordinator.shard_contract import TimerKey
 from klamm.runtime.ports import Cancellable, Timers
 
 __all__ = ["Alarm", "AlarmQueue", "Alarms"]

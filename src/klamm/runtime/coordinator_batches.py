@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from klamm.core.coordinator.contract import CoordinatorRecord, TransactionalWrite
+from klamm.core.coordinator.shard_contract import CoordinatorRecord, TransactionalWrite
 from klamm.protocol.compression import Compression
 from klamm.protocol.records import FramedRecords, UnstampedRecord, encode_batch
 from klamm.protocol.types import Millis

@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any, Final, Generic, TypeVar, cast
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
-from klamm.core.coordinator.contract import (
+from klamm.core.coordinator.shard_contract import (
     ClientContext,
     DeletedTopic,
     Result,
@@ -33,13 +33,13 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
 from klamm.runtime.alarms import AlarmQueue, Alarms
 from klamm.runtime.led_partition import LedPartition, PartitionState, Waiting
 from klamm.runtime.linger import ADAPTIVE, Linger
-from klamm.runtime.loads import Loads
+from klamm.runtime.load_queue import Loads
+from klamm.runtime.partition_loading import replay_log
 from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Timers, WallClock
 from klamm.runtime.record_serde import RecordSerde
-from klamm.runtime.replay import replay_log
+from klamm.runtime.record_writer import OutOfSync, Writer
+from klamm.runtime.reusable_answers import StandingAnswers
 from klamm.runtime.skipped_records import SkippedRecords
-from klamm.runtime.standing_answers import StandingAnswers
-from klamm.runtime.writer import OutOfSync, Writer
 
 __all__ = ["CoordinatorRuntime"]
 

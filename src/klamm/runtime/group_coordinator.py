@@ -13,15 +13,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from klamm.core.coordinator.contract import ClientContext, DeletedTopic, Result, Ticket
 from klamm.core.coordinator.java_hash import partition_for
-from klamm.core.group.assignors.contract import Assignor
+from klamm.core.coordinator.shard_contract import ClientContext, DeletedTopic, Result, Ticket
+from klamm.core.group.assignors.assignor import Assignor
 from klamm.core.group.assignors.load_settings import LoadSettings
-from klamm.core.group.committed_offset import PartitionOffsets
-from klamm.core.group.config import GroupConfig
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.group_config import GroupSettings, SettingsOf
 from klamm.core.group.group_meter import GroupFigures, GroupMeter
-from klamm.core.group.settings import GroupSettings, SettingsOf
-from klamm.core.group.traffic import Traffic
+from klamm.core.group.offsets.committed_offset import PartitionOffsets
+from klamm.core.group.partition_traffic import Traffic
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -83,7 +83,7 @@ def load_shard_class() -> type[GroupShard]:
 
     The first call imports some sixty modules, so a broker that has no groups yet starts sooner.
     """
-    import klamm.core.group.assignors.registry  # noqa: F401 - every shard gets assignors
+    import klamm.core.group.assignors.built_in  # noqa: F401 - every shard gets assignors
     from klamm.core.group.shard import GroupShard
 
     return GroupShard
@@ -147,7 +147,7 @@ class GroupCoordinator:
     @cached_property
     def _assignors(self) -> Mapping[str, Assignor]:
         """The assignors that consumer groups may use."""
-        from klamm.core.group.assignors.registry import BUILT_IN  # with the first group, as its other code
+        from klamm.core.group.assignors.built_in import BUILT_IN  # with the first group, as its other code
 
         assignors = BUILT_IN if self._given_assignors is None else self._given_assignors
         return {name: assignors[name] for name in self._config.consumer_assignors}
@@ -361,7 +361,9 @@ class GroupCoordinator:
         def end(
             shard: GroupShard, marker: WritableTxnMarker, context: ClientContext, ticket: Ticket, now: Millis
         ) -> Result:
-            from klamm.core.group.transactional_commits import end_transaction  # the shard has loaded it already
+            from klamm.core.group.offsets.transactional_commits import (
+                end_transaction,  # the shard has loaded it already
+            )
 
             return end_transaction(partition, marker, ticket)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
-from klamm.core.coordinator.contract import DeletedTopic, Result, Shard, Ticket
+from klamm.core.coordinator.shard_contract import DeletedTopic, Result, Shard, Ticket
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex

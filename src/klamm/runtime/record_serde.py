@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.consumer.replay import CONSUMER_KEYS
 from klamm.metadata.topic_name import GROUP_METADATA_TOPIC
 from klamm.protocol.coordinator_records import decode_group_record, encode_record_key, encode_record_value

@@ -16,14 +16,14 @@ from functools import lru_cache, partial
 from typing import Final, cast
 
 from klamm.core.coordinator.append_errors import coordinator_error
-from klamm.core.coordinator.contract import ClientContext, DeletedTopic
 from klamm.core.coordinator.java_hash import partition_for
+from klamm.core.coordinator.shard_contract import ClientContext, DeletedTopic
 from klamm.core.txn.additions import partitions_of, result_for, topics_of
-from klamm.core.txn.config import TransactionConfig
-from klamm.core.txn.descriptions import compile_pattern, unknown_states
+from klamm.core.txn.coordinator_config import TransactionConfig
 from klamm.core.txn.events import TransactionRemark
 from klamm.core.txn.markers import MarkerWriter
 from klamm.core.txn.shard import TransactionShard
+from klamm.core.txn.transaction_description import compile_pattern, unknown_states
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode
@@ -50,7 +50,7 @@ from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.image_topics import ImageTopics
 from klamm.runtime.marker_executor import MarkerExecutor
 from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers, WallClock
-from klamm.runtime.producer_id_stock import ProducerIdStock
+from klamm.runtime.producer_id_pool import ProducerIdStock
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
 __all__ = ["TransactionCoordinator", "merge_lists"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from klamm.protocol.codec import decode
 from klamm.protocol.coordinator_records import encode_record_key, encode_record_value

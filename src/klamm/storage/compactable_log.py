@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from klamm.config.topic import LONG_MAX
+from klamm.config.topic_config import LONG_MAX
 from klamm.core.log.compaction import CleaningPlan, CompactionFacts, plan_cleaning
 from klamm.core.log.compaction_batches import AbortedEntry, LastBatch
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -21,7 +21,7 @@ from klamm.storage.index_file import CorruptIndex
 from klamm.storage.transactional_log import TransactionalLog
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
     from klamm.storage.cleaner.swap import SwapFiles
     from klamm.storage.loaded_log import LoadedLog
     from klamm.storage.log_services import LogServices

@@ -30,7 +30,7 @@ from klamm.storage.segment import Segment, SegmentSettings
 from klamm.storage.segments import Segments
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
     from klamm.storage.log_services import LogServices
 
 __all__ = ["DurableLog", "segment_settings"]

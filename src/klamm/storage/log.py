@@ -24,11 +24,11 @@ from klamm.core.log.batch_opening import (
     open_now,
     with_new_header,
 )
+from klamm.core.log.batch_validation import check_batch, read_single_batch
 from klamm.core.log.leader_epoch import EpochEntry
 from klamm.core.log.retention import plan_deletion
 from klamm.core.log.timestamp_lookup import BatchLookup, TimestampedOffset
 from klamm.core.log.transaction_verification import NO_GUARD
-from klamm.core.log.validation import check_batch, read_single_batch
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import NO_TIMESTAMP, LeaderEpoch, Millis, Offset, TopicId, TopicPartition
@@ -44,7 +44,7 @@ from klamm.storage.segment import Segment
 from klamm.storage.stored_batches import StoredBatches
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
     from klamm.storage.log_services import LogServices
     from klamm.storage.transaction_index import AbortedTransaction
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.core.log.leader_epoch import LeaderEpochs
 from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -37,6 +37,7 @@ from klamm.storage.damage import LOSS_ADVICE
 from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
+from klamm.storage.file_removal import remove, remove_let_go
 from klamm.storage.loaded_log import LoadedLog, LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_files import (
@@ -49,11 +50,10 @@ from klamm.storage.log_opening import load_logs, offline
 from klamm.storage.log_services import LogServices
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
 from klamm.storage.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
-from klamm.storage.removals import remove, remove_let_go
 from klamm.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
 
 __all__ = ["DataDirectoryInUse", "InconsistentDataDirectory", "LogDirectory"]
 

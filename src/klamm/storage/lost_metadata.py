@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from klamm.errors import KlammError
-from klamm.storage.kafka_ownership import METADATA_FILE
 from klamm.storage.log_files import parse_directory_name
 from klamm.storage.meta_properties import META_PROPERTIES_FILE, MetaProperties
+from klamm.storage.metadata_files import METADATA_FILE
 
 __all__ = ["MetadataLost", "is_lost", "refuse_lost_metadata"]
 

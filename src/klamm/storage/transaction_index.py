@@ -18,7 +18,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple
 
-from klamm.core.log.transactions import CompletedTransaction, Transactions
+from klamm.core.log.ongoing_transactions import CompletedTransaction, Transactions
 from klamm.protocol.types import Offset, ProducerId
 from klamm.storage.index_file import CorruptIndex, IndexFile
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from klamm.core.log.transactions import CompletedTransaction
+from klamm.core.log.ongoing_transactions import CompletedTransaction
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import CONTROL_MASK, BatchHeader

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
 from klamm.broker.server import BrokerServer
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.errors import KlammError
 
 __all__ = ["Broker"]

@@ -12,11 +12,11 @@ from tests.checker.workload.sending import value_of
 from tests.checker.workload.worker import Setting, Worker
 
 from klamm.client.cluster import Cluster
+from klamm.client.committed_offsets import GroupOffsets
 from klamm.client.config import ClientConfig, parse_bootstrap_servers
 from klamm.client.errors import ConnectionFailed, GaveUp, OffsetOutOfRange, RequestRefused
 from klamm.client.fetch import FetchedBatches, FetchRange, fetch_together, stream_batches
 from klamm.client.group_membership import ClassicMember, GroupProtocol, MemberEpoch
-from klamm.client.group_offsets import GroupOffsets
 from klamm.client.list_offsets import LATEST, list_offsets
 from klamm.client.visible import Visibility
 from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription

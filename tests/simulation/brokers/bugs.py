@@ -9,20 +9,20 @@ from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from klamm.broker import fetch_answers
-from klamm.broker.coordinator_ports import PartitionLogs
-from klamm.broker.fetch_read import FetchRead
-from klamm.broker.fetch_sessions import CachedPartition
 from klamm.broker.handlers import fetch, list_offsets, produce
-from klamm.broker.partition import Partition
-from klamm.broker.transaction_markers import TransactionMarkers
-from klamm.broker.transaction_verification import TransactionVerification
-from klamm.broker.warm_reads import WarmRead
+from klamm.broker.partitions import fetch_answers
+from klamm.broker.partitions.fetch_read import FetchRead
+from klamm.broker.partitions.fetch_sessions import CachedPartition
+from klamm.broker.partitions.partition import Partition
+from klamm.broker.partitions.transaction_markers import TransactionMarkers
+from klamm.broker.partitions.transaction_verification import TransactionVerification
+from klamm.broker.partitions.warm_reads import WarmRead
+from klamm.broker.services.coordinator_ports import PartitionLogs
 from klamm.client.fetch_exchange import FetchedBatches
 from klamm.client.partition_stream import PartitionStream
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.committed_offset import CommittedOffset
-from klamm.core.group.store import GroupStore
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.core.log import producer_state, transaction_checks
 from klamm.core.log.leader_epoch import EpochEntry
 from klamm.core.log.producer_state import ProducerEntry, ProducerState

@@ -17,25 +17,21 @@ from tests.simulation.brokers.network import Door, Network
 from tests.simulation.logs.device import Device, Strike
 from tests.simulation.loop import Process
 
-from klamm.broker import (
-    connection,
-    coordinator_ports,
-    group_sync,
-    log_cleaning,
-    partitions,
-    steps,
-)
-from klamm.broker.dispatch import Dispatcher
-from klamm.broker.listener import Listener
-from klamm.broker.services import BrokerServices
-from klamm.config.broker import BrokerConfig
+from klamm.broker import time_slices
+from klamm.broker.network import client_connection
+from klamm.broker.network.dispatch import Dispatcher
+from klamm.broker.network.listener import Listener
+from klamm.broker.partitions import fsync_batcher, partition_registry
+from klamm.broker.services import coordinator_ports, log_cleaning
+from klamm.broker.services.broker_services import BrokerServices
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata import service
 from klamm.protocol.types import Millis, TopicPartition
 from klamm.storage import log_directory, log_opening
 
 if TYPE_CHECKING:
-    from klamm.broker.context import BrokerContext
-    from klamm.metadata.store import MetadataStore
+    from klamm.broker.handler_context import BrokerContext
+    from klamm.metadata.metadata_store import MetadataStore
     from klamm.storage.log import Log
 
 __all__ = ["START_MS", "Machine"]
@@ -43,8 +39,8 @@ __all__ = ["START_MS", "Machine"]
 START_MS = 1_600_000_000_000
 """What the clock on the wall says when the world begins."""
 _OPEN_FILES = 64
-_POOLS = (log_directory, log_opening, group_sync, log_cleaning, coordinator_ports)
-_CLOCKS = (connection, partitions, service, steps)
+_POOLS = (log_directory, log_opening, fsync_batcher, log_cleaning, coordinator_ports)
+_CLOCKS = (client_connection, partition_registry, service, time_slices)
 """Modules that end a step when it has taken too long."""
 
 

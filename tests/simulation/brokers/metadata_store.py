@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
 
 __all__ = ["MemoryStore", "StoredMetadata"]
 

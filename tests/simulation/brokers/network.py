@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from klamm.broker.connection import Connection
+from klamm.broker.network.client_connection import Connection
 
 if TYPE_CHECKING:
     from tests.simulation.brokers.asyncio_loop import ProcessLoop
     from tests.simulation.loop import EventLoop
 
-    from klamm.broker.dispatch import Dispatcher
-    from klamm.broker.listener import Listener
+    from klamm.broker.network.dispatch import Dispatcher
+    from klamm.broker.network.listener import Listener
 
 __all__ = ["ClientEnd", "Door", "Link", "Network"]
 

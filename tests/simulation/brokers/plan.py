@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-from klamm.config.broker import BrokerConfig
-from klamm.config.topic import LONG_MAX, TopicConfig
+from klamm.config.broker_config import BrokerConfig
+from klamm.config.topic_config import LONG_MAX, TopicConfig
 
 __all__ = ["MEMBER_TIMEOUT_MS", "BrokerPlan", "broker_config", "make_plan"]
 

@@ -23,7 +23,7 @@ from tests.simulation.plan import LEDGER_GROUPS
 from tests.simulation.violation import Violation
 
 from klamm.core.coordinator.java_hash import partition_for
-from klamm.core.group.store import GroupStore
+from klamm.core.group.group_store import GroupStore
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message

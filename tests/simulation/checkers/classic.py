@@ -15,8 +15,8 @@ from tests.simulation.checkers.ownership import Owner
 from tests.simulation.checkers.sessions import SLACK_MS, Sessions
 from tests.simulation.violation import Violation
 
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.states import GroupState
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_state import GroupState
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 
 __all__ = ["ClassicRules"]

@@ -19,9 +19,9 @@ from tests.simulation.notes import in_words
 from tests.simulation.topics import DataPartition
 from tests.simulation.violation import Violation
 
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import STATIC_LEAVING_EPOCH, Assigned, ConsumerGroupMember
-from klamm.core.group.consumer.states import MemberState
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.types import PartitionIndex, TopicId
 

@@ -16,8 +16,8 @@ from tests.simulation.checkers.sessions import Sessions
 from tests.simulation.topics import DataPartition
 from tests.simulation.violation import Violation
 
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.metadata.image import MetadataImage
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from klamm.protocol.errors import ErrorCode

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.metadata import NO_METADATA
-from klamm.core.group.store import GroupStore
+from klamm.core.group.classic.group_metadata import NO_METADATA
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.group_store import GroupStore
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from klamm.protocol.schema.consumer_group_current_member_assignment_value import TopicPartitions

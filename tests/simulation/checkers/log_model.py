@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from tests.simulation.checkers.group_views import GroupKey, Values, all_in, derived, in_log, in_store, key_of
 from tests.simulation.difference import difference
 
-from klamm.core.coordinator.contract import CoordinatorRecord
-from klamm.core.group.committed_offset import CommittedOffset
-from klamm.core.group.store import GroupStore
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.protocol.message import Message
 from klamm.protocol.schema.legacy_offset_commit_key import LegacyOffsetCommitKey
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey

@@ -16,9 +16,9 @@ from tests.simulation.checkers.shadow import WrittenRecord
 from tests.simulation.notes import in_words, shorten
 from tests.simulation.violation import Violation
 
-from klamm.core.group.committed_offset import CommittedOffset
 from klamm.core.group.group import Group
-from klamm.core.group.store import GroupStore
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import PartitionIndex, TopicId

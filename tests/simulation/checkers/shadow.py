@@ -16,9 +16,9 @@ from tests.simulation.difference import difference
 from tests.simulation.disk import Batch, Disk
 from tests.simulation.violation import Violation
 
-from klamm.core.coordinator.contract import CoordinatorRecord
-from klamm.core.group.metadata import NO_METADATA
-from klamm.core.group.store import GroupStore
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.classic.group_metadata import NO_METADATA
+from klamm.core.group.group_store import GroupStore
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.records import decode_batch
 from klamm.protocol.types import Offset, PartitionIndex

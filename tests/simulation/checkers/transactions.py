@@ -15,11 +15,11 @@ from tests.simulation.disk import STATE_PARTITION, Batch, Disk
 from tests.simulation.notes import in_words, shorten
 from tests.simulation.violation import Violation
 
-from klamm.core.group.store import GroupStore
+from klamm.core.group.group_store import GroupStore
 from klamm.core.txn.shard import TransactionShard
-from klamm.core.txn.states import ENDING
-from klamm.core.txn.store import TransactionStore
 from klamm.core.txn.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_EPOCH, Transaction
+from klamm.core.txn.transaction_state import ENDING
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message

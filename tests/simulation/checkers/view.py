@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tests.simulation.broker import Broker
 from tests.simulation.disk import STATE_PARTITION
 
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.shard import GroupShard
 from klamm.core.txn.shard import TransactionShard
 from klamm.protocol.types import PartitionIndex

@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.core.log import producer_state
 from klamm.core.log.compaction_batches import BatchJudge
 from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.core.log.ongoing_transactions import Transactions
 from klamm.core.log.producer_state import ProducerEntry, ProducerState
 from klamm.core.log.retention import DeletionPlan, SegmentFacts, plan_deletion
 from klamm.core.log.transaction_checks import check_marker
-from klamm.core.log.transactions import Transactions
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Millis, Offset, ProducerEpoch
 from klamm.storage import durable_log, log, log_directory, log_loading, partition_files, recovery, segment_search
 from klamm.storage.batch_scan import BatchBounds
 from klamm.storage.durable_log import DurableLog
+from klamm.storage.file_removal import remove
 from klamm.storage.flush import Flush
 from klamm.storage.index_file import IndexFile
 from klamm.storage.loaded_log import LoadRequest
@@ -31,7 +32,6 @@ from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
 from klamm.storage.log_sync import LogSync
 from klamm.storage.partition_files import PartitionFiles
 from klamm.storage.producer_recovery import rebuild_producer_state
-from klamm.storage.removals import remove
 from klamm.storage.segment import Segment
 
 __all__ = ["LOG_BUGS"]

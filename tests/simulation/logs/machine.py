@@ -13,8 +13,8 @@ from unittest.mock import patch
 from tests.simulation.logs.device import Device, Strike
 from tests.simulation.logs.threads import Threads
 
-from klamm.config.broker import BrokerConfig
-from klamm.config.topic import TopicConfig
+from klamm.config.broker_config import BrokerConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.protocol.types import Millis, TopicId, TopicPartition
 from klamm.storage import log_directory, log_opening
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE, MalformedCheckpoint, read_offsets

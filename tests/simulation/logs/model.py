@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from struct import pack
 from typing import NamedTuple
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.record_batch import BatchHeader, read_batch_header
 from klamm.protocol.records import Record, decode_batch

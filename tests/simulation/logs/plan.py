@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from klamm.config.topic import LONG_MAX, TopicConfig
+from klamm.config.topic_config import LONG_MAX, TopicConfig
 
 __all__ = ["LogPlan", "make_plan"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.support.wire import Wire
 
 from klamm.broker.server import BrokerServer
-from klamm.core.group.settings import GroupSettings
+from klamm.core.group.group_config import GroupSettings
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse

@@ -38,7 +38,7 @@ def yields(node: ast.AST) -> bool:
 
 
 def is_work(node: ast.AST) -> bool:
-    """Whether it is a function whose steps `broker/steps.py` drives."""
+    """Whether it is a function whose steps `broker/time_slices.py` drives."""
     return isinstance(node, ast.FunctionDef) and node.returns is not None and "Work[" in ast.unparse(node.returns)
 
 

@@ -12,8 +12,9 @@ import pytest
 from tests.support.wire import Wire
 from tests.unit.broker.handlers.test_produce_and_fetch import FETCH_VERSIONS, PRODUCE_VERSIONS, batch
 
-from klamm.broker import produce_in_parts, steps, wide_fetch
+from klamm.broker import time_slices
 from klamm.broker.handlers import fetch
+from klamm.broker.partitions import wide_fetch, wide_produce
 from klamm.broker.server import BrokerServer
 from klamm.protocol import produce
 from klamm.protocol.api import ApiKey
@@ -57,11 +58,11 @@ def topic(wire: Wire) -> tuple[str, TopicId]:
 def take_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request is taken for one of many partitions, and done in steps of one or two."""
     monkeypatch.setattr(produce, "_MOST_AT_ONCE", 0)
-    monkeypatch.setattr(produce_in_parts, "PARTITIONS_AT_ONCE", 2)
+    monkeypatch.setattr(wide_produce, "PARTITIONS_AT_ONCE", 2)
     monkeypatch.setattr(fetch, "READ_AT_ONCE_BYTES", 0)
     monkeypatch.setattr(fetch, "MOST_AT_ONCE", 0)
     monkeypatch.setattr(wide_fetch, "PARTITIONS_AT_ONCE", 2)
-    monkeypatch.setattr(steps, "STEP_S", -1.0)
+    monkeypatch.setattr(time_slices, "STEP_S", -1.0)
 
 
 def produce_request(version: int, topic: tuple[str, TopicId], indexes: list[int], acks: int = -1) -> ProduceRequest:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from klamm.config.broker import BASELINE
+from klamm.config.broker_config import BASELINE
 from klamm.config.description import (
     ConfigEntry,
     describe_broker,

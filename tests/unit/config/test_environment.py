@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 
 
 def test_a_variable_that_stands_for_no_key_is_named_and_sets_nothing(caplog: pytest.LogCaptureFixture) -> None:

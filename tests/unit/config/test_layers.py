@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.broker_config import BASELINE, BrokerConfig
 from klamm.config.layers import BrokerLayers, ConfigSource, Synonym, apply_dynamic
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 
 
 def test_the_broker_goes_before_the_cluster_before_the_start() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import klamm
-from klamm.config import treatment
-from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config import key_support
+from klamm.config.broker_config import BASELINE, BrokerConfig
+from klamm.config.key_support import TREATMENTS, Treatment
 from klamm.config.table import (
     ConfigKey,
     broker_keys,
@@ -21,8 +22,7 @@ from klamm.config.table import (
     topic_keys,
     topic_synonyms,
 )
-from klamm.config.topic import TopicConfig
-from klamm.config.treatment import TREATMENTS, Treatment
+from klamm.config.topic_config import TopicConfig
 
 SOURCE = Path(klamm.__file__).parent
 
@@ -44,10 +44,10 @@ def test_each_of_kafkas_keys_has_exactly_one_treatment() -> None:
     """No key of Kafka's is forgotten, none is treated twice, and none is made up but klamm's own."""
     data = json.loads((SOURCE / "config" / "kafka_configs.json").read_text())
     blocks = {
-        "broker": treatment._BROKER,
-        "topic": treatment._TOPIC,
-        "group": treatment._GROUP,
-        "client_metrics": treatment._CLIENT_METRICS,
+        "broker": key_support._BROKER,
+        "topic": key_support._TOPIC,
+        "group": key_support._GROUP,
+        "client_metrics": key_support._CLIENT_METRICS,
     }
     for scope, treated in blocks.items():
         names = [name for _, _, keys in treated for name in keys.split()]

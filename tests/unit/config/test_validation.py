@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from klamm.config.broker import BASELINE, BrokerConfig
+from klamm.config.broker_config import BASELINE, BrokerConfig
 from klamm.config.layers import BrokerLayers
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.config.validation import (
     validate_broker_configs,
     validate_client_metrics_configs,

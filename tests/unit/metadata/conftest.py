@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import MetadataService
 from klamm.metadata.sqlite_store import SqliteStore
 
@@ -18,7 +18,7 @@ PARTITIONS = 20
 CREATOR = f"""
 import asyncio, sys
 from pathlib import Path
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
 

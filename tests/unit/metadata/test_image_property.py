@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.service import MetadataService, NewPartitions, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from klamm.config.broker import BrokerConfig
-from klamm.config.topic import TopicConfig
+from klamm.config.broker_config import BrokerConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.errors import KlammError
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.metadata.service import MetadataService, NewPartitions, NewTopic
@@ -407,7 +407,7 @@ def test_no_producer_id_is_given_twice(open_service: OpenService) -> None:
 DISK_FULL = """
 import asyncio, resource, signal, sys
 from pathlib import Path
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.errors import ErrorCode, KafkaError

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
 from klamm.metadata.sqlite_store import SqliteStore
-from klamm.metadata.store import Change, Commit, ConditionFailed, MetadataStoreError, Versioned
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

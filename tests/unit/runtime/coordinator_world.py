@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 
 from tests.unit.runtime.fake_ports import CountingIds, LaterExecutor, ManualTimers, MemoryLog, Pledge, Pledges
 
-from klamm.core.coordinator.contract import ClientContext
-from klamm.core.group.config import GroupConfig
+from klamm.core.coordinator.shard_contract import ClientContext
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode

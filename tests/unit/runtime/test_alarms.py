@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from tests.unit.runtime.fake_ports import ManualTimers
 
-from klamm.core.coordinator.contract import TimerKey
+from klamm.core.coordinator.shard_contract import TimerKey
 from klamm.runtime.alarms import AlarmQueue, Alarms
 
 A, B = ("a",), ("b",)

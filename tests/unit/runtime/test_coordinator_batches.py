@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from klamm.core.coordinator.contract import CoordinatorRecord
-from klamm.core.group.records import offset_tombstone
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.offsets.offset_records import offset_tombstone
 from klamm.protocol.compression import Compression
 from klamm.protocol.records import BatchHeader, FramedRecords, decode_batch, frame_records, read_batch_header
 from klamm.protocol.types import Millis, PartitionIndex

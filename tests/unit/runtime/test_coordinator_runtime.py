@@ -6,9 +6,9 @@ import pytest
 from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, CoordinatorWorld
 from tests.unit.runtime.fake_ports import MemoryLog, Pledge
 
-from klamm.core.group.config import GroupConfig
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.core.group.events import NewEpoch
-from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity

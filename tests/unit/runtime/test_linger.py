@@ -9,7 +9,7 @@ import pytest
 from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, CoordinatorWorld
 from tests.unit.runtime.fake_ports import MemoryLog
 
-from klamm.core.group.config import GroupConfig
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.protocol.coordinator_records import decode_group_record
 from klamm.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
 
-from klamm.core.group.config import GroupConfig
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics

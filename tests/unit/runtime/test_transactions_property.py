@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.runtime.fake_ports import Pledge
 from tests.unit.runtime.transaction_world import P0, TransactionWorld, close_unfinished
 
-from klamm.core.txn.config import TransactionConfig
-from klamm.core.txn.store import TransactionStore
+from klamm.core.txn.coordinator_config import TransactionConfig
 from klamm.core.txn.transaction import NO_PRODUCER_EPOCH
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import PartitionIndex, TopicPartition
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde

@@ -8,13 +8,13 @@ from typing import Any, TypeVar, cast
 
 from tests.unit.runtime.fake_ports import ManualTimers, MemoryLog, Pledge, Pledges
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import topics_of
-from klamm.core.txn.config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionConfig
 from klamm.core.txn.markers import TransactionMarker
 from klamm.core.txn.shard import TransactionShard
-from klamm.core.txn.states import TransactionState
 from klamm.core.txn.transaction import Transaction
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.internal_topics import OFFSETS_TOPIC
-from klamm.core.coordinator.contract import ClientContext
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import topics_of
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -20,7 +20,7 @@ from klamm.protocol.types import TopicPartition
 from klamm.runtime.answers import Answer, then
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

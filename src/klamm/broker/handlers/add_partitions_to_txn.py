@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, answer_of, free_later
-from klamm.core.coordinator.contract import ClientContext
+from klamm.broker.time_slices import Work, answer_of, free_later
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import partitions_of, result_for
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.add_partitions_to_txn_request import (
@@ -29,7 +29,7 @@ from klamm.protocol.schema.add_partitions_to_txn_response import (
 from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

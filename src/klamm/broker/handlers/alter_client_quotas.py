@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.client_quotas import KEYS
-from klamm.broker.steps import Work
+from klamm.broker.handlers.shared.client_quotas import KEYS
+from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema import alter_client_quotas_request, alter_client_quotas_response
 from klamm.protocol.schema.alter_client_quotas_request import AlterClientQuotasRequest
 from klamm.protocol.schema.alter_client_quotas_response import AlterClientQuotasResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -20,7 +20,7 @@ from klamm.protocol.schema.alter_partition_reassignments_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
     from klamm.metadata.image import MetadataImage
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work
+from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from klamm.protocol.schema.alter_replica_log_dirs_response import (
@@ -17,7 +17,7 @@ from klamm.protocol.schema.alter_replica_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.features import FEATURES
+from klamm.broker.handlers.shared.features import FEATURES
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
@@ -22,7 +22,7 @@ from klamm.protocol.schema.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle", "unsupported_version_response"]
 
@@ -34,7 +34,7 @@ _MINIMUM_OF_ZERO_FROM: Final = 4
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Lists the APIs and their versions; remembers what software the client says it is."""
-    from klamm.broker.dispatch import ADVERTISED_VERSIONS
+    from klamm.broker.network.dispatch import ADVERTISED_VERSIONS
 
     if context.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
@@ -71,7 +71,7 @@ def error_response(
 def unsupported_version_response() -> ApiVersionsResponse:
     """The answer, to be sent in version 0, to a version of ApiVersions that is not served: which ones are
     (KIP-511)."""
-    from klamm.broker.dispatch import ADVERTISED_VERSIONS
+    from klamm.broker.network.dispatch import ADVERTISED_VERSIONS
 
     lowest, highest = ADVERTISED_VERSIONS[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(

@@ -8,18 +8,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.authorized_operations import GROUP_OPERATIONS
-from klamm.broker.own_fields import add_change_under_way, add_members_needed
-from klamm.broker.rebalance_protocols import check_consumer_protocol
+from klamm.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS
+from klamm.broker.handlers.shared.own_fields import add_change_under_way, add_members_needed
+from klamm.broker.handlers.shared.rebalance_protocols import check_consumer_protocol
 from klamm.core.coordinator.append_errors import coordinator_error
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 from klamm.runtime.answers import Answer, then
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 

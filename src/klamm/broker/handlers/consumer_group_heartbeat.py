@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.rebalance_protocols import check_consumer_protocol
+from klamm.broker.handlers.shared.rebalance_protocols import check_consumer_protocol
 from klamm.core.coordinator.append_errors import coordinator_error
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work
+from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.schema.create_acls_request import CreateAclsRequest
 from klamm.protocol.schema.create_acls_response import AclCreationResult, CreateAclsResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.delegation_tokens import ANONYMOUS, NO_TIME, REFUSAL, USER
+from klamm.broker.handlers.shared.delegation_tokens import ANONYMOUS, NO_TIME, REFUSAL, USER
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_delegation_token_request import CreateDelegationTokenRequest
 from klamm.protocol.schema.create_delegation_token_response import CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work, free_later, wait_for
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.service import NewPartitions
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from klamm.protocol.schema.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

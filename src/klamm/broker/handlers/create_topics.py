@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, free_later, wait_for
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.image import ResourceType, TopicImage
 from klamm.metadata.service import NewTopic
 from klamm.metadata.topic_name import CLUSTER_METADATA_TOPIC
@@ -24,7 +24,7 @@ from klamm.protocol.schema.create_topics_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

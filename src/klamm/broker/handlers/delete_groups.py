@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, answer_of
-from klamm.core.coordinator.contract import ClientContext
+from klamm.broker.time_slices import Work, answer_of
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.parts import parts_of
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
@@ -16,7 +16,7 @@ from klamm.protocol.schema.delete_groups_response import DeleteGroupsResponse
 from klamm.runtime.error_responses import delete_groups_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

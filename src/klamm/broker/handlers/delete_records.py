@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, free_later
+from klamm.broker.time_slices import Work, free_later
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from klamm.protocol.schema.delete_records_response import (
@@ -18,7 +18,7 @@ from klamm.protocol.schema.delete_records_response import (
 from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -5,7 +5,7 @@ There is version 0 only. Share groups are not served yet.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
 from klamm.protocol.schema.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse

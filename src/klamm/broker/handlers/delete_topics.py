@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from klamm.broker.steps import Work, wait_for
+from klamm.broker.time_slices import Work, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest
 from klamm.protocol.schema.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

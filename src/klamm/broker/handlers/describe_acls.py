@@ -13,7 +13,7 @@ from klamm.protocol.schema.describe_acls_request import DescribeAclsRequest
 from klamm.protocol.schema.describe_acls_response import DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.client_quotas import ENTITY_TYPES
+from klamm.broker.handlers.shared.client_quotas import ENTITY_TYPES
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from klamm.protocol.schema.describe_client_quotas_response import DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

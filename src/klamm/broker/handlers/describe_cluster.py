@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.authorized_operations import CLUSTER_OPERATIONS
-from klamm.broker.nodes import nodes_for
+from klamm.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS
+from klamm.broker.handlers.shared.nodes import nodes_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
 from klamm.protocol.schema.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.config_resources import check_topic_name, layers_of
-from klamm.broker.steps import Work, free_later
+from klamm.broker.handlers.shared.config_resources import check_topic_name, layers_of
+from klamm.broker.time_slices import Work, free_later
 from klamm.config.description import (
     ConfigEntry,
     describe_broker,
@@ -31,7 +31,7 @@ from klamm.protocol.schema.describe_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import BrokerContext, RequestContext
+    from klamm.broker.handler_context import BrokerContext, RequestContext
 
 __all__ = ["error_response", "handle"]
 

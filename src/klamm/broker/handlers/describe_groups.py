@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.authorized_operations import GROUP_OPERATIONS
-from klamm.broker.own_fields import add_awaited_members, add_change_under_way, add_members_needed
-from klamm.core.coordinator.contract import ClientContext
+from klamm.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS
+from klamm.broker.handlers.shared.own_fields import add_awaited_members, add_change_under_way, add_members_needed
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse
@@ -19,7 +19,7 @@ from klamm.runtime.answers import Answer, then
 from klamm.runtime.error_responses import describe_groups_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work, free_later, sorted_in_steps
+from klamm.broker.time_slices import Work, free_later, sorted_in_steps
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import (
@@ -23,7 +23,7 @@ from klamm.protocol.schema.describe_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work
+from klamm.broker.time_slices import Work
 from klamm.metadata.topic_name import shortened, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_producers_request import DescribeProducersRequest
@@ -19,7 +19,7 @@ from klamm.protocol.schema.describe_producers_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

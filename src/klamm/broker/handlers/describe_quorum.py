@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.quorum import METADATA_TOPIC
-from klamm.broker.steps import Work
+from klamm.broker.handlers.shared.quorum import METADATA_TOPIC
+from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_quorum_request import DescribeQuorumRequest
 from klamm.protocol.schema.describe_quorum_response import (
@@ -21,7 +21,7 @@ from klamm.protocol.schema.describe_quorum_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

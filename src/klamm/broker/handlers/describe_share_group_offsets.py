@@ -5,7 +5,7 @@ Versions 0 to 1: 1 the lag (KIP-1226). Share groups are not served yet.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
 from klamm.protocol.schema.describe_share_group_offsets_response import (

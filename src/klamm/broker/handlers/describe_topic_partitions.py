@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from klamm.broker.authorized_operations import TOPIC_OPERATIONS
-from klamm.broker.steps import Work, sorted_in_steps
+from klamm.broker.handlers.shared.authorized_operations import TOPIC_OPERATIONS
+from klamm.broker.time_slices import Work, sorted_in_steps
 from klamm.metadata.image import NO_BROKER, PartitionImage
 from klamm.metadata.topic_name import is_internal, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +24,7 @@ from klamm.protocol.schema.describe_topic_partitions_response import (
 from klamm.protocol.types import BrokerId
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
 from klamm.protocol.schema.describe_transactions_response import DescribeTransactionsResponse, TransactionState
 from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from klamm.broker.steps import Work
+from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from klamm.protocol.schema.describe_user_scram_credentials_response import (
@@ -17,7 +17,7 @@ from klamm.protocol.schema.describe_user_scram_credentials_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

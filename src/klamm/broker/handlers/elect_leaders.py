@@ -17,8 +17,8 @@ from klamm.protocol.schema.elect_leaders_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
-    from klamm.broker.steps import Work
+    from klamm.broker.handler_context import RequestContext
+    from klamm.broker.time_slices import Work
     from klamm.metadata.image import MetadataImage
 
 __all__ = ["error_response", "handle"]

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.fetch_answers import (
+from klamm.broker.partitions.fetch_answers import (
     FINAL_SESSION_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
     INITIAL_SESSION_EPOCH,
@@ -25,17 +25,17 @@ from klamm.broker.fetch_answers import (
     leaders_of,
     news_of,
 )
-from klamm.broker.fetch_read import FetchRead, PartitionAnswer, ReadResult
-from klamm.broker.fetch_sessions import CachedPartition, FetchSession, partitions_of
+from klamm.broker.partitions.fetch_read import FetchRead, PartitionAnswer, ReadResult
+from klamm.broker.partitions.fetch_sessions import CachedPartition, FetchSession, partitions_of
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
 from klamm.protocol.types import Offset, TopicId
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
-    from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partition import Partition
+    from klamm.broker.handler_context import RequestContext
+    from klamm.broker.network.dispatch import Body, PendingBody
+    from klamm.broker.partitions.partition import Partition
 
 __all__ = ["handle_frame"]
 
@@ -52,7 +52,7 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     """Answers one Fetch request, at once or when its minimum of bytes has come or its time is up."""
     version = context.api_version
     if len(view) > READ_AT_ONCE_BYTES:
-        from klamm.broker.wide_fetch import begin_wide_fetch  # what few ever need
+        from klamm.broker.partitions.wide_fetch import begin_wide_fetch  # what few ever need
 
         return begin_wide_fetch(context, view, position)
     request = decode_fetch_request(version, view, position)
@@ -77,7 +77,7 @@ def _start(
     context: RequestContext, request: FetchRequest, wanted: list[CachedPartition], session: FetchSession | None
 ) -> Body | PendingBody | None:
     if len(wanted) > MOST_AT_ONCE:
-        from klamm.broker.wide_fetch import begin_wide_read
+        from klamm.broker.partitions.wide_fetch import begin_wide_read
 
         return begin_wide_read(context, request, wanted, session)
     return _Fetch(context, request, wanted, session).start()

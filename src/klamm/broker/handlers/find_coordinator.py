@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from klamm.broker.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from klamm.broker.nodes import Node, nodes_for
+from klamm.broker.handlers.shared.nodes import Node, nodes_for
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -17,7 +17,7 @@ from klamm.protocol.types import BrokerId
 from klamm.runtime.answers import Answer
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 

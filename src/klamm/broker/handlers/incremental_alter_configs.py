@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.config_resources import MAXIMUM_CHANGES, Wish, alter_resources
-from klamm.broker.steps import Work, free_later, wait_for
+from klamm.broker.handlers.shared.config_resources import MAXIMUM_CHANGES, Wish, alter_resources
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.config.alteration import Alteration
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.incremental_alter_configs_request import (
@@ -21,7 +21,7 @@ from klamm.protocol.schema.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work
+from klamm.broker.time_slices import Work
 from klamm.metadata.image import ResourceType
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_config_resources_request import ListConfigResourcesRequest
 from klamm.protocol.schema.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

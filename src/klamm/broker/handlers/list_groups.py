@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, answer_of
+from klamm.broker.time_slices import Work, answer_of
 from klamm.core.coordinator.append_errors import coordinator_error
-from klamm.core.coordinator.contract import ClientContext
-from klamm.core.group.descriptions import STATE_NAMES, TYPE_NAMES
+from klamm.core.coordinator.shard_contract import ClientContext
+from klamm.core.group.classic.group_description import STATE_NAMES, TYPE_NAMES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_groups_request import ListGroupsRequest
 from klamm.protocol.schema.list_groups_response import ListGroupsResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

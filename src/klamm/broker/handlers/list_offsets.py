@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.batch_opener import OpeningAllowance, OpensLater
-from klamm.broker.steps import Work, free_later, wait_for
+from klamm.broker.partitions.batch_opener import OpeningAllowance, OpensLater
+from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from klamm.protocol.schema.list_offsets_response import (
@@ -21,8 +21,8 @@ from klamm.protocol.schema.list_offsets_response import (
 from klamm.protocol.types import Millis
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
-    from klamm.broker.partition import Partition
+    from klamm.broker.handler_context import RequestContext
+    from klamm.broker.partitions.partition import Partition
     from klamm.core.log.timestamp_lookup import TimestampedOffset
 
 __all__ = ["error_response", "handle"]

@@ -12,7 +12,7 @@ from klamm.protocol.schema.list_partition_reassignments_request import ListParti
 from klamm.protocol.schema.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

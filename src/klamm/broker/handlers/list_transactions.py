@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, answer_of
-from klamm.core.coordinator.contract import ClientContext
-from klamm.core.txn.states import STATE_NAMES
+from klamm.broker.time_slices import Work, answer_of
+from klamm.core.coordinator.shard_contract import ClientContext
+from klamm.core.txn.transaction_state import STATE_NAMES
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.schema.list_transactions_response import ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

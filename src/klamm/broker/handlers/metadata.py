@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from klamm.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from klamm.broker.nodes import nodes_for
-from klamm.broker.steps import Work, wait_for
+from klamm.broker.handlers.shared.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from klamm.broker.handlers.shared.nodes import nodes_for
+from klamm.broker.time_slices import Work, wait_for
 from klamm.metadata.image import NO_BROKER, PartitionImage, TopicImage
 from klamm.metadata.service import NewTopic
 from klamm.metadata.topic_name import GROUP_METADATA_TOPIC, is_internal, why_invalid
@@ -32,7 +32,7 @@ from klamm.protocol.schema.metadata_response import (
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, TopicId
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

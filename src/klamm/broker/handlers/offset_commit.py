@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from klamm.protocol.schema.offset_commit_response import (
@@ -22,7 +22,7 @@ from klamm.runtime.answers import Answer, then
 from klamm.runtime.error_responses import commit_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
     from klamm.metadata.image import MetadataImage
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]

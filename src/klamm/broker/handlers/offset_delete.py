@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest
 from klamm.protocol.schema.offset_delete_response import (
@@ -16,7 +16,7 @@ from klamm.runtime.answers import Answer, then
 from klamm.runtime.error_responses import offset_delete_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.offset_fetch_request import (
@@ -31,7 +31,7 @@ from klamm.runtime.answers import Answer, gather, then
 from klamm.runtime.error_responses import fetch_group_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
     from klamm.metadata.image import MetadataImage
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]

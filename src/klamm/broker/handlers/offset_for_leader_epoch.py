@@ -21,7 +21,7 @@ from klamm.protocol.schema.offset_for_leader_epoch_response import (
 from klamm.protocol.types import LeaderEpoch
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 

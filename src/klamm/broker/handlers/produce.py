@@ -19,17 +19,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
-from klamm.broker.batch_opener import OpeningAllowance, OpensLater
-from klamm.broker.delayed_produce import DelayedProduce, find_uncommitted
-from klamm.broker.transaction_verification import (
+from klamm.broker.partitions.batch_opener import OpeningAllowance, OpensLater
+from klamm.broker.partitions.delayed_produce import DelayedProduce, find_uncommitted
+from klamm.broker.partitions.transaction_verification import (
     FIRST_VERSION_THAT_ADDS_PARTITIONS,
     TransactionVerification,
     code_for_producer,
     find_transactional,
 )
 from klamm.core.log.batch_opening import MAXIMUM_RECORD_ERRORS, BatchOpening, InvalidRecords
+from klamm.core.log.batch_validation import read_single_batch
 from klamm.core.log.transaction_verification import NO_GUARD
-from klamm.core.log.validation import read_single_batch
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.produce import (
@@ -45,10 +45,10 @@ from klamm.protocol.record_batch import COMPRESSION_MASK, TRANSACTIONAL_MASK
 from klamm.protocol.types import PartitionIndex, TopicPartition
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
-    from klamm.broker.dispatch import Body, PendingBody
-    from klamm.broker.partition import Partition
-    from klamm.broker.partitions import LedTopic
+    from klamm.broker.handler_context import RequestContext
+    from klamm.broker.network.dispatch import Body, PendingBody
+    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition_registry import LedTopic
     from klamm.protocol.types import Millis, TopicId
     from klamm.runtime.answers import Answer
 
@@ -89,7 +89,7 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
     try:
         request = decode_produce_request(version, view, position)
     except ManyPartitions:
-        from klamm.broker.produce_in_parts import begin_produce  # what few ever need
+        from klamm.broker.partitions.wide_produce import begin_produce  # what few ever need
 
         return begin_produce(context, view, position, append)
     topics = request.topics

@@ -5,7 +5,7 @@ There is version 0 only. Brokers ask this of each other; share groups are not se
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.read_share_group_state_request import ReadShareGroupStateRequest
 from klamm.protocol.schema.read_share_group_state_response import (

@@ -6,7 +6,7 @@ served yet.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
 from klamm.protocol.schema.read_share_group_state_summary_response import (

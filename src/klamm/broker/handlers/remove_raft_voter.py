@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.quorum import check_voter_change
+from klamm.broker.handlers.shared.quorum import check_voter_change
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.remove_raft_voter_request import RemoveRaftVoterRequest
 from klamm.protocol.schema.remove_raft_voter_response import RemoveRaftVoterResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

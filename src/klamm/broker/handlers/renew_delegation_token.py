@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.delegation_tokens import NO_TIME, REFUSAL
+from klamm.broker.handlers.shared.delegation_tokens import NO_TIME, REFUSAL
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.renew_delegation_token_request import RenewDelegationTokenRequest
 from klamm.protocol.schema.renew_delegation_token_response import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

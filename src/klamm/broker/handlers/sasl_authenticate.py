@@ -13,7 +13,7 @@ from klamm.protocol.schema.sasl_authenticate_request import SaslAuthenticateRequ
 from klamm.protocol.schema.sasl_authenticate_response import SaslAuthenticateResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

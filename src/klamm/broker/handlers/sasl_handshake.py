@@ -13,7 +13,7 @@ from klamm.protocol.schema.sasl_handshake_request import SaslHandshakeRequest
 from klamm.protocol.schema.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -5,7 +5,7 @@ Versions 1 to 2: 2 renewal (KIP-1222). Share groups are not served yet.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.share_acknowledge_request import ShareAcknowledgeRequest
 from klamm.protocol.schema.share_acknowledge_response import ShareAcknowledgeResponse

@@ -5,7 +5,7 @@ Versions 1 to 2: 2 acquisition modes and renewal (KIP-1206, KIP-1222). Share gro
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.share_fetch_request import ShareFetchRequest
 from klamm.protocol.schema.share_fetch_response import ShareFetchResponse

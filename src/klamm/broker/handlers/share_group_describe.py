@@ -5,7 +5,7 @@ There is version 1 only. Share groups are not served yet.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.share_group_describe_request import ShareGroupDescribeRequest
 from klamm.protocol.schema.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse

@@ -5,7 +5,7 @@ There is version 0 only. Streams groups are not served.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from klamm.protocol.schema.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse

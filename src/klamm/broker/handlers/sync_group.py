@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.core.coordinator.contract import ClientContext
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse
@@ -15,7 +15,7 @@ from klamm.runtime.answers import Answer
 from klamm.runtime.error_responses import sync_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.internal_topics import OFFSETS_TOPIC
-from klamm.broker.steps import Work, answer_of, free_later, wait_for
-from klamm.broker.transaction_verification import TransactionVerification
-from klamm.core.coordinator.contract import ClientContext
+from klamm.broker.partitions.transaction_verification import TransactionVerification
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.broker.time_slices import Work, answer_of, free_later, wait_for
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.log.transaction_verification import NO_GUARD
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.parts import merge, parts_of
@@ -30,7 +30,7 @@ from klamm.protocol.types import ProducerEpoch, ProducerId, TopicPartition
 from klamm.runtime.error_responses import txn_offset_commit_error
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
     from klamm.metadata.image import MetadataImage
     from klamm.runtime.answers import Answer
 

@@ -12,7 +12,7 @@ from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequ
 from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

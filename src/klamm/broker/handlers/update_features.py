@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.features import FEATURES, why_no_level
-from klamm.broker.steps import Work
+from klamm.broker.handlers.shared.features import FEATURES, why_no_level
+from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from klamm.protocol.schema.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

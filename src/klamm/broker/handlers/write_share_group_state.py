@@ -6,7 +6,7 @@ served yet.
 
 from __future__ import annotations
 
-from klamm.broker.absent_features import refuse
+from klamm.broker.handlers.shared.absent_features import refuse
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.write_share_group_state_request import WriteShareGroupStateRequest
 from klamm.protocol.schema.write_share_group_state_response import (

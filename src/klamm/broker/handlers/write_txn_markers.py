@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.steps import Work, free_later
+from klamm.broker.time_slices import Work, free_later
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.parts import parts_of
@@ -22,7 +22,7 @@ from klamm.protocol.schema.write_txn_markers_response import (
 from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 
 if TYPE_CHECKING:
-    from klamm.broker.context import RequestContext
+    from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.events import GroupType
 from klamm.protocol.types import Millis
 

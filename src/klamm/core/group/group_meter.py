@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from klamm.core.group.assignors.load_settings import LoadSettings
 from klamm.core.group.assignors.members_needed import members_needed
-from klamm.core.group.committed_offset import PartitionOffsets
-from klamm.core.group.traffic import Traffic
+from klamm.core.group.offsets.committed_offset import PartitionOffsets
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import Millis
 
 __all__ = ["GroupFigures", "GroupMeter"]

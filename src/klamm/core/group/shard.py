@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.contract import (
+from klamm.core.coordinator.shard_contract import (
     ClientContext,
     CoordinatorRecord,
     DeletedTopic,
@@ -18,49 +18,49 @@ from klamm.core.coordinator.contract import (
     Ticket,
     TimerKey,
 )
-from klamm.core.group.assignors.contract import Assignor
-from klamm.core.group.chores import CHORES_TIMER, Chores
-from klamm.core.group.classic_events import loaded, needed
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.consumer.descriptions import describe_consumer_groups
-from klamm.core.group.consumer.follow_ups import after_append
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
-from klamm.core.group.consumer.life import (
+from klamm.core.group.assignors.assignor import Assignor
+from klamm.core.group.classic.classic_events import loaded, needed
+from klamm.core.group.classic.group_description import describe_groups, list_groups
+from klamm.core.group.classic.group_state import GroupEvent
+from klamm.core.group.classic.heartbeats import heartbeat, on_session_timer
+from klamm.core.group.classic.joins import Join
+from klamm.core.group.classic.leaves import leave_group
+from klamm.core.group.classic.rebalance import answer_parked_requests, on_batch_timer, on_join_timer, prepare_rebalance
+from klamm.core.group.classic.syncs import on_sync_timer, sync_group
+from klamm.core.group.consumer.callbacks import (
     GROUPS_PER_LOAD_STEP,
     is_consumer_timer,
     on_consumer_groups_loaded,
     on_consumer_task,
     on_consumer_timer,
 )
-from klamm.core.group.consumer.loads import on_traffic
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.follow_ups import after_append
+from klamm.core.group.consumer.group_description import describe_consumer_groups
+from klamm.core.group.consumer.heartbeats import consumer_group_heartbeat
+from klamm.core.group.consumer.load_trigger import on_traffic
 from klamm.core.group.consumer.migration.classic_joins import ClassicJoin
 from klamm.core.group.consumer.migration.classic_members import (
     heartbeat_in_consumer_group,
     leave_consumer_group,
     sync_in_consumer_group,
 )
-from klamm.core.group.deleted_topics import delete_topics
-from klamm.core.group.deletions import Deletions
-from klamm.core.group.descriptions import describe_groups, list_groups
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.core.group.events import Cause
-from klamm.core.group.expiry import expire_groups
-from klamm.core.group.heartbeats import heartbeat, on_session_timer
-from klamm.core.group.joins import Join
-from klamm.core.group.leaves import leave_group
-from klamm.core.group.lingering_commits import LingeringCommits
-from klamm.core.group.offset_commits import commit_offsets
-from klamm.core.group.offset_fetches import fetch_offsets
-from klamm.core.group.offset_loading import OffsetLoader
-from klamm.core.group.rebalance import answer_parked_requests, on_batch_timer, on_join_timer, prepare_rebalance
-from klamm.core.group.registry import GroupRegistry
-from klamm.core.group.removals import delete_offsets
-from klamm.core.group.settings import SettingsOf
-from klamm.core.group.states import GroupEvent
-from klamm.core.group.store import GroupStore
-from klamm.core.group.syncs import on_sync_timer, sync_group
-from klamm.core.group.traffic import Traffic
-from klamm.core.group.transactional_commits import commit_transactional_offsets
+from klamm.core.group.group_config import SettingsOf
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.incremental_work import CHORES_TIMER, Chores
+from klamm.core.group.offsets.lingering_commits import LingeringCommits
+from klamm.core.group.offsets.offset_commits import commit_offsets
+from klamm.core.group.offsets.offset_fetches import fetch_offsets
+from klamm.core.group.offsets.offset_loading import OffsetLoader
+from klamm.core.group.offsets.transactional_commits import commit_transactional_offsets
+from klamm.core.group.partition_traffic import Traffic
+from klamm.core.group.removal.deleted_topics import delete_topics
+from klamm.core.group.removal.expiry import expire_groups
+from klamm.core.group.removal.group_deletion import Deletions
+from klamm.core.group.removal.removal_rules import delete_offsets
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -129,7 +129,7 @@ class GroupShard:
                 self.consumer_groups.forget(record.key.group_id)
 
     def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
-        """See `offset_loading.py`."""
+        """See `offsets/offset_loading.py`."""
         if self._loader is None:
             self._loader = OffsetLoader(self.store)
         self._last_offset = offset
@@ -196,7 +196,7 @@ class GroupShard:
         return result
 
     def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
-        """See `consumer/loads.py`."""
+        """See `consumer/load_trigger.py`."""
         return on_traffic(self.consumer_groups, traffic, now)
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
@@ -238,7 +238,7 @@ class GroupShard:
     def handle_join_group(
         self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `joins.py`. An empty consumer group makes way for a classic one."""
+        """See `classic/joins.py`. An empty consumer group makes way for a classic one."""
         self._deletions.check(request.group_id)
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None and not consumer_group.is_empty:
@@ -279,7 +279,7 @@ class GroupShard:
     def handle_sync_group(
         self, request: SyncGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `syncs.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        """See `classic/syncs.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -290,7 +290,7 @@ class GroupShard:
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `heartbeats.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        """See `classic/heartbeats.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -301,7 +301,7 @@ class GroupShard:
     def handle_leave_group(
         self, request: LeaveGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `leaves.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        """See `classic/leaves.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -314,7 +314,7 @@ class GroupShard:
     def handle_offset_commit(
         self, request: OffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `offset_commits.py`."""
+        """See `offsets/offset_commits.py`."""
         self._deletions.check(request.group_id)
         result = commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
         self.consumer_groups.note_commit(request.group_id, request.member_id)
@@ -328,7 +328,7 @@ class GroupShard:
         now: Millis,
         verification_guard: int,
     ) -> Result:
-        """See `transactional_commits.py`."""
+        """See `offsets/transactional_commits.py`."""
         topics = self.consumer_groups.topics
         result = commit_transactional_offsets(
             self.groups, topics, self.config, request, verification_guard, ticket=ticket, now=now
@@ -338,7 +338,7 @@ class GroupShard:
         return result
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
-        """Keep the records of a commit that lingers; see `lingering_commits.py`."""
+        """Keep the records of a commit that lingers; see `offsets/lingering_commits.py`."""
         assert result.linger_epoch is not None
         return self._lingering.put(result.records, result.linger_epoch, limit_bytes)
 
@@ -349,7 +349,7 @@ class GroupShard:
     def handle_offset_fetch(
         self, request: OffsetFetchRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `offset_fetches.py`."""
+        """See `offsets/offset_fetches.py`."""
         for group in request.groups:
             self._deletions.check(group.group_id)
         return fetch_offsets(self.store, request, ticket)
@@ -357,7 +357,7 @@ class GroupShard:
     def handle_offset_delete(
         self, request: OffsetDeleteRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `removals.py`."""
+        """See `removal/removal_rules.py`."""
         self._deletions.check(request.group_id)
         return delete_offsets(self.groups, request, ticket)
 
@@ -371,23 +371,23 @@ class GroupShard:
         now: Millis,
         among: Sequence[str] | None = None,
     ) -> Result:
-        """See `descriptions.py`."""
+        """See `classic/group_description.py`."""
         return list_groups(self.groups, request, ticket, among)
 
     def handle_describe_groups(
         self, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `descriptions.py`."""
+        """See `classic/group_description.py`."""
         return describe_groups(self.groups, request, context, ticket)
 
     def handle_consumer_group_describe(
         self, request: ConsumerGroupDescribeRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `consumer/descriptions.py`."""
+        """See `consumer/group_description.py`."""
         return describe_consumer_groups(self.consumer_groups, request, ticket)
 
     def handle_delete_groups(
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `deletions.py`."""
+        """See `removal/group_deletion.py`."""
         return self._deletions.decide(request, ticket, now)

@@ -29,7 +29,7 @@ from klamm.protocol.record_scanner import SMALLEST_RECORD_BYTES, FoundRecord, Re
 from klamm.protocol.types import NO_TIMESTAMP, Millis, TopicPartition
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
 
 __all__ = [
     "LOG_APPEND_TIME",

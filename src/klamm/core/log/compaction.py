@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from klamm.protocol.types import Millis, Offset
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
 
 __all__ = ["CleaningPlan", "CompactionFacts", "SegmentSizes", "group_segments", "plan_cleaning"]
 

@@ -2,8 +2,8 @@
 transaction began that they are in (KIP-98).
 
 From this a retry is answered with the offsets of the batch that was already written, a gap is refused, and a producer
-that was replaced is fenced. `transactions.py` says what is undecided, `transaction_verification.py` who may begin a
-transaction here.
+that was replaced is fenced. `ongoing_transactions.py` knows the undecided transactions,
+`transaction_verification.py` decides which producer may begin one.
 
 Source: `storage/internals/log/ProducerAppendInfo.java`, `ProducerStateEntry.java`, `ProducerStateManager.java` of
 Apache Kafka 4.3.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from klamm.core.log.ongoing_transactions import CompletedTransaction, Transactions
 from klamm.core.log.transaction_checks import (
     check_epoch,
     check_first_of_transaction,
@@ -21,7 +22,6 @@ from klamm.core.log.transaction_checks import (
     check_sequence_of_verified,
 )
 from klamm.core.log.transaction_verification import NO_GUARD, Verifications
-from klamm.core.log.transactions import CompletedTransaction, Transactions
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import (

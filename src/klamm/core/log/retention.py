@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from klamm.protocol.types import Millis, Offset
 
 if TYPE_CHECKING:
-    from klamm.config.topic import TopicConfig
+    from klamm.config.topic_config import TopicConfig
 
 __all__ = ["DeletionPlan", "SegmentFacts", "plan_deletion"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from klamm.core.coordinator.contract import Result, Ticket
-from klamm.core.txn.states import TransactionState
-from klamm.core.txn.store import TransactionStore
+from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.txn.transaction import Transaction, added
+from klamm.core.txn.transaction_state import TransactionState
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 from klamm.protocol.schema.add_partitions_to_txn_response import (

@@ -18,11 +18,11 @@ from functools import partial
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
-from klamm.core.coordinator.contract import BackgroundTask, Result, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey
 from klamm.core.txn.events import TransactionRemark
 from klamm.core.txn.markers import TransactionMarker
-from klamm.core.txn.store import TransactionStore
 from klamm.core.txn.transaction import Transaction, completed
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Millis, TopicPartition
 

@@ -17,10 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.txn.completion import Completions
-from klamm.core.txn.states import TransactionState
-from klamm.core.txn.store import TransactionStore
 from klamm.core.txn.transaction import (
     EPOCH_BUMP_VERSION,
     NO_PRODUCER_EPOCH,
@@ -30,6 +28,8 @@ from klamm.core.txn.transaction import (
     ended,
     is_epoch_exhausted,
 )
+from klamm.core.txn.transaction_state import TransactionState
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.end_txn_request import EndTxnRequest
 from klamm.protocol.schema.end_txn_response import EndTxnResponse

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from klamm.core.coordinator.contract import Result, Ticket
+from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.txn.completion import Completions
 from klamm.core.txn.endings import fenced
-from klamm.core.txn.states import TransactionState
-from klamm.core.txn.store import TransactionStore
 from klamm.core.txn.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -22,6 +20,8 @@ from klamm.core.txn.transaction import (
     is_epoch_exhausted,
     rotated,
 )
+from klamm.core.txn.transaction_state import TransactionState
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 from klamm.protocol.schema.init_producer_id_response import InitProducerIdResponse

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.contract import (
+from klamm.core.coordinator.shard_contract import (
     ClientContext,
     CoordinatorRecord,
     DeletedTopic,
@@ -21,13 +21,13 @@ from klamm.core.coordinator.contract import (
 )
 from klamm.core.txn.additions import add_partitions
 from klamm.core.txn.completion import Completions
-from klamm.core.txn.config import TransactionConfig
-from klamm.core.txn.descriptions import describe_transactions, list_transactions
+from klamm.core.txn.coordinator_config import TransactionConfig
 from klamm.core.txn.endings import end_transaction
+from klamm.core.txn.expiry import ABORT, Lapses
 from klamm.core.txn.initializations import initialize_producer
-from klamm.core.txn.lapses import ABORT, Lapses
-from klamm.core.txn.store import TransactionStore
 from klamm.core.txn.transaction import EPOCH_BUMP_VERSION
+from klamm.core.txn.transaction_description import describe_transactions, list_transactions
+from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
 from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
 from klamm.protocol.schema.end_txn_request import EndTxnRequest
@@ -153,7 +153,7 @@ class TransactionShard:
     def handle_describe_transactions(
         self, request: DescribeTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `descriptions.py`."""
+        """See `transaction_description.py`."""
         return describe_transactions(self.store, self._completions, request, ticket)
 
     def handle_list_transactions(
@@ -164,5 +164,5 @@ class TransactionShard:
         now: Millis,
         among: Sequence[str] | None = None,
     ) -> Result:
-        """See `descriptions.py`."""
+        """See `transaction_description.py`."""
         return list_transactions(self.store, request, ticket, now, among)

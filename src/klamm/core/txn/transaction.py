@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from klamm.core.txn.states import ENDING, PREVIOUS, TransactionState
+from klamm.core.txn.transaction_state import ENDING, PREVIOUS, TransactionState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicPartition
 

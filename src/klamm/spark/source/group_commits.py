@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
-from klamm.client.group_offsets import Commit
 from klamm.errors import KlammError
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.application import application_in, commit_metadata
@@ -36,7 +36,7 @@ _PARTITIONS_NAMED = 10
 
 
 class CommittedOffsets(Protocol):
-    """Where commits go, and whence they come: `klamm.client.group_offsets.GroupOffsets`."""
+    """Where commits go, and whence they come: `klamm.client.committed_offsets.GroupOffsets`."""
 
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         """Commits, or raises."""

@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import Final
 
 from klamm.client.cluster import Cluster
+from klamm.client.committed_offsets import GroupOffsets
 from klamm.client.config import ClientConfig
-from klamm.client.group_offsets import GroupOffsets
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.application import application_id
 from klamm.spark.query_checkpoints import ask_driver

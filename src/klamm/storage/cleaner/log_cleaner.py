@@ -25,7 +25,7 @@ from klamm.storage.cleaner.source import UncleanableSegment
 from klamm.storage.cleaner.throttle import Throttle
 
 if TYPE_CHECKING:
-    from klamm.config.broker import BrokerConfig
+    from klamm.config.broker_config import BrokerConfig
     from klamm.storage.log import Log
 
 __all__ = ["CleanerState", "LogCleaner", "run_here"]

@@ -14,7 +14,6 @@ from klamm.storage.checkpoints import (
     RECOVERY_POINT_FILE,
     REPLICATION_OFFSET_FILE,
 )
-from klamm.storage.kafka_ownership import METADATA_FILE
 from klamm.storage.log_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -25,7 +24,7 @@ from klamm.storage.log_files import (
     parse_offset,
 )
 from klamm.storage.meta_properties import META_PROPERTIES_FILE
-from klamm.storage.metadata_log import BOOTSTRAP_FILE, parse_snapshot_name
+from klamm.storage.metadata_files import BOOTSTRAP_FILE, METADATA_FILE, parse_snapshot_name
 
 __all__ = ["CLEANER_OFFSET_FILE", "FileKind", "data_files", "is_data_directory", "kind_of", "partition_folders"]
 

@@ -12,7 +12,7 @@ from klamm.client.cluster_view import ClusterView
 from klamm.client.config import ClientConfig
 from klamm.client.conversation import Conversation, Frame, Pending
 from klamm.client.errors import ConnectionFailed
-from klamm.client.steps import Ask, Pause, Refresh, Steps
+from klamm.client.operations import Ask, Pause, Refresh, Steps
 from klamm.protocol.message import Message
 
 __all__ = ["Client", "ClientConnection"]

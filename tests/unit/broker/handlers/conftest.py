@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
-from klamm.broker.partitions import Partitions
-from klamm.config.broker import BrokerConfig
+from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.broker.partitions.partition_registry import Partitions
+from klamm.config.broker_config import BrokerConfig
+from klamm.metadata.metadata_store import MetadataStore
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
-from klamm.metadata.store import MetadataStore
 from klamm.protocol.types import Millis
 
 NOT_THERE = cast(Any, None)

@@ -14,10 +14,10 @@ from tests.unit.runtime.coordinator_world import CoordinatorWorld
 from tests.unit.runtime.fake_ports import Pledge
 from tests.unit.runtime.transaction_world import TransactionWorld
 
-from klamm.broker.context import BrokerContext, ConnectionInfo, RequestContext
-from klamm.broker.partitions import Partitions
-from klamm.broker.steps import Work
-from klamm.config.broker import BrokerConfig
+from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
+from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.time_slices import Work
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.api import API_SPECS, ApiKey
 from klamm.protocol.codec import decode, encode

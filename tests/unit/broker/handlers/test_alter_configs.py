@@ -6,7 +6,7 @@ from tests.support.event_loop import in_loop
 from tests.support.steps import finished
 
 from klamm.broker.handlers import alter_configs
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import ResourceType
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.unit.broker.handlers.group_broker import EVENTS_ID, GroupBroker, travelled, versions_of
 
-from klamm.broker.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from klamm.broker.handlers import consumer_group_describe, consumer_group_heartbeat
-from klamm.config.broker import BrokerConfig
+from klamm.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest

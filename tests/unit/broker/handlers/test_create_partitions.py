@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.steps import finished
 
 from klamm.broker.handlers import create_partitions
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.create_partitions_request import (

@@ -11,7 +11,7 @@ import pytest
 from tests.support.steps import finished
 
 from klamm.broker.handlers import create_topics
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.create_topics_request import (
     CreatableReplicaAssignment,

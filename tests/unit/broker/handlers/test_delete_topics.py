@@ -11,7 +11,7 @@ import pytest
 from tests.support.steps import finished
 
 from klamm.broker.handlers import delete_topics
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

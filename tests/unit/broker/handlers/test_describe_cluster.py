@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from klamm.broker.handlers import describe_cluster
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
 from klamm.protocol.schema.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse

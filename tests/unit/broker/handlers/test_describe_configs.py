@@ -7,7 +7,7 @@ from tests.support.event_loop import in_loop
 from tests.support.steps import finish
 
 from klamm.broker.handlers import describe_configs
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.config.table import group_keys
 from klamm.metadata.image import ResourceType
 from klamm.metadata.service import NewTopic

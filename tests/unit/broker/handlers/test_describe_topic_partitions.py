@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.steps import finish
 
 from klamm.broker.handlers import describe_topic_partitions
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.describe_topic_partitions_request import (

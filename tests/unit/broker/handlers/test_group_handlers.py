@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.broker.handlers.group_broker import GroupBroker, topic, travelled, versions_of
 
-from klamm.broker.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from klamm.broker.handlers import delete_groups, describe_groups, find_coordinator, list_groups
+from klamm.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest

@@ -10,7 +10,7 @@ from tests.support.steps import finished
 
 from klamm.broker.handlers import incremental_alter_configs
 from klamm.config.alteration import Operation
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import ResourceType
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode

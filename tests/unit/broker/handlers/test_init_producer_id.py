@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from klamm.broker.handlers import init_producer_id
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
 

@@ -11,9 +11,9 @@ import pytest
 from tests.support.steps import finish, finished
 
 from klamm.broker.handlers import metadata
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
+from klamm.metadata.metadata_store import Change
 from klamm.metadata.service import NewTopic
-from klamm.metadata.store import Change
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import (

@@ -12,7 +12,7 @@ import pytest
 from tests.support.steps import finish, finished
 
 from klamm.broker.handlers import create_topics, describe_topic_partitions, metadata
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import NewTopic
 from klamm.protocol.api import API_SPECS, ApiKey
 from klamm.protocol.codec import decode, encode

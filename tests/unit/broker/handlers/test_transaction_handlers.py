@@ -18,7 +18,7 @@ from klamm.broker.handlers import (
     init_producer_id,
     list_transactions,
 )
-from klamm.core.txn.states import TransactionState
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest

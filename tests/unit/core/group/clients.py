@@ -11,7 +11,7 @@ from enum import Enum
 
 from tests.unit.core.group.shard_driver import ShardDriver, subscription
 
-from klamm.core.coordinator.contract import Ticket
+from klamm.core.coordinator.shard_contract import Ticket
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.unit.core.group.shard_driver import Written
 
-from klamm.core.group.store import GroupStore
+from klamm.core.group.group_store import GroupStore
 from klamm.protocol.types import Offset
 
 __all__ = ["LogReplica"]

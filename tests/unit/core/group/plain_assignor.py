@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from klamm.core.group.assignors.contract import Assignment, Assignor, AssignorFailed, GroupSpec
+from klamm.core.group.assignors.assignor import Assignment, Assignor, AssignorFailed, GroupSpec
 from klamm.protocol.types import PartitionIndex, TopicId
 
 __all__ = ["PLAIN_ASSIGNORS", "PlainAssignor"]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 from tests.unit.core.group.plain_assignor import PLAIN_ASSIGNORS
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
-from klamm.core.coordinator.contract import (
+from klamm.core.coordinator.shard_contract import (
     BackgroundTask,
     ClientContext,
     CoordinatorRecord,
@@ -25,13 +25,13 @@ from klamm.core.coordinator.contract import (
     Ticket,
     TimerKey,
 )
-from klamm.core.group.assignors.contract import Assignor
-from klamm.core.group.chores import CHORES_TIMER
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.settings import GroupSettings
+from klamm.core.group.assignors.assignor import Assignor
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.incremental_work import CHORES_TIMER
 from klamm.core.group.shard import GroupShard
-from klamm.core.group.states import GroupState
 from klamm.protocol.consumer_protocol import encode_subscription
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import ZERO_UUID, Message

@@ -6,9 +6,9 @@ import pytest
 from tests.support.slices import finish
 
 from klamm.core.group.assignors.load_settings import DEFAULT_LOAD_SETTINGS, LoadSettings
-from klamm.core.group.committed_offset import CommittedOffset, PartitionOffsets
 from klamm.core.group.group_meter import GroupFigures, GroupMeter
-from klamm.core.group.traffic import PartitionTraffic
+from klamm.core.group.offsets.committed_offset import CommittedOffset, PartitionOffsets
+from klamm.core.group.partition_traffic import PartitionTraffic
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
 
 SECOND = 1000

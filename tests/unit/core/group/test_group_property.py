@@ -15,8 +15,8 @@ from tests.unit.core.group.clients import PARTITIONS, REBALANCE_MS, SESSION_MS, 
 from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.states import GroupState
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey

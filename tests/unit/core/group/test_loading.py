@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, small_sessions
 
-from klamm.core.coordinator.contract import CoordinatorRecord
-from klamm.core.group.states import GroupState
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.classic.group_state import GroupState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue, MemberMetadata

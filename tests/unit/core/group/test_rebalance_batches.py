@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.group.shard_driver import DEFAULT_PROTOCOLS, ShardDriver, small_sessions, subscription
 
+from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.shard import GroupShard
-from klamm.core.group.states import GroupState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
 from klamm.protocol.schema.describe_groups_response import DescribeGroupsResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.core.group.shard_driver import ShardDriver, small_sessions, subscription
 
-from klamm.core.group.states import GroupState
+from klamm.core.group.classic.group_state import GroupState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 

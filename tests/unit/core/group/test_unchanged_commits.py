@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, small_sessions
 
-from klamm.core.coordinator.contract import CoordinatorRecord
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest

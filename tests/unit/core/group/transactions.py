@@ -6,7 +6,7 @@ from typing import cast
 
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver
 
-from klamm.core.coordinator.contract import ClientContext, Result, Ticket
+from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.txn_offset_commit_request import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.bombs import KEYED_RECORD, SMALLEST_RECORD, batch_of, records_in_sequence
 from tests.support.log_folder import NOW_MS, ORDERS, batch
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.core.log.batch_opening import (
     MAXIMUM_OPENED_BYTES,
     MAXIMUM_OPENED_RECORDS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.core.log.compaction import CleaningPlan, CompactionFacts, SegmentSizes, group_segments, plan_cleaning
 from klamm.protocol.types import Millis, Offset
 

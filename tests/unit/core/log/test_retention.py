@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from klamm.config.topic import TopicConfig
+from klamm.config.topic_config import TopicConfig
 from klamm.core.log.retention import SegmentFacts, plan_deletion
 from klamm.protocol.types import Millis, Offset
 

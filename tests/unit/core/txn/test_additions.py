@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.transaction_world import E0, E1, ID, TransactionWorld
 
-from klamm.core.txn.config import TransactionConfig
-from klamm.core.txn.states import TransactionState
+from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import ProducerEpoch, ProducerId
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.runtime.fake_ports import Pledge
 from tests.unit.runtime.transaction_world import E0, E1, ID, P0, TransactionWorld
 
-from klamm.core.txn.states import TransactionState
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.describe_transactions_request import DescribeTransactionsRequest
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.core.txn.test_initializations import EXHAUSTED, with_epoch
 from tests.unit.runtime.transaction_world import E0, E1, ID, TransactionWorld
 
-from klamm.core.txn.states import TransactionState
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 
 TV1, TV2 = 4, 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.transaction_world import E0, ID, TransactionWorld
 
-from klamm.core.txn.states import TransactionState
+from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 
 EXHAUSTED = 32_766

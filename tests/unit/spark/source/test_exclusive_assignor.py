@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klamm.core.group.consumer.migration.embedded import CustomAssignor, target
+from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, target
 from klamm.protocol.consumer_protocol import decode_assignment, decode_subscription
 from klamm.protocol.types import PartitionIndex, TopicPartition
 from klamm.spark.source.exclusive_assignor import Standing, assign, encode_standing, owner_in

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
-from klamm.client.group_offsets import Commit
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.application import commit_metadata
 from klamm.spark.source.errors import GroupConflict, OptionError, QueryFenced

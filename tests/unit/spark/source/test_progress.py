@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import pytest
 
+from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
-from klamm.client.group_offsets import Commit
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic
 from klamm.spark.source.group_commits import GroupCommits

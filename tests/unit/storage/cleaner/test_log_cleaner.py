@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.cleaner import clean, clean_steps, find_dirtiest, run_with
 from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
-from klamm.config.broker import BrokerConfig
+from klamm.config.broker_config import BrokerConfig
 from klamm.protocol.compression import Compression
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.record_batch import BatchHeader

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from klamm.core.group.assignors.contract import Assignment
+from klamm.core.group.assignors.assignor import Assignment
 from klamm.core.group.assignors.java_hash_order import (
     JavaHashTable,
     capacity_for,

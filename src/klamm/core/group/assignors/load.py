@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, MemberSpec
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, MemberSpec
 from klamm.core.group.assignors.load_balance import NOBODY, Balance
 from klamm.core.group.assignors.load_bound import keep_bound
 from klamm.core.group.assignors.load_settings import LoadSettings

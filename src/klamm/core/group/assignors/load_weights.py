@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from math import fsum
 from typing import Final, TypeAlias
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, PartitionLoad
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, PartitionLoad
 from klamm.core.group.assignors.load_settings import LoadSettings
 from klamm.protocol.types import PartitionIndex, TopicId
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec
 from klamm.protocol.types import PartitionIndex, TopicId
 
 __all__ = ["hand_back", "owners", "returning_owners"]

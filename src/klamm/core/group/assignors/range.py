@@ -8,7 +8,7 @@ counts for nothing, and racks don't either.
 
 from __future__ import annotations
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, MemberSpec
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, MemberSpec
 from klamm.core.group.assignors.java_hash_order import capacity_for, topic_table
 from klamm.core.group.assignors.subscriptions import NOTHING, assignable_members, subscribed_topics
 from klamm.protocol.types import PartitionIndex, TopicId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from klamm.core.coordinator.java_hash import java_hash
-from klamm.core.group.assignors.contract import Assignment, AssignorFailed, GroupSpec, MemberSpec
+from klamm.core.group.assignors.assignor import Assignment, AssignorFailed, GroupSpec, MemberSpec
 from klamm.core.group.assignors.java_hash_order import JavaHashTable, capacity_of_copy
 from klamm.protocol.types import TopicId
 

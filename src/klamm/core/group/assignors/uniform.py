@@ -6,7 +6,7 @@ it had a while ago (`previous_owners.py`). Racks count for nothing, as in Kafka 
 
 from __future__ import annotations
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec
 from klamm.core.group.assignors.previous_owners import hand_back
 from klamm.core.group.assignors.subscriptions import NOTHING, assignable_members
 from klamm.core.group.assignors.uniform_heterogeneous import assign_heterogeneous

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from klamm.core.group.assignors.assignment_copy import AssignmentCopy
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, MemberSpec
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, MemberSpec
 from klamm.core.group.assignors.java_hash_order import capacity_for, member_table
 from klamm.core.group.assignors.subscriptions import check_topics
 from klamm.protocol.types import PartitionIndex, TopicId

@@ -16,7 +16,7 @@ from klamm.core.group.assignors.assignment_copy import (
     partitions_in_java_order,
     topics_in_java_order,
 )
-from klamm.core.group.assignors.contract import Assignment, AssignorFailed, GroupSpec, MemberSpec
+from klamm.core.group.assignors.assignor import Assignment, AssignorFailed, GroupSpec, MemberSpec
 from klamm.core.group.assignors.java_hash_order import DEFAULT_CAPACITY, capacity_of_copy, member_table, topic_table
 from klamm.core.group.assignors.subscriptions import subscribed_topics
 from klamm.protocol.types import PartitionIndex, TopicId

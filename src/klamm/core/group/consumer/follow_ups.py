@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from klamm.core.coordinator.contract import Result, TimerKey
+from klamm.core.coordinator.shard_contract import Result, TimerKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Millis
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from klamm.core.coordinator.contract import ClientContext, Result, Ticket
-from klamm.core.group.consumer.epochs import announce_stability
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision
+from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
+from klamm.core.group.consumer.assignor_input import Change
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.fast_heartbeat import answer_if_quiet
+from klamm.core.group.consumer.group_epoch import announce_stability
 from klamm.core.group.consumer.member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
@@ -21,12 +23,8 @@ from klamm.core.group.consumer.member import (
     Assigned,
     ConsumerGroupMember,
 )
-from klamm.core.group.consumer.migration.upgrade import is_settled, upgrade
-from klamm.core.group.consumer.quiet import answer_if_quiet
-from klamm.core.group.consumer.regexes import RegexChange, update_regexes
-from klamm.core.group.consumer.removal import check_static_member, expect_member, leave
-from klamm.core.group.consumer.specifications import Change
-from klamm.core.group.consumer.steps import (
+from klamm.core.group.consumer.member_removal import check_static_member, expect_member, leave
+from klamm.core.group.consumer.member_update import (
     Subject,
     check_room,
     choose_target,
@@ -37,6 +35,8 @@ from klamm.core.group.consumer.steps import (
     write_epoch,
     write_member,
 )
+from klamm.core.group.consumer.migration.upgrade import is_settled, upgrade
+from klamm.core.group.consumer.regexes import RegexChange, update_regexes
 from klamm.core.group.consumer.timers import session_timer
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

@@ -1,4 +1,4 @@
-"""How a member in a crash loop is held back, and let go on (`lives.py` says who that is).
+"""How a member in a crash loop is held back, and let go on (`member_lifetimes.py` says who that is).
 
 It joins like anybody else, and is to have nothing for a while that grows with each death; the others keep what they
 have. When the while is over the target is made anew, with it.
@@ -9,14 +9,14 @@ coordinator that takes the group over, and knows of no deaths, lets it go on as 
 
 from __future__ import annotations
 
-from klamm.core.coordinator.contract import Result
-from klamm.core.group.consumer.epochs import raise_epoch
+from klamm.core.coordinator.shard_contract import Result
+from klamm.core.group.consumer.assignor_input import Description
+from klamm.core.group.consumer.changed_subscriptions import at_present
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision, Reason
 from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.specifications import Description
-from klamm.core.group.consumer.subscriptions import at_present
 from klamm.core.group.consumer.timers import back_off_timer, target_timer
 from klamm.core.group.events import Cause, Remark
 

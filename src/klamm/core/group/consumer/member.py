@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from klamm.core.group.consumer.states import MemberState
-from klamm.core.group.member import Protocols
+from klamm.core.group.classic.member import Protocols
+from klamm.core.group.consumer.group_state import MemberState
 from klamm.protocol.types import PartitionIndex, TopicId
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeAlias
 
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest

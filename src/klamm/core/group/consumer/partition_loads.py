@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from klamm.core.group.assignors.contract import PartitionLoad, TopicSpec
-from klamm.core.group.store import GroupStore
-from klamm.core.group.traffic import Traffic
+from klamm.core.group.assignors.assignor import PartitionLoad, TopicSpec
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import PartitionIndex, TopicId
 
 __all__ = ["partition_loads"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import NO_PARTITIONS, Assigned, ConsumerGroupMember, Target
-from klamm.core.group.consumer.states import MemberState
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_heartbeat_request import TopicPartitions
 from klamm.protocol.types import PartitionIndex, TopicId

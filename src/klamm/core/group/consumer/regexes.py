@@ -15,16 +15,16 @@ from importlib import import_module
 from typing import Any, Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.contract import BackgroundTask, TimerKey
-from klamm.core.group.consumer.epochs import raise_epoch
+from klamm.core.coordinator.shard_contract import BackgroundTask, TimerKey
+from klamm.core.group.consumer.changed_subscriptions import after_resolution
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group_records import ResolvedRegex, regex_record, regex_tombstone
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision, Reason
 from klamm.core.group.consumer.follow_ups import after_append
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.records import ResolvedRegex, regex_record, regex_tombstone
 from klamm.core.group.consumer.regex_cost import MAX_REGEX_COST, regex_cost
-from klamm.core.group.consumer.subscriptions import after_resolution
-from klamm.core.group.consumer.targets import arm_target_timer
+from klamm.core.group.consumer.target_assignment import arm_target_timer
 from klamm.core.group.events import Cause, Remark
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group_records import resolved_regex, target, with_assignment, with_metadata
 from klamm.core.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, ConsumerGroupMember
-from klamm.core.group.consumer.records import resolved_regex, target, with_assignment, with_metadata
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey

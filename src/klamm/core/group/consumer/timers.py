@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klamm.core.coordinator.contract import TimerKey
+from klamm.core.coordinator.shard_contract import TimerKey
 
 __all__ = [
     "back_off_timer",

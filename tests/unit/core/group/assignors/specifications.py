@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from hypothesis import strategies as st
 
-from klamm.core.group.assignors.contract import (
+from klamm.core.group.assignors.assignor import (
     Assignment,
     GroupSpec,
     MemberSpec,

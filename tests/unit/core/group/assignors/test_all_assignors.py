@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.group.assignors.specifications import group, groups, ids, owners, with_targets, without_members
 
-from klamm.core.group.assignors.contract import AssignorFailed, GroupSpec
-from klamm.core.group.assignors.registry import BUILT_IN
+from klamm.core.group.assignors.assignor import AssignorFailed, GroupSpec
+from klamm.core.group.assignors.built_in import BUILT_IN
 from klamm.protocol.types import PartitionIndex, TopicId
 
 NAMES = list(BUILT_IN)
 
 # Prints what every assignor makes of a group and its successor; ids have no order of their own in Python's sets.
 PROGRAM = """
-from klamm.core.group.assignors.registry import BUILT_IN
+from klamm.core.group.assignors.built_in import BUILT_IN
 from klamm.core.group.assignors.partition_order import in_order
 from tests.unit.core.group.assignors.specifications import *
 topics = {f"topic-{index}": 7 + index for index in range(5)}

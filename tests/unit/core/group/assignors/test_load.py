@@ -19,7 +19,7 @@ from tests.unit.core.group.assignors.specifications import (
     without_members,
 )
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, PartitionLoad, PreviousOwner
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, PartitionLoad, PreviousOwner
 from klamm.core.group.assignors.load import LoadAssignor, is_improvement
 from klamm.core.group.assignors.load_settings import DEFAULT_LOAD_SETTINGS, LoadSettings
 from klamm.core.group.assignors.load_weights import load_of, partition_weights

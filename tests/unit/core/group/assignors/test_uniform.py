@@ -15,7 +15,7 @@ from tests.unit.core.group.assignors.specifications import (
     without_members,
 )
 
-from klamm.core.group.assignors.contract import Assignment, GroupSpec, PreviousOwner
+from klamm.core.group.assignors.assignor import Assignment, GroupSpec, PreviousOwner
 from klamm.core.group.assignors.uniform import UniformAssignor
 from klamm.protocol.types import Millis, PartitionIndex
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written
 
-from klamm.core.coordinator.contract import DeletedTopic
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.consumer.group import ConsumerGroup
+from klamm.core.coordinator.shard_contract import DeletedTopic
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.states import ConsumerGroupState
-from klamm.core.group.settings import GroupSettings
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.group_config import GroupSettings
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from tests.unit.core.group.classic.test_group_description import described
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver
 from tests.unit.core.group.painted_topics import PaintedTopics
-from tests.unit.core.group.test_descriptions import described
 
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode

@@ -16,7 +16,7 @@ from tests.unit.core.group.consumer.consumers import Consumer, ConsumerState
 from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
-from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
+from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import PartitionIndex, TopicId
 

@@ -6,7 +6,7 @@ from typing import cast
 
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned, slow
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
-from tests.unit.core.group.test_removals import delete_groups, delete_offsets
+from tests.unit.core.group.removal.test_removal_rules import delete_groups, delete_offsets
 
 from klamm.core.group.events import GroupDeleted, GroupType
 from klamm.core.group.shard import GroupShard

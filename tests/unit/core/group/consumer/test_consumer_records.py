@@ -7,18 +7,18 @@ from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, Consum
 from tests.unit.core.group.painted_topics import topic_id
 from tests.unit.core.group.shard_driver import Written
 
-from klamm.core.coordinator.contract import CoordinatorRecord
-from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
-from klamm.core.group.consumer.records import (
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.core.group.classic.group_metadata import NO_METADATA
+from klamm.core.group.consumer.consumer_group_records import (
     current_assignment_record,
     epoch_record,
     member_record,
     with_assignment,
     with_metadata,
 )
-from klamm.core.group.consumer.states import MemberState
-from klamm.core.group.metadata import NO_METADATA
-from klamm.core.group.store import GroupStore
+from klamm.core.group.consumer.group_state import MemberState
+from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
+from klamm.core.group.group_store import GroupStore
 from klamm.protocol.message import Message
 from klamm.protocol.schema.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from klamm.protocol.schema.consumer_group_current_member_assignment_value import (

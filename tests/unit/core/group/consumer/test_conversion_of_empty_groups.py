@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver
 
-from klamm.core.group.states import GroupState
+from klamm.core.group.classic.group_state import GroupState
 from klamm.protocol.errors import ErrorCode
 
 EVENTS_0 = (EVENTS, 0)

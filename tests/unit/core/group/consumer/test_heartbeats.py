@@ -6,7 +6,7 @@ import pytest
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned
 from tests.unit.core.group.shard_driver import small_sessions
 
-from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
+from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
 from klamm.protocol.errors import ErrorCode
 
 ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 from tests.unit.core.group.consumer.consumer_driver import GROUP, ConsumerDriver, slow
-from tests.unit.core.group.consumer.test_loads import LoadDriver
+from tests.unit.core.group.consumer.test_load_trigger import LoadDriver
 from tests.unit.core.group.painted_topics import topic_id
 from tests.unit.core.group.transactions import commit_in_transaction
 

@@ -6,9 +6,9 @@ import pytest
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, Beat, ConsumerDriver, name_of, owned, slow
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
+from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.reconciliation import Reconciliation
-from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
 from klamm.core.group.events import GroupIsStable, MemberAssigned
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_group_heartbeat_request import TopicPartitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned, slow
 
-from klamm.core.group.consumer.states import ConsumerGroupState
+from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.events import Cause, GroupIsStable, MemberRemoved, NewEpoch
 from klamm.protocol.errors import ErrorCode
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned
 from tests.unit.core.group.painted_topics import PaintedTopics
 
-from klamm.core.group.config import GroupConfig
-from klamm.core.group.consumer.states import ConsumerGroupState
+from klamm.core.group.consumer.group_state import ConsumerGroupState
+from klamm.core.group.coordinator_config import GroupConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.core.group.shard_driver import ShardDriver
 
-from klamm.core.group.history.record import history_record
+from klamm.core.group.history.history_record import history_record
 from klamm.core.group.history.trackers import GroupTrackers
 from klamm.protocol.types import LeaderEpoch, PartitionIndex
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from klamm.core.group.committed_offset import CommittedOffset
 from klamm.core.group.events import (
     Cause,
     Event,
@@ -22,8 +21,9 @@ from klamm.core.group.events import (
     RebalanceNeeded,
     TargetChosen,
 )
-from klamm.core.group.history.record import history_record
+from klamm.core.group.history.history_record import history_record
 from klamm.core.group.history.trackers import GroupTrackers
+from klamm.core.group.offsets.committed_offset import CommittedOffset
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
 
 __all__ = ["GROUP", "Story", "committed", "parts"]

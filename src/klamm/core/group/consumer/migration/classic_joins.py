@@ -7,18 +7,17 @@ by SyncGroup. After Apache Kafka's `GroupMetadataManager.classicGroupJoinToConsu
 
 from __future__ import annotations
 
-from klamm.core.coordinator.contract import ClientContext, Result, Ticket
-from klamm.core.group.consumer.epochs import announce_stability
+from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
+from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
+from klamm.core.group.classic.member import protocols_of
+from klamm.core.group.consumer.assignor_input import Change
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import Decision
 from klamm.core.group.consumer.follow_ups import if_refused
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import Decision
+from klamm.core.group.consumer.group_epoch import announce_stability
 from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember
-from klamm.core.group.consumer.migration.downgrade import downgrade, may_downgrade_by_replacement
-from klamm.core.group.consumer.migration.embedded import owned_partitions, protocol_name, subscription
-from klamm.core.group.consumer.regexes import RegexChange, update_regexes
-from klamm.core.group.consumer.removal import check_static_member
-from klamm.core.group.consumer.specifications import Change
-from klamm.core.group.consumer.steps import (
+from klamm.core.group.consumer.member_removal import check_static_member
+from klamm.core.group.consumer.member_update import (
     Subject,
     check_room,
     choose_target,
@@ -29,9 +28,10 @@ from klamm.core.group.consumer.steps import (
     write_epoch,
     write_member,
 )
+from klamm.core.group.consumer.migration.downgrade import downgrade, may_downgrade_by_replacement
+from klamm.core.group.consumer.migration.embedded_assignment import owned_partitions, protocol_name, subscription
+from klamm.core.group.consumer.regexes import RegexChange, update_regexes
 from klamm.core.group.consumer.timers import join_timer, sync_timer
-from klamm.core.group.member import protocols_of
-from klamm.core.group.subscription import CONSUMER_PROTOCOL_TYPE
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
 from klamm.protocol.schema.join_group_request import JoinGroupRequest

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from klamm.core.coordinator.contract import Ticket, TimerKey
+from klamm.core.coordinator.shard_contract import Ticket, TimerKey
+from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import Decision, Reason
 from klamm.core.group.consumer.follow_ups import retry_on_failure
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import Decision, Reason
+from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.migration.embedded import assignment_bytes, protocol_name
-from klamm.core.group.consumer.removal import check_static_member, expect_member, remove_members
-from klamm.core.group.consumer.states import MemberState
+from klamm.core.group.consumer.member_removal import check_static_member, expect_member, remove_members
+from klamm.core.group.consumer.migration.embedded_assignment import assignment_bytes, protocol_name
 from klamm.core.group.consumer.timers import join_timer, session_timer, sync_timer
 from klamm.core.group.events import Cause
-from klamm.core.group.subscription import CONSUMER_PROTOCOL_TYPE
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from klamm.core.group.classic_events import needed
-from klamm.core.group.classic_group import ClassicGroup
+from klamm.core.group.classic.classic_events import needed
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.member import Member
+from klamm.core.group.classic.rebalance import prepare_rebalance
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.follow_ups import after_append
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
-from klamm.core.group.consumer.migration.embedded import assignment_bytes
+from klamm.core.group.consumer.migration.embedded_assignment import assignment_bytes
 from klamm.core.group.events import Cause
-from klamm.core.group.member import Member
-from klamm.core.group.rebalance import prepare_rebalance
-from klamm.core.group.records import group_metadata_record
-from klamm.core.group.states import GroupState
-from klamm.core.group.subscription import CONSUMER_PROTOCOL_TYPE
+from klamm.core.group.offsets.offset_records import group_metadata_record
 from klamm.protocol.types import Generation, Millis
 
 __all__ = ["downgrade", "may_downgrade", "may_downgrade_by_replacement"]

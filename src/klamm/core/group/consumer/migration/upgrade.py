@@ -10,28 +10,28 @@ from __future__ import annotations
 
 from functools import partial
 
-from klamm.core.coordinator.contract import CoordinatorRecord, Result
-from klamm.core.group.classic_events import needed
-from klamm.core.group.classic_group import ClassicGroup
-from klamm.core.group.consumer.follow_ups import if_refused
-from klamm.core.group.consumer.group import ConsumerGroup
-from klamm.core.group.consumer.groups import ConsumerGroups, Decision
-from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember, Target
-from klamm.core.group.consumer.migration.embedded import CustomAssignor, target
-from klamm.core.group.consumer.records import (
+from klamm.core.coordinator.shard_contract import CoordinatorRecord, Result
+from klamm.core.group.classic.classic_events import needed
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.member import Member
+from klamm.core.group.classic.rebalance import answer_parked_requests
+from klamm.core.group.consumer.changed_subscriptions import at_present
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group_records import (
     current_assignment_record,
     epoch_record,
     member_record,
     target_epoch_record,
     target_record,
 )
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.follow_ups import if_refused
+from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember, Target
+from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, target
 from klamm.core.group.consumer.replay import replay_consumer_record
-from klamm.core.group.consumer.subscriptions import at_present
 from klamm.core.group.consumer.timers import session_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.events import Cause
-from klamm.core.group.member import Member
-from klamm.core.group.rebalance import answer_parked_requests
 from klamm.protocol.consumer_protocol import decode_subscription
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from klamm.protocol.types import Millis

@@ -11,7 +11,7 @@ from enum import Enum
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, ConsumerDriver
 from tests.unit.core.group.painted_topics import topic_id
 
-from klamm.core.coordinator.contract import Ticket
+from klamm.core.coordinator.shard_contract import Ticket
 from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition

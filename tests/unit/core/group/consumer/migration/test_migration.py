@@ -10,11 +10,11 @@ from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, Consum
 from tests.unit.core.group.painted_topics import topic_id
 from tests.unit.core.group.shard_driver import small_sessions
 
-from klamm.core.coordinator.contract import TimerKey
-from klamm.core.group.consumer.states import ConsumerGroupState, MemberState
+from klamm.core.coordinator.shard_contract import TimerKey
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
 from klamm.core.group.consumer.timers import join_timer, session_timer, sync_timer
 from klamm.core.group.events import Cause, RebalanceNeeded
-from klamm.core.group.states import GroupState
 from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition

@@ -15,9 +15,9 @@ from tests.unit.core.group.consumer.consumers import Consumer, ConsumerState
 from tests.unit.core.group.consumer.migration.classic_consumers import SESSION_MS, ClassicConsumer, ClassicState
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
-from klamm.core.group.consumer.states import ConsumerGroupState
-from klamm.core.group.states import GroupState
-from klamm.core.group.store import GroupStore
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.consumer.group_state import ConsumerGroupState
+from klamm.core.group.group_store import GroupStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Offset
 

@@ -1,0 +1,22 @@
+"""What is listed in ApiVersions and not there: share groups (KIP-932) and Streams groups (KIP-1071).
+
+A broker of Apache Kafka 4.3 lists the APIs of both even where `share.version` and `streams.version` are 0, and answers
+UNSUPPORTED_VERSION. klamm does the same: programs tell by the list of APIs which version of Kafka a broker is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from klamm.broker.handler_context import RequestContext
+    from klamm.protocol.codec import Message
+
+__all__ = ["refuse"]
+
+
+def refuse(context: RequestContext, request: Message) -> Message:
+    """Raises UNSUPPORTED_VERSION."""
+    raise KafkaError(ErrorCode.unsupported_version)

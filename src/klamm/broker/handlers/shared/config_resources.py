@@ -1,0 +1,208 @@
+"""What may be described and altered by name: topics, brokers, groups, clients' metrics; shared by the handlers.
+
+Changes are decided on the image in one piece with writing them, one request after the other, so that two appends to the
+same list both stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from klamm.broker.time_slices import Work, finish_in_steps, free_later
+from klamm.config.alteration import (
+    Alteration,
+    apply_alterations,
+    check_min_insync_replicas,
+    check_sizes,
+    check_wishes,
+)
+from klamm.config.key_support import Treatment
+from klamm.config.layers import BrokerLayers, apply_dynamic
+from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
+from klamm.config.validation import (
+    validate_broker_configs,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
+from klamm.metadata.image import ResourceType
+from klamm.metadata.topic_name import why_invalid
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from klamm.broker.handler_context import BrokerContext
+
+__all__ = ["MAXIMUM_CHANGES", "Wish", "alter_resources", "check_topic_name", "layers_of"]
+
+logger = logging.getLogger(__name__)
+
+_KEYS: Final = {
+    ResourceType.topic: topic_keys,
+    ResourceType.broker: broker_keys,
+    ResourceType.group: group_keys,
+    ResourceType.client_metrics: client_metrics_keys,
+}
+
+MAXIMUM_CHANGES: Final = 10_000
+"""Of one request, as in Kafka (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+_TOO_MANY_CHANGES: Final = "Unable to perform excessively large batch operation."
+
+
+class Wish(NamedTuple):
+    """What a client wants of one resource. `replaces`: what it does not name is to be unset (AlterConfigs)."""
+
+    resource_type: int
+    name: str
+    alterations: Sequence[Alteration]
+    replaces: bool
+
+
+def layers_of(broker: BrokerContext) -> BrokerLayers:
+    """The settings of this broker by the place where they were set."""
+    image = broker.metadata.image
+    return BrokerLayers(
+        broker.config.explicit,
+        image.config_overrides(ResourceType.broker, ""),
+        image.config_overrides(ResourceType.broker, str(broker.node_id)),
+    )
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION when no topic may be called so."""
+    reason = why_invalid(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.invalid_topic_exception, reason)
+
+
+async def alter_resources(
+    broker: BrokerContext, wishes: Sequence[Wish], *, validate_only: bool
+) -> list[KafkaError | None]:
+    """What came of each wish; those that can be had are written together, all or none.
+
+    Raises POLICY_VIOLATION where that would be more than `MAXIMUM_CHANGES`.
+    """
+    async with broker.config_changes:
+        results, changes = await finish_in_steps(_decide_all(broker, wishes))
+        if validate_only or not changes:
+            return results
+        try:
+            await broker.metadata.alter_configs(changes)
+        except KafkaError as error:
+            return [error if result is None else result for result in results]
+    await broker.partitions.settled()  # a change that is acknowledged holds for every log
+    _warn_of_no_effect(changes)
+    return results
+
+
+def _decide_all(
+    broker: BrokerContext, wishes: Sequence[Wish]
+) -> Work[tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
+    """What comes of each wish, and the changes that fulfil those that can be had."""
+    counts: Counter[tuple[int, str]] = Counter()
+    results: list[KafkaError | None] = []
+    changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
+    for wish in wishes:
+        counts[wish.resource_type, wish.name] += 1
+        yield None
+    room = MAXIMUM_CHANGES
+    for wish in wishes:
+        try:
+            if counts[wish.resource_type, wish.name] > 1:
+                raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+            changed = yield from _decide(broker, wish)
+        except KafkaError as error:
+            results.append(error.with_traceback(None))  # which would keep a frame for each
+        else:
+            results.append(None)
+            if changed:
+                changes[wish.resource_type, wish.name] = changed
+                room -= len(changed)
+                if room < 0:
+                    free_later(counts, results, changes)
+                    del counts, results, changes  # else the traceback would keep them
+                    raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
+        yield None
+    free_later(counts)
+    return results, changes
+
+
+def _decide(broker: BrokerContext, wish: Wish) -> Work[dict[str, str | None]]:
+    """The changes that fulfil a wish: key to value, None to unset. Raises KafkaError as Kafka would answer."""
+    if len(wish.alterations) > MAXIMUM_CHANGES:
+        raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
+    check_wishes(wish.alterations)
+    keys = _keys_of(wish)
+    if wish.resource_type == ResourceType.broker and wish.name:
+        _check_is_this_broker(broker, wish.name)
+    yield None
+    current = broker.metadata.image.config_overrides(wish.resource_type, wish.name)
+    wished = apply_alterations({} if wish.replaces else current, wish.alterations, keys)
+    if wish.resource_type == ResourceType.broker:
+        check_min_insync_replicas(wish.name, wish.alterations, current, wished)
+    check_sizes(current, wished)
+    yield None
+    _validate(broker, wish, wished)
+    yield None
+    changes: dict[str, str | None] = {key: value for key, value in wished.items() if current.get(key) != value}
+    changes.update(dict.fromkeys(key for key in current if key not in wished))
+    return changes
+
+
+def _keys_of(wish: Wish) -> Mapping[str, ConfigKey]:
+    if wish.resource_type == ResourceType.broker_logger and not wish.replaces:
+        raise KafkaError(ErrorCode.invalid_request, "Log levels are not set by request.")
+    keys = _KEYS.get(wish.resource_type)  # type: ignore[call-overload]  # an IntEnum is the number from the wire
+    if keys is None:
+        raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {wish.resource_type}")
+    found: Mapping[str, ConfigKey] = keys()
+    return found
+
+
+def _check_is_this_broker(broker: BrokerContext, name: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        raise KafkaError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}") from None
+    if number != broker.node_id:
+        reason = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+        raise KafkaError(ErrorCode.invalid_request, reason)
+
+
+def _validate(broker: BrokerContext, wish: Wish, wished: Mapping[str, str]) -> None:
+    match wish.resource_type:
+        case ResourceType.topic:
+            if not wish.name:
+                raise KafkaError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+            check_topic_name(wish.name)
+            layers = layers_of(broker)
+            defaults = apply_dynamic(broker.config, layers.cluster, layers.broker).topic_defaults
+            validate_topic_configs(wished, defaults)
+            if wish.name not in broker.metadata.image.topics:
+                reason = f"The topic '{wish.name}' does not exist."
+                raise KafkaError(ErrorCode.unknown_topic_or_partition, reason)
+        case ResourceType.broker:
+            validate_broker_configs(wished, broker.config, layers_of(broker), per_broker=bool(wish.name))
+        case ResourceType.group:
+            if not wish.name:
+                raise KafkaError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+            validate_group_configs(wished, layers_of(broker).values())
+        case ResourceType.client_metrics:
+            validate_client_metrics_configs(wish.name, wished)
+
+
+def _warn_of_no_effect(changes: Mapping[tuple[int, str], Mapping[str, str | None]]) -> None:
+    for (resource_type, name), changed in changes.items():
+        keys = _KEYS[ResourceType(resource_type)]()
+        idle = [
+            key
+            for key, value in changed.items()
+            if value is not None and key in keys and keys[key].treatment is Treatment.accepted
+        ]
+        if idle:
+            resource = ResourceType(resource_type).name
+            logger.warning(
+                "These keys were set on %s %r and have no effect: %s", resource, name, ", ".join(sorted(idle))
+            )

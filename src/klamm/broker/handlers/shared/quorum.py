@@ -1,0 +1,34 @@
+"""What klamm says of a controller quorum: a metadata store stands in for it, with this broker as its one voter.
+
+As in a cluster of Apache Kafka with `kraft.version` 0, voters can't be added or removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from klamm.broker.handler_context import BrokerContext
+
+__all__ = ["METADATA_TOPIC", "check_voter_change"]
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""The topic that Kafka's metadata are in. klamm has it in name only."""
+
+
+def check_voter_change(broker: BrokerContext, cluster_id: str | None, is_valid: bool, verb: str) -> None:
+    """Raises what Kafka answers to who wants to add or remove a voter where `kraft.version` is 0.
+
+    `is_valid`: the request names a voter; `verb`: add or remove. Raises INCONSISTENT_CLUSTER_ID, INVALID_REQUEST or
+    UNSUPPORTED_VERSION.
+    """
+    if cluster_id is not None and cluster_id != broker.cluster_id:
+        reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"'
+        raise KafkaError(ErrorCode.inconsistent_cluster_id, reason)
+    if not is_valid:
+        raise KafkaError(ErrorCode.invalid_request, f"{verb.capitalize()} voter request didn't include a valid voter")
+    participle = verb.removesuffix("e") + "ing"
+    reason = f"Cluster doesn't support {participle} voter because the kraft.version feature is 0"
+    raise KafkaError(ErrorCode.unsupported_version, reason)

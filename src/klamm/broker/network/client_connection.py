@@ -1,0 +1,505 @@
+"""One client's connection: bytes in, frames out to the dispatcher, answers back in the order of the requests.
+
+How it works
+------------
+A frame is a four-byte length and that many bytes. Bytes are received into one scratch buffer that all connections of a
+listener share: receiving and handling happen in one step of the loop, so a frame that arrives whole is handled where it
+lies, and an idle connection owns no buffer at all. Only the beginning of an unfinished frame is copied to a buffer of
+the connection's own, which grows with the bytes received, never with the length claimed (`request_memory.py`). A small
+beginning is put back in front of the bytes that follow it instead.
+
+As in Kafka, a connection has one request in progress at a time: while one waits (a long poll, a rebalance), the next
+frames stay unread. Only what may wait for the disk together follows at once: a commit of offsets follows another one,
+and a Produce follows a Produce whose batches are in the log already. Answers keep the order of the requests all the
+same, and no more than `FRAMES_IN_A_TURN` wait. The views that a handler gets of its frame are valid until it
+returns, or, if it goes on in steps and the frame did not fit into the scratch buffer, until it has read the frame. A
+client that has said all it wants to say (half-closed) still gets the answer to its last request.
+
+An answer that is very large is written a piece at a time, as the client reads it: to hand all of it to the transport
+could take long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from enum import Enum
+from struct import Struct
+from time import monotonic
+from typing import TYPE_CHECKING, Final, cast
+
+from klamm.broker.handler_context import ConnectionInfo
+from klamm.broker.network.codec_route import COPIED_FRAME_BYTES
+from klamm.broker.network.file_sending import FileSender, UnreadableRecords, in_memory, lie_in_files
+from klamm.broker.network.request_memory import BYTES_WITHOUT_ROOM
+from klamm.broker.time_slices import InSteps, WorkTask
+from klamm.protocol.api import ApiKey
+from klamm.protocol.errors import MalformedMessage
+
+if TYPE_CHECKING:
+    from klamm.broker.network.dispatch import Body, Dispatcher, PendingBody
+    from klamm.broker.network.frame_buffers import Buffer
+    from klamm.broker.network.listener import Listener
+
+__all__ = ["Admission", "Connection"]
+
+logger = logging.getLogger(__name__)
+
+FRAME_SIZE: Final = Struct(">i")
+FRAME_HEAD: Final = Struct(">ii")
+FLEXIBLE_FRAME_HEAD: Final = Struct(">iiB")
+SMALL_BEGINNING: Final = 16 * 1024
+NEVER_ASKED: Final = 2**63
+OFFSET_COMMIT: Final = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
+PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
+FRAMES_IN_A_TURN: Final = 256
+"""So many requests of one connection are handled before others have their turn."""
+TURN_S: Final = 0.002
+"""Fewer, if they take longer than that."""
+SMALL_ANSWER: Final = 4096
+"""Answers up to this size are joined with their head into one buffer; a copy that small is cheaper than a second one
+to write."""
+LARGE_ANSWER: Final = 8 * 1024 * 1024
+"""Larger answers are written in pieces."""
+PIECE: Final = 1024 * 1024
+
+
+class Admission(Enum):
+    """What becomes of a new connection."""
+
+    now = "it is served"
+    later = "it waits until another one is closed"
+    refused = "it is closed"
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol of one accepted socket."""
+
+    def __init__(self, listener: Listener, dispatcher: Dispatcher, maximum_frame_bytes: int) -> None:
+        self._listener = listener
+        self._dispatcher = dispatcher
+        self._maximum_frame_bytes = maximum_frame_bytes
+        self._transport: asyncio.Transport | None = None
+        self._pending: PendingBody | None = None
+        self._followers: deque[tuple[int, bool, Body | PendingBody]] = deque()
+        self._may_follow_key: bytes | None = None
+        """While a request is in progress: of which API the next one must be to be handled already."""
+        self._memory = listener.request_memory
+        self._partial: Buffer | None = None
+        self._partial_filled = 0
+        self._partial_wanted = 0
+        self._is_lent = False
+        """Whether a request that goes on in steps still reads its frame in the partial buffer."""
+        self._outgoing: deque[bytes | memoryview] = deque()
+        """What is left of large answers, and those behind them."""
+        self._outgoing_bytes = 0
+        self._sender: FileSender | None = None
+        self._is_reading = True
+        self._may_write = True
+        self._is_at_end = False
+        self._unsent_bytes = NEVER_ASKED
+        self.info: ConnectionInfo | None = None
+        self.last_active_s = 0.0
+
+    # -- asyncio's side
+    # -------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the socket, or refuses it when there are too many."""
+        self._transport = cast(asyncio.Transport, transport)
+        peername = transport.get_extra_info("peername") or ("unknown", 0)
+        sockname = transport.get_extra_info("sockname") or ("unknown", 0)
+        advertised_host, advertised_port = self._listener.advertised_to(sockname[0], sockname[1])
+        self.info = ConnectionInfo(
+            client_host=peername[0],
+            peer=f"{peername[0]}:{peername[1]}",
+            advertised_host=advertised_host,
+            advertised_port=advertised_port,
+        )
+        self.last_active_s = self._listener.loop.time()
+        match self._listener.admit(self):
+            case Admission.refused:
+                self._transport.abort()
+            case Admission.later:
+                self._may_write = False
+                self._set_reading(False)
+
+    def let_in(self) -> None:
+        """Begins with the requests of a client that had to wait for its turn to be connected."""
+        self.last_active_s = self._listener.loop.time()
+        self._may_write = True
+        self._set_reading(True)
+        self._consume_partial()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: the loop's scratch buffer, or behind the part of a frame that is already here."""
+        partial, filled = self._partial, self._partial_filled
+        if filled > SMALL_BEGINNING:
+            assert partial is not None
+            if filled == len(partial):
+                # Not before the bytes come: while they are handled, views of the buffer keep it from growing.
+                self._partial = partial = self._memory.grow(partial, self._partial_wanted, self)
+            return memoryview(partial)[filled : min(self._partial_wanted, filled + len(self._listener.scratch))]
+        scratch = self._listener.scratch
+        if partial is not None:
+            scratch[:filled] = partial
+        if self._memory.may_read(self):
+            return scratch[filled:] if filled else scratch
+        return scratch[filled : filled + BYTES_WITHOUT_ROOM]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handles every whole frame that has arrived and keeps the rest."""
+        self.last_active_s = self._listener.loop.time()
+        filled = self._partial_filled
+        if filled > SMALL_BEGINNING:
+            self._partial_filled = filled + nbytes
+            self._consume_partial()
+        else:
+            self._consume(self._listener.scratch, filled + nbytes)
+
+    def pause_writing(self) -> None:
+        """The client doesn't read its answers: no more requests of its are handled until it does."""
+        self._may_write = False
+        self._note_unsent()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._may_write = True
+        self._listener.unsent.forget(self)
+        self._write_pieces()
+        if self._pending is None and self._may_write:
+            self._consume_partial()
+
+    def eof_received(self) -> bool:
+        """The client will send nothing more.
+
+        True while a request is in progress, so that its answer can still be sent, as Kafka does: it doesn't listen
+        while it works.
+        """
+        self._is_at_end = True
+        return self._pending is not None or bool(self._outgoing)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drops what was in progress; nobody waits for its answer any more.
+
+        What a handler is doing (creating a topic, for example) it finishes, as it would have with a client that stays.
+        A large request that changes nothing stops.
+        """
+        self._transport = None
+        self._sender = None
+        self._drop_partial()
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
+        in_progress = [self._pending, *(body for _, _, body in self._followers)]
+        self._pending = self._may_follow_key = None
+        self._followers.clear()
+        for pending in in_progress:
+            if isinstance(pending, WorkTask) and pending.progress.may_stop:
+                pending.cancel()
+            elif isinstance(pending, asyncio.Task):
+                self._listener.let_finish(pending)
+            elif isinstance(pending, asyncio.Future):
+                pending.cancel()
+        self._listener.unsent.forget(self)
+        self._listener.forget(self)
+        if self.info is not None:
+            self._dispatcher.connection_closed(self.info)
+
+    def go_on(self) -> None:
+        """Goes on with requests that had to wait: for memory, or for other connections' turn."""
+        if self._transport is not None and self._may_write:
+            self._consume_partial()
+
+    # -- frames in
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _consume_partial(self) -> None:
+        partial = self._partial
+        if partial is not None:
+            self._consume(memoryview(partial), self._partial_filled)
+
+    def _consume(self, view: memoryview, end: int) -> None:
+        """Handles the whole frames in `view[:end]` as far as it may, then keeps or frees what is left."""
+        position = 0
+        needed = FRAME_SIZE.size
+        turns_left = FRAMES_IN_A_TURN
+        turn_ends = monotonic() + TURN_S
+        while (self._pending is None or self._may_follow(view, position, end)) and self._may_write and turns_left:
+            if end - position < FRAME_SIZE.size:
+                needed = FRAME_SIZE.size
+                break
+            (size,) = FRAME_SIZE.unpack_from(view, position)
+            if not 0 <= size <= self._maximum_frame_bytes:
+                self._fail(f"a frame of {size} bytes, but socket.request.max.bytes is {self._maximum_frame_bytes}")
+                return
+            needed = FRAME_SIZE.size + size
+            if end - position < needed:
+                break
+            frame = view[position + FRAME_SIZE.size : position + needed]
+            position += needed
+            needed = FRAME_SIZE.size
+            turns_left -= 1
+            self._handle_frame(frame)
+            if self._transport is None or self._transport.is_closing():
+                self._drop_partial()
+                return
+            if position < end and monotonic() >= turn_ends:
+                turns_left = 0
+        if not turns_left and position < end:
+            self._keep_for_next_turn(view, position, end)
+        else:
+            self._keep(view, position, end, needed)
+        if position:
+            self._memory.end_turn(self)
+
+    def _may_follow(self, view: memoryview, position: int, end: int) -> bool:
+        """Whether the next frame may be handled while others are in progress, as far as can be told by now."""
+        key = self._may_follow_key
+        if key is None or len(self._followers) >= FRAMES_IN_A_TURN:
+            return False
+        start = position + FRAME_SIZE.size
+        return end < start + len(key) or view[start : start + len(key)] == key
+
+    def _keep_for_next_turn(self, view: memoryview, position: int, end: int) -> None:
+        """Lets other connections have their turn before the rest of many small requests is handled."""
+        self._set_reading(False)
+        goes_on = self._pending is None or self._may_follow(view, position, end)
+        self._move_to_partial(view, position, end, wanted=end - position)
+        if goes_on:
+            self._listener.loop.call_soon(self.go_on)
+
+    def _keep(self, view: memoryview, position: int, end: int, needed: int) -> None:
+        """Keeps `view[position:end]`, the beginning of a frame of `needed` bytes, and sees that reading goes on, or
+        not."""
+        left = end - position
+        if left == 0:
+            self._drop_partial()
+            self._set_reading(True)
+            return
+        is_waiting = self._pending is not None and not self._may_follow(view, position, end)
+        is_paused = is_waiting or not self._may_write
+        if position or view.obj is not self._partial:
+            self._move_to_partial(view, position, end, wanted=left if is_paused else needed)
+        if is_paused:
+            # More requests came while one is in progress: they wait where they are, and the socket's own buffer fills
+            # up behind them.
+            self._set_reading(False)
+            return
+        self._partial_wanted = needed
+        may_read = self._memory.may_read(self)
+        self._set_reading(may_read)
+        if not may_read:
+            self._memory.wait(self)
+
+    def _move_to_partial(self, view: memoryview, position: int, end: int, *, wanted: int) -> None:
+        left = end - position
+        buffer = self._memory.take(left, wanted, self)
+        memoryview(buffer)[:left] = view[position:end]
+        self._drop_partial()
+        self._partial, self._partial_filled, self._partial_wanted = buffer, left, wanted
+
+    def _drop_partial(self) -> None:
+        if self._partial is not None:
+            if not self._is_lent:
+                self._memory.give_back(self._partial)
+            self._is_lent = False
+            self._partial, self._partial_filled, self._partial_wanted = None, 0, 0
+
+    def _lend_partial(self, borrower: InSteps[Body | None]) -> None:
+        """Leaves the buffer of a large frame to its request until that has read it."""
+        buffer = self._partial
+        assert buffer is not None
+        self._is_lent = True
+        borrower.progress.when_frame_is_read(lambda: self._memory.give_back(buffer))
+
+    def _set_reading(self, wanted: bool) -> None:
+        if wanted != self._is_reading and self._transport is not None and not self._transport.is_closing():
+            self._is_reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    # -- answers out
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _handle_frame(self, frame: memoryview) -> None:
+        assert self.info is not None
+        try:
+            answer = self._dispatcher.dispatch(self.info, frame)
+        except MalformedMessage as error:
+            self._fail(str(error))
+            return
+        except Exception as error:
+            logger.exception("a request of %s failed", self.peer)
+            self._fail(f"{type(error).__name__}: {error}")
+            return
+        if answer is None:
+            return
+        correlation_id, is_flexible, body = answer
+        if type(body) is list:
+            if self._pending is None:
+                self._send(correlation_id, is_flexible, body)
+            else:
+                self._followers.append(answer)
+            return
+        if self._pending is None:
+            self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
+        else:
+            self._followers.append(answer)
+        key = bytes(frame[: len(PRODUCE)])
+        # A task has not appended its batches yet, and the next ones of the same producer must not be there before. The
+        # same goes for commits that are decided in steps.
+        if isinstance(body, InSteps):
+            may_follow = False
+            if len(frame) > COPIED_FRAME_BYTES:
+                self._lend_partial(body)
+        else:
+            may_follow = key == OFFSET_COMMIT or (key == PRODUCE and not isinstance(body, asyncio.Task))
+        self._may_follow_key = key if may_follow else None
+
+    def _wait_for(self, correlation_id: int, is_flexible: bool, pending: PendingBody) -> None:
+        self._pending = pending
+        pending.add_done_callback(lambda done: self._finish(correlation_id, is_flexible, done))
+
+    def _finish(self, correlation_id: int, is_flexible: bool, done: PendingBody) -> None:
+        if done is not self._pending:
+            return  # the connection was closed meanwhile
+        self._pending = None
+        if not self._answer(correlation_id, is_flexible, done):
+            return
+        followers = self._followers
+        while followers:
+            correlation_id, is_flexible, body = followers.popleft()
+            if type(body) is list:
+                self._send(correlation_id, is_flexible, body)
+            elif cast("PendingBody", body).done():
+                if not self._answer(correlation_id, is_flexible, cast("PendingBody", body)):
+                    return
+            else:
+                self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
+                break
+        else:
+            self._may_follow_key = None
+        self._consume_partial()
+        self._close_at_end()
+
+    def _close_at_end(self) -> None:
+        if self._is_at_end and self._pending is None and not self._outgoing and self._transport is not None:
+            self._transport.close()  # when what is to be sent has been sent
+
+    def _answer(self, correlation_id: int, is_flexible: bool, done: PendingBody) -> bool:
+        """Sends what has been waited for. False if there is nothing more to do here."""
+        if done.cancelled():
+            return False
+        error = done.exception()
+        if error is not None:
+            self._fail(str(error))
+            return False
+        body = done.result()
+        self.last_active_s = self._listener.loop.time()
+        if body is not None:
+            self._send(correlation_id, is_flexible, body)
+        return True
+
+    def _send(self, correlation_id: int, is_flexible: bool, body: Body) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        size = sum(map(len, body)) + (5 if is_flexible else 4)
+        if is_flexible:
+            head = FLEXIBLE_FRAME_HEAD.pack(size, correlation_id, 0)
+        else:
+            head = FRAME_HEAD.pack(size, correlation_id)
+        if size <= SMALL_ANSWER and not self._outgoing:
+            transport.write(head + b"".join(body))
+        else:
+            parts = self._send_from_files([head, *body])
+            if self._outgoing or size > LARGE_ANSWER:
+                self._outgoing += parts
+                self._outgoing_bytes += sum(map(len, parts))
+                self._write_pieces()
+            elif parts:
+                transport.writelines(parts)
+        if not self._may_write:
+            self._note_unsent()
+
+    def _send_from_files(self, parts: Body) -> list[bytes | memoryview]:
+        """Sends what the socket takes of an answer with records in files, and returns the rest in memory."""
+        transport = self._transport
+        if transport is None or not lie_in_files(parts):
+            return parts
+        try:
+            if self._sender is None:
+                self._sender = FileSender.of(transport)
+            if self._sender is None or self._outgoing or transport.get_write_buffer_size() or transport.is_closing():
+                return in_memory(parts)
+            return self._sender.send(parts)
+        except ConnectionError:
+            self.close()
+        except UnreadableRecords as error:
+            self._fail(str(error))
+        return []
+
+    def _write_pieces(self) -> None:
+        """Writes what is left of large answers until the client has to read first."""
+        outgoing, transport = self._outgoing, self._transport
+        if not outgoing:
+            return
+        while outgoing and self._may_write and transport is not None and not transport.is_closing():
+            pieces, size = [], 0
+            while outgoing and size < PIECE:
+                part = outgoing.popleft()
+                if len(part) > PIECE - size:
+                    part = memoryview(part)
+                    outgoing.appendleft(part[PIECE - size :])
+                    part = part[: PIECE - size]
+                pieces.append(part)
+                size += len(part)
+            self._outgoing_bytes -= size
+            transport.writelines(pieces)
+        if not self._may_write:
+            self._note_unsent()
+        self._close_at_end()
+
+    def _note_unsent(self) -> None:
+        if self._transport is not None:
+            self._listener.unsent.note(self, self._unwritten_bytes())
+
+    def _unwritten_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._outgoing_bytes
+
+    def _fail(self, reason: str) -> None:
+        """Closes the connection: the peer sent what can't be answered.
+
+        One log line, for whoever runs the broker.
+        """
+        logger.warning("closing the connection of %s: %s", self.peer, reason)
+        self.close()
+
+    @property
+    def peer(self) -> str:
+        """`host:port` of the client, for log lines."""
+        return self.info.peer if self.info is not None else "unknown"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request of this connection is in progress."""
+        return self._pending is not None
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the request that is under way has not arrived."""
+        return self._partial_wanted - self._partial_filled
+
+    def is_reading_on(self) -> bool:
+        """Whether the client has taken some of what waits for it since this was asked last: slow is not idle."""
+        before = self._unsent_bytes
+        self._unsent_bytes = self._unwritten_bytes()
+        return 0 < self._unsent_bytes < before
+
+    def close(self) -> None:
+        """Closes at once; requests in progress are dropped."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,181 @@
+"""The listening socket and what its connections share: scratch buffer, limits, and the address that clients are
+told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from klamm.broker.network.client_connection import Admission, Connection
+from klamm.broker.network.codec_route import COPIED_FRAME_BYTES
+from klamm.broker.network.request_memory import RequestMemory
+from klamm.broker.network.unsent_answers import UnsentAnswers
+
+if TYPE_CHECKING:
+    from klamm.broker.network.dispatch import Dispatcher
+
+__all__ = ["Listener"]
+
+logger = logging.getLogger(__name__)
+
+SCRATCH_BYTES: Final = COPIED_FRAME_BYTES
+WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+class Listener:
+    """Accepts Kafka clients on one address."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        host: str,
+        port: int,
+        advertised: tuple[str, int] | None,
+        maximum_frame_bytes: int,
+        maximum_connections: int,
+        maximum_connections_per_host: int,
+        backlog: int,
+        maximum_idle_s: float,
+        request_memory: RequestMemory | None = None,
+        unsent: UnsentAnswers | None = None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._host = host
+        self._port = port
+        self._advertised = advertised
+        self._maximum_frame_bytes = maximum_frame_bytes
+        self._maximum_connections = maximum_connections
+        self._maximum_connections_per_host = maximum_connections_per_host
+        self._backlog = backlog
+        self._maximum_idle_s = maximum_idle_s
+        self._unfinished: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
+        self._connections: set[Connection] = set()
+        self._connections_of: dict[str, int] = {}
+        self._held: dict[Connection, None] = {}
+        self._server: asyncio.Server | None = None
+        self._reaper: asyncio.TimerHandle | None = None
+        self.loop = asyncio.get_running_loop()
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.request_memory = request_memory if request_memory is not None else RequestMemory()
+        self.unsent = unsent if unsent is not None else UnsentAnswers()
+
+    async def start(self) -> tuple[str, int]:
+        """Binds, and returns the host and the port it got.
+
+        Raises OSError when the address is taken.
+        """
+        self._server = await self.loop.create_server(
+            lambda: Connection(self, self._dispatcher, self._maximum_frame_bytes),
+            self._host or None,
+            self._port,
+            backlog=self._backlog,
+            start_serving=False,
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+        await self._server.start_serving()
+        self._schedule_reaper()
+        return self._host, self._port
+
+    async def stop(self) -> None:
+        """Accepts nobody any more, closes every connection and ends what handlers are doing."""
+        self._is_stopping = True
+        if self._reaper is not None:
+            self._reaper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in (*self._held, *self._connections):
+            connection.close()
+        self._held.clear()
+        if self._server is not None:
+            await self._server.wait_closed()
+        for task in tuple(self._unfinished):
+            task.cancel()
+        await asyncio.gather(*self._unfinished, return_exceptions=True)
+
+    def advertised_to(self, reached_host: str, reached_port: int) -> tuple[str, int]:
+        """The address under which a client that reached us at this one should come back."""
+        if self._advertised is not None:
+            return self._advertised
+        if self._host in WILDCARDS:
+            return reached_host, reached_port
+        return self._host, self._port
+
+    def limit_connections(self, maximum: int, maximum_per_host: int) -> None:
+        """Changes how many connections new ones are counted against; those that are open stay."""
+        self._maximum_connections = maximum
+        self._maximum_connections_per_host = maximum_per_host
+        self._let_in()
+
+    def admit(self, connection: Connection) -> Admission:
+        """Counts a new connection.
+
+        As in Kafka, one more than `max.connections` waits until another is closed, and of those as many as may wait to
+        be accepted; one more than `max.connections.per.ip` is refused.
+        """
+        assert connection.info is not None
+        if len(self._connections) >= self._maximum_connections:
+            if len(self._held) < self._backlog:
+                self._held[connection] = None
+                return Admission.later
+            return self._refuse(connection)
+        host = connection.info.client_host
+        of_host = self._connections_of.get(host, 0)
+        if of_host >= self._maximum_connections_per_host:
+            return self._refuse(connection)
+        self._connections.add(connection)
+        self._connections_of[host] = of_host + 1
+        return Admission.now
+
+    def _refuse(self, connection: Connection) -> Admission:
+        logger.warning(
+            "refusing a connection of %s: %d are open, %d wait",
+            connection.peer,
+            len(self._connections),
+            len(self._held),
+        )
+        return Admission.refused
+
+    def _let_in(self) -> None:
+        while self._held and len(self._connections) < self._maximum_connections:
+            connection = next(iter(self._held))
+            del self._held[connection]
+            if self.admit(connection) is Admission.now:
+                connection.let_in()
+            else:
+                connection.close()
+
+    def forget(self, connection: Connection) -> None:
+        """Stops counting a connection that is closed."""
+        self.request_memory.forget(connection)
+        self._held.pop(connection, None)
+        if connection not in self._connections or connection.info is None:
+            return
+        self._connections.discard(connection)
+        host = connection.info.client_host
+        self._connections_of[host] -= 1
+        if not self._connections_of[host]:
+            del self._connections_of[host]
+        self._let_in()
+
+    def let_finish(self, task: asyncio.Task[Any]) -> None:
+        """Takes over what a handler is doing for a client that has gone."""
+        if self._is_stopping:
+            task.cancel()
+        self._unfinished.add(task)
+        task.add_done_callback(self._unfinished.discard)
+
+    def _schedule_reaper(self) -> None:
+        self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self.close_idle)
+
+    def close_idle(self) -> None:
+        """Closes connections that have been silent for `connections.max.idle.ms`; a negative number is no limit."""
+        if self._maximum_idle_s < 0:
+            return
+        oldest_s = self.loop.time() - self._maximum_idle_s
+        for connection in tuple(self._connections):
+            if connection.last_active_s < oldest_s and not connection.is_busy and not connection.is_reading_on():
+                connection.close()
+        self._schedule_reaper()

@@ -1,0 +1,130 @@
+"""A Produce with acks=all that waits until what it wrote is committed.
+
+On one node that is so where commits wait for the disk (`klamm.fsync=ack`).
+
+Source: `DelayedProduce` of Apache Kafka 4.3: offsets are in the answer also where the wait ended badly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.produce import ProduceTopicResponse
+from klamm.protocol.types import Offset
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition_registry import Partitions
+
+__all__ = ["DelayedProduce", "Uncommitted", "find_uncommitted"]
+
+R = TypeVar("R")
+
+
+class Uncommitted(NamedTuple):
+    """A batch that is in the log but not committed, and where its answer stands: which topic, which partition."""
+
+    topic_place: int
+    partition_place: int
+    partition: Partition
+    last_offset: Offset
+
+
+def find_uncommitted(partitions: Partitions, answers: Sequence[ProduceTopicResponse]) -> list[Uncommitted]:
+    """Those of the answers that say of a batch that it was written, which is not committed yet.
+
+    For the batch of a retry, which may lie further back, the whole log counts: it is in the same sync.
+    """
+    found = []
+    for topic_place, topic in enumerate(answers):
+        for partition_place, answer in enumerate(topic.partitions):
+            if answer.error_code:
+                continue
+            try:
+                if topic.topic_id is None:
+                    partition = partitions.get(topic.name or "", answer.index)
+                else:
+                    partition = partitions.get_by_id(topic.topic_id, answer.index)
+            except KafkaError:
+                continue
+            log = partition.log
+            if log.high_watermark < log.log_end_offset:
+                last_offset = Offset(log.log_end_offset - 1)
+                found.append(Uncommitted(topic_place, partition_place, partition, last_offset))
+    return found
+
+
+class DelayedProduce(Generic[R]):
+    """One request, or a part of it, from its appends to its answer. `finish` makes that of the answers."""
+
+    __slots__ = ("_answers", "_finish", "_future", "_open", "_timer", "_uncommitted")
+
+    def __init__(
+        self,
+        answers: Sequence[ProduceTopicResponse],
+        uncommitted: Sequence[Uncommitted],
+        finish: Callable[[list[ProduceTopicResponse]], R],
+    ) -> None:
+        self._finish = finish
+        self._answers = [ProduceTopicResponse(name, topic_id, list(of)) for name, topic_id, of in answers]
+        self._uncommitted = uncommitted
+        self._open = len(uncommitted)
+        self._future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wait(self, timeout_ms: int) -> asyncio.Future[R]:
+        """The answer to come: when all is committed, or REQUEST_TIMED_OUT for what is not by then."""
+        for waiting in self._uncommitted:
+            waiting.partition.when_committed(waiting.last_offset, _One(self, waiting))
+        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._time_out)
+        self._future.add_done_callback(self._stop_waiting)
+        return self._future
+
+    def settle(self, waiting: Uncommitted, code: ErrorCode) -> None:
+        """One of the batches is committed (`none`), or won't be."""
+        if self._future.done():
+            return
+        if code is not ErrorCode.none:
+            self._refuse(waiting, code)
+        self._open -= 1
+        if not self._open:
+            self._future.set_result(self._finish(self._answers))
+
+    def _refuse(self, waiting: Uncommitted, code: ErrorCode) -> None:
+        partitions = list(self._answers[waiting.topic_place].partitions)
+        partitions[waiting.partition_place] = partitions[waiting.partition_place]._replace(error_code=code)
+        self._answers[waiting.topic_place] = self._answers[waiting.topic_place]._replace(partitions=partitions)
+
+    def _time_out(self) -> None:
+        if self._future.done():
+            return
+        for waiting in self._uncommitted:
+            if waiting.partition.log.high_watermark <= waiting.last_offset:
+                self._refuse(waiting, ErrorCode.request_timed_out)
+        self._future.set_result(self._finish(self._answers))
+
+    def _stop_waiting(self, future: asyncio.Future[R]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._open:  # it timed out, or who asked has hung up
+            for waiting in self._uncommitted:
+                waiting.partition.forget_commit(lambda observer: isinstance(observer, _One) and observer.of is self)
+
+
+class _One:
+    """One of the request's batches, as its partition knows it."""
+
+    __slots__ = ("_waiting", "of")
+
+    def __init__(self, of: DelayedProduce[Any], waiting: Uncommitted) -> None:
+        self.of = of
+        self._waiting = waiting
+
+    def committed(self) -> None:
+        self.of.settle(self._waiting, ErrorCode.none)
+
+    def failed(self, code: ErrorCode) -> None:
+        self.of.settle(self._waiting, code)

@@ -1,0 +1,73 @@
+"""What an answer to a Fetch holds beside the records: its session, and where leaders are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.handlers.shared.nodes import nodes_for
+from klamm.broker.partitions.fetch_read import PartitionAnswer, size_of
+from klamm.broker.partitions.fetch_sessions import FetchSession
+from klamm.protocol.node_endpoint import NodeEndpoint
+
+if TYPE_CHECKING:
+    from klamm.broker.handler_context import RequestContext
+    from klamm.protocol.fetch_messages import FetchRequest
+
+__all__ = [
+    "FINAL_SESSION_EPOCH",
+    "FIRST_VERSION_WITH_TOPIC_IDS",
+    "INITIAL_SESSION_EPOCH",
+    "INVALID_SESSION_ID",
+    "begin_session",
+    "leaders_of",
+    "news_of",
+]
+
+FINAL_SESSION_EPOCH: Final = -1
+INITIAL_SESSION_EPOCH: Final = 0
+INVALID_SESSION_ID: Final = 0
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+
+
+def begin_session(context: RequestContext, request: FetchRequest, answers: Sequence[PartitionAnswer]) -> int:
+    """The id of the session that a full request begins with its answer; 0 if it wants none or gets none."""
+    if request.session_epoch != INITIAL_SESSION_EPOCH:
+        return INVALID_SESSION_ID
+    for cached, response in answers:
+        cached.high_watermark = response.high_watermark
+        cached.log_start_offset = response.log_start_offset
+    broker = context.broker
+    session = broker.fetch_sessions.create(
+        [cached for cached, _ in answers],
+        context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS,
+        broker.clock(),
+        context.connection,
+    )
+    return INVALID_SESSION_ID if session is None else session.session_id
+
+
+def leaders_of(
+    context: RequestContext, request: FetchRequest, answers: Sequence[PartitionAnswer]
+) -> Sequence[NodeEndpoint]:
+    """Where the leaders can be reached that the answer names to consumers (KIP-951)."""
+    if request.replica_id >= 0:
+        return ()
+    leaders = {response.current_leader[0] for _, response in answers if response.current_leader is not None}
+    if not leaders:
+        return ()
+    return [NodeEndpoint(*node) for node in nodes_for(context) if node.id in leaders]
+
+
+def news_of(session: FetchSession, answers: Sequence[PartitionAnswer]) -> list[PartitionAnswer]:
+    """What of it the client doesn't know yet. Who got records goes to the end of the queue."""
+    news = []
+    for cached, response in answers:
+        if cached.key not in session.partitions:
+            continue
+        has_records = size_of(response) > 0
+        if cached.must_respond(response, has_records):
+            news.append((cached, response))
+            if has_records:
+                session.partitions.move_to_end(cached.key)
+    return news

@@ -1,0 +1,280 @@
+"""Reading for one Fetch request: every partition once, within the limits of the answer.
+
+What one answer may hold, and in which order, follows Kafka's `KafkaApis.handleFetchRequest` and
+`ReplicaManager.readFromLog`: partitions that nobody knows come last, and waiting is pointless once a read has failed.
+Kafka cuts the last batch of a partition in two where the limit is; here what a client could not use is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
+from klamm.protocol.record_batch import iterate_batches
+from klamm.protocol.types import LeaderEpoch, Offset, TopicId
+from klamm.storage.stored_batches import StoredBatches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from klamm.broker.partitions.fetch_sessions import CachedPartition
+    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition_registry import LedTopic, Partitions
+    from klamm.broker.partitions.warm_reads import WarmReads
+    from klamm.storage.log import Log
+
+__all__ = ["FetchRead", "PartitionAnswer", "ReadResult", "Reading", "size_of"]
+
+READ_COMMITTED: Final = 1
+NO_OFFSET: Final = -1
+BEYOND_ALL_MINIMA: Final = 2**63
+FIRST_VERSION_WITH_LEADERS: Final = 16
+"""From here on an answer says where the leader is, when it is that which the client has wrong (KIP-951)."""
+CODES_WITH_LEADER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+
+PartitionAnswer: TypeAlias = "tuple[CachedPartition, FetchPartitionResponse]"
+
+
+class ReadResult(NamedTuple):
+    """What was read, and what decides whether the request should wait for more."""
+
+    answers: list[PartitionAnswer]
+    size_bytes: int
+    is_final: bool
+    """Whether waiting would be wrong: a read failed, a client's log differs from ours, or there is nothing to read."""
+
+
+class Reading:
+    """What reading some partitions after others has come to."""
+
+    __slots__ = ("answers", "is_final", "nameless", "size_bytes", "unknown")
+
+    def __init__(self) -> None:
+        self.answers: list[PartitionAnswer] = []
+        self.nameless: list[PartitionAnswer] = []
+        self.unknown: list[PartitionAnswer] = []
+        self.size_bytes = 0
+        self.is_final = False
+
+    def result(self) -> ReadResult:
+        """All of it; partitions that nobody knows come last."""
+        is_final = self.is_final or not self.answers
+        answers = self.answers
+        if self.nameless or self.unknown:
+            answers = [*answers, *self.nameless, *self.unknown]
+        return ReadResult(answers, self.size_bytes, is_final)
+
+
+class FetchRead:
+    """The reads of one request; the same partitions may be read again when more has come."""
+
+    __slots__ = ("_maximum_bytes", "_partitions", "_request", "_version", "_warm_reads", "is_read_committed")
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        warm_reads: WarmReads,
+        request: FetchRequest,
+        version: int,
+        maximum_bytes: int,
+    ) -> None:
+        self._partitions = partitions
+        self._warm_reads = warm_reads
+        self._request = request
+        self._version = version
+        self._maximum_bytes = maximum_bytes
+        self.is_read_committed = request.isolation_level == READ_COMMITTED
+
+    def find(self, cached: CachedPartition) -> Partition | None:
+        """The partition, if it is led here."""
+        led = self._led_topic(cached)
+        index = cached.request.index
+        return led.partitions[index] if led is not None and 0 <= index < len(led.partitions) else None
+
+    def read(self, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> ReadResult:
+        """Reads every partition once, in order.
+
+        `to_send`: the answer is sent before anything else is done, so records may stay in their files.
+        """
+        reading = Reading()
+        self.read_more(reading, wanted, to_send=to_send)
+        return reading.result()
+
+    def read_more(self, reading: Reading, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> None:
+        """Reads some more of the partitions, within what the limits of the answer leave."""
+        answers = reading.answers
+        read_bytes = reading.size_bytes
+        left_bytes = max(0, self._maximum_bytes - read_bytes)
+        is_final = reading.is_final
+        for cached in wanted:
+            led = self._led_topic(cached)
+            if led is None or not 0 <= cached.request.index < len(led.partitions):
+                code = self._why_unknown(cached, led)
+                if code == ErrorCode.inconsistent_topic_id:
+                    answers.append((cached, self._failed(cached.request, KafkaError(code), None)))
+                    is_final = True
+                else:
+                    last = reading.nameless if code == ErrorCode.unknown_topic_id else reading.unknown
+                    last.append((cached, _unknown(cached.request, code)))
+                continue
+            partition = None
+            try:
+                partition = led.get(cached.request.index)
+                response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
+                is_final = is_final or response.diverging_epoch is not None
+            except KafkaError as error:
+                response = self._failed(cached.request, error, partition)
+                is_final = True
+            size_bytes = size_of(response)
+            read_bytes += size_bytes
+            left_bytes = max(0, left_bytes - size_bytes)
+            answers.append((cached, response))
+        reading.size_bytes = read_bytes
+        reading.is_final = is_final
+
+    def reaches(self, minimum_bytes: int, answers: Sequence[PartitionAnswer]) -> bool:
+        """Whether a request should be answered although it read less than its minimum (`DelayedFetch.tryComplete`).
+
+        More is there when a limit cut the answer short, or a segment ended.
+        """
+        return self.reach(answers) >= minimum_bytes
+
+    def reach(self, answers: Sequence[PartitionAnswer]) -> int:
+        """How many bytes of these partitions one answer could have, as far as can be told without reading them."""
+        within_reach = 0
+        for cached, response in answers:
+            partition = self.find(cached)
+            if response.error_code or partition is None:
+                continue
+            log, wanted = partition.log, cached.request
+            upper_bound = self._upper_bound(log)
+            if wanted.fetch_offset >= upper_bound:
+                continue
+            size_bytes = size_of(response)
+            try:
+                end = _end_of(response, wanted.fetch_offset)
+            except OSError:
+                return BEYOND_ALL_MINIMA  # the next request meets it
+            if end < upper_bound:
+                try:
+                    following = log.read(Offset(end), 1, upper_bound=upper_bound, minimum_one_batch=True)
+                except KafkaError:
+                    return BEYOND_ALL_MINIMA  # the next request meets it
+                if size_bytes + len(following) <= min(wanted.partition_max_bytes, self._maximum_bytes):
+                    return BEYOND_ALL_MINIMA  # the segment ended, and the next read begins in another one
+                size_bytes = min(size_bytes + len(following), wanted.partition_max_bytes)
+            within_reach += size_bytes
+        return within_reach
+
+    def _led_topic(self, cached: CachedPartition) -> LedTopic | None:
+        name = cached.key[0]
+        if isinstance(name, str):
+            return self._partitions.by_name.get(name)
+        led = self._partitions.by_id.get(TopicId(name))
+        if led is not None:
+            cached.topic_name = led.name
+        return led
+
+    def _why_unknown(self, cached: CachedPartition, led: LedTopic | None) -> ErrorCode:
+        """A session remembers the name of an id: the topic may be gone, or be another one of that name."""
+        if led is not None or isinstance(cached.key[0], str):
+            return ErrorCode.unknown_topic_or_partition
+        if cached.topic_name is None:
+            return ErrorCode.unknown_topic_id
+        namesake = self._partitions.by_name.get(cached.topic_name)
+        if namesake is None or not 0 <= cached.request.index < len(namesake.partitions):
+            return ErrorCode.unknown_topic_or_partition
+        return ErrorCode.inconsistent_topic_id
+
+    def _read_partition(
+        self, partition: Partition, wanted: FetchPartition, left_bytes: int, is_first: bool, to_send: bool
+    ) -> FetchPartitionResponse:
+        if self._request.replica_id >= 0:
+            raise KafkaError(
+                ErrorCode.not_leader_or_follower, f"broker {self._request.replica_id} is no replica of {partition}"
+            )
+        if wanted.current_leader_epoch >= 0:
+            partition.check_leader_epoch(wanted.current_leader_epoch)
+        log = partition.log
+        diverging = None if wanted.last_fetched_epoch < 0 else _diverging_epoch(log, wanted)
+        records: bytes | memoryview | StoredBatches = b""
+        aborted: list[tuple[int, int]] | None = [] if self.is_read_committed else None
+        if diverging is None:
+            maximum_bytes = min(wanted.partition_max_bytes, left_bytes)
+            upper_bound = self._upper_bound(log)
+            warm = partition.warm_read
+            if warm is not None and warm.serves(partition, wanted.fetch_offset, maximum_bytes, upper_bound):
+                records = self._warm_reads.take(partition, warm)
+            else:
+                read = log.read_to_send if to_send else log.read
+                records = read(
+                    Offset(wanted.fetch_offset), maximum_bytes, upper_bound=upper_bound, minimum_one_batch=is_first
+                )
+            if records and aborted is not None:
+                aborted = [
+                    (transaction.producer_id, transaction.first_offset)
+                    for transaction in log.aborted_transactions(Offset(wanted.fetch_offset), len(records))
+                ]
+        return FetchPartitionResponse(
+            wanted.index,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            aborted,
+            records=records,
+            diverging_epoch=diverging,
+        )
+
+    def _upper_bound(self, log: Log) -> Offset:
+        return log.last_stable_offset if self.is_read_committed else log.high_watermark
+
+    def _failed(self, wanted: FetchPartition, error: KafkaError, partition: Partition | None) -> FetchPartitionResponse:
+        code = error.code
+        if code == ErrorCode.kafka_storage_error and self._version <= 5:
+            # Clients of that time don't know it; the other code makes them look for the leader again.
+            code = ErrorCode.not_leader_or_follower
+        leader = None
+        if self._version >= FIRST_VERSION_WITH_LEADERS and error.code in CODES_WITH_LEADER and partition is not None:
+            leader = (partition.image.leader, partition.leader_epoch)
+        return FetchPartitionResponse(wanted.index, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, None, current_leader=leader)
+
+
+def size_of(response: FetchPartitionResponse) -> int:
+    """Bytes of the records in an answer that was read here."""
+    records = response.records
+    return 0 if records is None or isinstance(records, list) else len(records)
+
+
+def _unknown(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
+    # No aborted transactions rather than null: so Kafka's empty answer has it.
+    return FetchPartitionResponse(wanted.index, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, [])
+
+
+def _diverging_epoch(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
+    """Where the log of a client that last read under this epoch departs from ours; None if it doesn't (KIP-595).
+
+    Raises OFFSET_OUT_OF_RANGE where that can't be said.
+    """
+    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wanted.last_fetched_epoch))
+    if epoch < 0 or end_offset < 0:
+        raise KafkaError(
+            ErrorCode.offset_out_of_range, f"where epoch {wanted.last_fetched_epoch} of {log} ended is not known"
+        )
+    if wanted.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.offset_out_of_range, f"{log} begins at {log.log_start_offset}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return epoch, end_offset
+    return None
+
+
+def _end_of(response: FetchPartitionResponse, fetch_offset: int) -> int:
+    end = fetch_offset
+    records = response.records
+    if isinstance(records, StoredBatches):
+        records = records.read()
+    if isinstance(records, bytes | memoryview):
+        for _, header in iterate_batches(records):
+            end = header.next_offset
+    return end

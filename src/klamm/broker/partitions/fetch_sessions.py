@@ -1,0 +1,280 @@
+"""Fetch sessions (KIP-227): what a consumer asks for again and again is remembered, and only what changed is
+answered.
+
+The rules are those of Kafka's `FetchManager`, `FetchSession` and `FetchSessionCacheShard`, with two additions that keep
+memory bounded. A client can't tell them from an eviction, which may meet any session in Kafka, too:
+
+- All sessions together have a number of partitions, as well as a number of sessions.
+- A session whose connection is closed goes first, and in any case when it has not been used for `EVICTION_MS`. Not at
+  once: a client that lost nothing but an idle connection goes on with its session over the next one. A client whose
+  connection is closed while it waits for an answer begins a new session (`FetchSessionHandler.handleError` of Kafka's
+  clients), so such a session goes at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
+from klamm.protocol.types import Millis, TopicId
+
+if TYPE_CHECKING:
+    from klamm.broker.handler_context import ConnectionInfo
+
+__all__ = ["CachedPartition", "FetchSession", "FetchSessionCache", "PartitionKey", "partitions_of"]
+
+PartitionKey: TypeAlias = tuple[str | TopicId, int]
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+INVALID_SESSION_ID: Final = 0
+HIGHEST_INT: Final = 2**31 - 1
+EVICTION_MS: Final = 120_000
+"""Kafka's `min.incremental.fetch.session.eviction.ms`: a session used within that time is not evicted for being
+small."""
+PARTITIONS_PER_SLOT: Final = 100
+"""So many partitions for each of `max.incremental.fetch.session.cache.slots`, some 450 bytes each. A few sessions may
+have more, if others have fewer."""
+FREED_IN_A_STEP: Final = 1000
+
+
+class CachedPartition:
+    """One partition of a session: what is asked for, and what the client was last told."""
+
+    __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic_name")
+
+    def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
+        self.key = key
+        self.request = request
+        self.topic_name: str | None = None
+        """The name that goes with the id, once it was known."""
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def must_respond(self, response: FetchPartitionResponse, has_records: bool) -> bool:
+        """Whether the partition belongs into the answer; remembers what the client is told thereby."""
+        must = has_records or response.diverging_epoch is not None
+        if self.high_watermark != response.high_watermark:
+            self.high_watermark = response.high_watermark
+            must = True
+        if self.log_start_offset != response.log_start_offset:
+            self.log_start_offset = response.log_start_offset
+            must = True
+        if response.error_code:
+            self.high_watermark = -1  # so that the partition is sent again when the error is gone
+            must = True
+        return must
+
+
+class FetchSession:
+    """The partitions that one consumer fetches, in the order in which they are served."""
+
+    __slots__ = (
+        "connection",
+        "created_ms",
+        "epoch",
+        "is_awaited",
+        "last_used_ms",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: Millis, connection: ConnectionInfo) -> None:
+        self.session_id = session_id
+        self.connection: ConnectionInfo | None = connection
+        """The connection of the last request; None once it is closed."""
+        self.is_awaited = False
+        """Whether the last request is not answered yet."""
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now
+        self.last_used_ms = now
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
+
+    def update(self, request: FetchRequest) -> None:
+        """Takes over what an incremental request adds, changes and forgets."""
+        for key, partition in partitions_of(request).items():
+            cached = self.partitions.get(key)
+            if cached is None:
+                self.partitions[key] = CachedPartition(key, partition)
+            else:
+                cached.request = partition
+        for topic_name, topic_id, indexes in request.forgotten:
+            forgotten = topic_name if topic_id is None else topic_id
+            assert forgotten is not None
+            for index in indexes:
+                self.partitions.pop((forgotten, index), None)
+
+
+def partitions_of(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
+    """What a request names, each partition once: the last word counts."""
+    return {
+        (topic.topic_id if topic.topic_id is not None else topic.name or "", partition.index): partition
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+
+
+class FetchSessionCache:
+    """A bounded number of sessions and of partitions; a larger or fresher session may take the place of others."""
+
+    def __init__(self, maximum_sessions: int) -> None:
+        self._maximum_sessions = maximum_sessions
+        self._maximum_partitions = maximum_sessions * PARTITIONS_PER_SLOT
+        self._sessions: dict[int, FetchSession] = {}
+        """In the order of their last use."""
+        self._of_connection: dict[ConnectionInfo, dict[int, FetchSession]] = {}
+        self._left: dict[int, FetchSession] = {}
+        """Those whose connection is closed, in that order."""
+        self._removed: list[CachedPartition] = []
+        """Of large sessions: to free them takes time, and is done in steps."""
+        self.partition_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def resume(
+        self, request: FetchRequest, uses_topic_ids: bool, now: Millis, connection: ConnectionInfo
+    ) -> FetchSession | ErrorCode | None:
+        """The session that an incremental request goes on with, or the error for it; None when nothing is left in
+        it.
+
+        Who answers the request then sets `is_awaited` back. A session that has outgrown the cache is closed: its
+        client begins a new one, or does without.
+        """
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.fetch_session_id_not_found
+        if session.epoch != request.session_epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.fetch_session_topic_id_error
+        before = len(session.partitions)
+        session.update(request)
+        added = len(session.partitions) - before
+        self.partition_count += added
+        if not session.partitions:
+            self._remove(session)
+            return None
+        self._use(session, now, connection)
+        if added > 0 and not self._make_room(0, 0, now, keep=session):
+            self._remove(session)
+            return ErrorCode.fetch_session_id_not_found
+        session.epoch = next_epoch(session.epoch)
+        session.is_awaited = True
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Forgets a session: every full request closes the one it names."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            self._remove(session)
+
+    def create(
+        self, partitions: Sequence[CachedPartition], uses_topic_ids: bool, now: Millis, connection: ConnectionInfo
+    ) -> FetchSession | None:
+        """A new session with the partitions of an answer in its order; None when there is no room for it."""
+        if not self._make_room(1, len(partitions), now):
+            return None
+        session_id = random.randrange(1, HIGHEST_INT)
+        while session_id in self._sessions:
+            session_id = random.randrange(1, HIGHEST_INT)
+        session = FetchSession(session_id, uses_topic_ids, now, connection)
+        session.partitions.update((partition.key, partition) for partition in partitions)
+        self.partition_count += len(session.partitions)
+        self._sessions[session_id] = session
+        self._of_connection.setdefault(connection, {})[session_id] = session
+        return session
+
+    def leave(self, connection: ConnectionInfo) -> None:
+        """Says that a connection is closed. Its sessions are kept for a client that comes back soon.
+
+        One whose client still waited for an answer is not: the client will not go on with it.
+        """
+        for session in list(self._of_connection.get(connection, {}).values()):
+            if session.is_awaited:
+                self._remove(session)
+            else:
+                self._disown(session)
+                session.connection = None
+                self._left[session.session_id] = session
+
+    def expire(self, now: Millis) -> Iterator[None]:
+        """Frees, in steps, what nobody has come back for."""
+        for session in list(self._left.values()):
+            if now - session.last_used_ms > EVICTION_MS and session.session_id in self._left:
+                self._remove(session)
+                yield
+        while self._removed:
+            del self._removed[-FREED_IN_A_STEP:]
+            yield
+
+    def _use(self, session: FetchSession, now: Millis, connection: ConnectionInfo) -> None:
+        session.last_used_ms = now
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        if session.connection is not connection:
+            self._disown(session)
+            session.connection = connection
+            self._of_connection.setdefault(connection, {})[session.session_id] = session
+
+    def _disown(self, session: FetchSession) -> None:
+        if session.connection is None:
+            self._left.pop(session.session_id, None)
+        else:
+            owned = self._of_connection[session.connection]
+            del owned[session.session_id]
+            if not owned:
+                del self._of_connection[session.connection]
+
+    def _remove(self, session: FetchSession) -> None:
+        del self._sessions[session.session_id]
+        self._disown(session)
+        self.partition_count -= len(session.partitions)
+        if len(session.partitions) > FREED_IN_A_STEP:
+            self._removed.extend(session.partitions.values())
+
+    def _make_room(self, sessions: int, partitions: int, now: Millis, *, keep: FetchSession | None = None) -> bool:
+        """Evicts what has to go for so many more, `keep` aside. Evicts nothing, and returns False, if that is too
+        little."""
+        spare_sessions = self._maximum_sessions - len(self._sessions) - sessions
+        spare_partitions = self._maximum_partitions - self.partition_count - partitions
+        if spare_sessions >= 0 and spare_partitions >= 0:
+            return True
+        evicted: dict[int, FetchSession] = {}
+        size = partitions if keep is None else len(keep.partitions)
+        for session in self._least_valuable(size, now):
+            if session is not keep and session.session_id not in evicted:
+                evicted[session.session_id] = session
+                spare_sessions += 1
+                spare_partitions += len(session.partitions)
+                if spare_sessions >= 0 and spare_partitions >= 0:
+                    break
+        else:
+            return False
+        for session in evicted.values():
+            self._remove(session)
+        return True
+
+    def _least_valuable(self, size: int, now: Millis) -> Iterator[FetchSession]:
+        """The sessions that one of `size` partitions may take the place of, the least valuable first."""
+        yield from self._left.values()
+        for session in self._sessions.values():
+            if now - session.last_used_ms <= EVICTION_MS:
+                break
+            yield session
+        old = [
+            session
+            for session in self._sessions.values()
+            if session.last_used_ms - session.created_ms > EVICTION_MS and len(session.partitions) <= size
+        ]
+        yield from sorted(old, key=lambda session: len(session.partitions))
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of a session's next request; it never comes back to 0, which would mean a new session."""
+    return 1 if epoch == HIGHEST_INT else epoch + 1

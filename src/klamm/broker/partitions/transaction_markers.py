@@ -1,0 +1,162 @@
+"""Markers that end transactions, written into the logs of the partitions that this broker leads.
+
+In an ordinary partition a marker is a control batch. In a partition of `__consumer_offsets` the group coordinator
+writes it, for the offsets of the transaction become visible, or are forgotten, with it.
+
+After Apache Kafka's `KafkaApis.handleWriteTxnMarkersRequest` (4.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.broker.time_slices import Work, finish_in_steps, wait_for
+from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.write_txn_markers_request import WritableTxnMarker
+from klamm.protocol.types import Millis, Offset, TopicPartition
+from klamm.runtime.answers import then
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.core.txn.markers import TransactionMarker
+    from klamm.protocol.schema.write_txn_markers_response import WritableTxnMarkerPartitionResult
+    from klamm.runtime.group_coordinator import GroupCoordinator
+
+__all__ = ["TransactionMarkers"]
+
+logger = logging.getLogger(__name__)
+
+
+class TransactionMarkers:
+    """Writes markers for whoever has them written: this broker's transaction coordinator, or WriteTxnMarkers."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        groups: GroupCoordinator,
+        *,
+        clock: Callable[[], Millis],
+        timeout_ms: int,
+    ) -> None:
+        self._partitions = partitions
+        self._groups = groups
+        self._clock = clock
+        self._timeout_s = timeout_ms / 1000
+
+    async def write_markers(self, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
+        """Appends the marker to each of its partitions and waits until it is committed there, in steps.
+
+        Says for each how it went: UNKNOWN_TOPIC_OR_PARTITION where it does not exist or is not led here,
+        NOT_LEADER_OR_FOLLOWER where a partition of `__consumer_offsets` is being loaded, INVALID_PRODUCER_EPOCH and
+        TRANSACTION_COORDINATOR_FENCED where a newer epoch has written, REQUEST_TIMED_OUT where it is written and not
+        committed in time. Raises nothing.
+        """
+        return await finish_in_steps(self.write_in_steps(marker))
+
+    def write_in_steps(self, marker: TransactionMarker) -> Work[Mapping[TopicPartition, ErrorCode]]:
+        """What `write_markers` does, as a part of larger work."""
+        under_way: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
+        for topic_partition in marker.partitions:
+            under_way[topic_partition] = self._write(topic_partition, marker)
+            yield None
+        # All of them are under way already: to wait for one after the other costs nothing.
+        outcomes: dict[TopicPartition, ErrorCode] = {}
+        for topic_partition, outcome in under_way.items():
+            outcomes[topic_partition] = outcome if isinstance(outcome, ErrorCode) else (yield from wait_for(outcome))
+        return outcomes
+
+    def _write(self, topic_partition: TopicPartition, marker: TransactionMarker) -> ErrorCode | Awaitable[ErrorCode]:
+        """Appends one marker; how it went, or will have gone."""
+        topic, index = topic_partition
+        partition = self._find(topic, index)
+        if partition is None:
+            return ErrorCode.unknown_topic_or_partition
+        try:
+            if topic == OFFSETS_TOPIC:
+                return then(self._groups.end_transaction(index, _of_groups(marker)), _code_of)
+            partition.check_in_sync_replicas()
+            now_ms = self._clock()
+            info = partition.append(
+                encode_end_transaction_marker(
+                    EndTransactionMarker(marker.is_commit, marker.coordinator_epoch),
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                    timestamp_ms=now_ms,
+                ),
+                now_ms,
+                from_client=False,
+                transaction_version=marker.transaction_version,
+            )
+        except KafkaError as error:
+            logger.info("the marker of producer %d for %s: %s", marker.producer_id, topic_partition, error)
+            return error.code
+        except Exception:
+            logger.exception("the marker of producer %d for %s can't be written", marker.producer_id, topic_partition)
+            return ErrorCode.unknown_server_error
+        if partition.log.high_watermark > info.last_offset:
+            return ErrorCode.none
+        return _Commit(partition, info.last_offset, self._timeout_s)
+
+    def _find(self, topic: str, index: int) -> Partition | None:
+        """The partition, if it is led here and works."""
+        try:
+            partition = self._partitions.get(topic, index)
+        except KafkaError:
+            return None
+        return None if partition.log.is_offline else partition
+
+
+class _Commit:
+    """A marker that is in the log and not committed yet; to wait for it says how that went. Its time runs already."""
+
+    def __init__(self, partition: Partition, last_offset: Offset, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._partition = partition
+        self._future: asyncio.Future[ErrorCode] = loop.create_future()
+        self._deadline_s = loop.time() + timeout_s
+        partition.when_committed(last_offset, self)
+
+    def __await__(self) -> Generator[Any, None, ErrorCode]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> ErrorCode:
+        if self._future.done():
+            return self._future.result()
+        try:
+            async with asyncio.timeout_at(self._deadline_s):
+                return await self._future
+        except TimeoutError:
+            return ErrorCode.request_timed_out
+        finally:
+            if self._future.cancelled():  # it timed out, or who asked has gone
+                self._partition.forget_commit(lambda observer: observer is self)
+
+    def committed(self) -> None:
+        self._settle(ErrorCode.none)
+
+    def failed(self, code: ErrorCode) -> None:
+        self._settle(code)
+
+    def _settle(self, code: ErrorCode) -> None:
+        if not self._future.done():
+            self._future.set_result(code)
+
+
+def _of_groups(marker: TransactionMarker) -> WritableTxnMarker:
+    return WritableTxnMarker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_result=marker.is_commit,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+    )
+
+
+def _code_of(result: WritableTxnMarkerPartitionResult) -> ErrorCode:
+    return ErrorCode(result.error_code)

@@ -1,0 +1,145 @@
+"""Asking the transaction coordinator before the first batch of a transaction is written to a partition (KIP-890).
+
+Without it a batch that was late by a whole transaction would open one that nobody ever ends. Producers of transaction
+version 2 leave it to the broker to add partitions to their transaction; for older ones it is only verified that they
+did.
+
+After Apache Kafka's `ReplicaManager.maybeSendPartitionsToTransactionCoordinator` and `AddPartitionsToTxnManager` (4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from klamm.core.log.batch_validation import read_single_batch
+from klamm.core.log.transaction_verification import NO_GUARD, UNVERIFIED
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicPartition
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.protocol.produce import ProduceTopic
+    from klamm.protocol.record_batch import BatchHeader
+    from klamm.runtime.transaction_coordinator import TransactionCoordinator
+
+__all__ = ["FIRST_VERSION_THAT_ADDS_PARTITIONS", "TransactionVerification", "code_for_producer", "find_transactional"]
+
+FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
+"""Of Produce: from here on its producer is of transaction version 2."""
+_ABORTABLE_IS_KNOWN_FROM: Final = 11
+_TRY_AGAIN: Final = frozenset(
+    {
+        ErrorCode.network_exception,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+
+
+class TransactionVerification:
+    """One request's verification, of one producer.
+
+    `adds_partitions`: partitions are added to the transaction, not only looked for in it. `is_enabled` is
+    `transaction.partition.verification.enable`, which does not concern additions.
+    """
+
+    def __init__(
+        self,
+        transactional_id: str,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        *,
+        adds_partitions: bool,
+        is_enabled: bool,
+        now_ms: Millis,
+    ) -> None:
+        self.errors: dict[TopicPartition, ErrorCode] = {}
+        """What can't be written, and why."""
+        self.guards: dict[TopicPartition, int] = {}
+        """What a batch has to be written with, where the coordinator has to be asked first."""
+        self._transactional_id = transactional_id
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._adds_partitions = adds_partitions
+        self._is_enabled = is_enabled or adds_partitions
+        self._now_ms = now_ms
+
+    def begin(self, partition: Partition, sequence: int) -> None:
+        """Notes that a batch is to be written whose first record has that sequence."""
+        if not self._is_enabled:
+            return
+        topic_partition = TopicPartition(partition.topic, partition.index)
+        try:
+            guard = partition.log.begin_verification(
+                self._producer_id,
+                self._producer_epoch,
+                sequence,
+                adds_partitions=self._adds_partitions,
+                now_ms=self._now_ms,
+            )
+        except KafkaError as error:
+            self.errors[topic_partition] = error.code
+        else:
+            if guard != NO_GUARD:
+                self.guards[topic_partition] = guard
+
+    async def ask(self, transactions: TransactionCoordinator) -> None:
+        """Asks about the partitions that have a guard; `errors` has those that are not part of the transaction."""
+        codes = await transactions.add_partitions(
+            self._transactional_id,
+            self._producer_id,
+            self._producer_epoch,
+            list(self.guards),
+            verify_only=not self._adds_partitions,
+        )
+        self.errors |= {partition: code for partition, code in codes.items() if code is not ErrorCode.none}
+
+    def guard(self, topic_partition: TopicPartition) -> int:
+        """The guard for a partition that may be written to."""
+        return self.guards.get(topic_partition, NO_GUARD) if self._is_enabled else UNVERIFIED
+
+
+def find_transactional(
+    partitions: Partitions, topics: Sequence[ProduceTopic]
+) -> Iterator[tuple[Partition, BatchHeader]]:
+    """The batches of a Produce request that belong to a transaction, with their partitions.
+
+    What is refused anyway (no such partition, no single batch) is left out.
+    """
+    for topic in topics:
+        led = (
+            partitions.by_name.get(topic.name or "") if topic.topic_id is None else partitions.by_id.get(topic.topic_id)
+        )
+        if led is None:
+            continue
+        for index, records in topic.partitions:
+            try:
+                partition = led.get(index)
+                header = read_single_batch(records or b"")
+            except KafkaError:
+                continue
+            if header.is_transactional and header.has_producer_id:
+                yield partition, header
+
+
+def code_for_producer(code: ErrorCode, version: int) -> tuple[ErrorCode, str | None]:
+    """What a producer is told of a partition that it may not write to, in that version of Produce, and a message.
+
+    Producers don't expect the codes of coordinators; NOT_ENOUGH_REPLICAS makes them try again without looking for
+    another leader.
+    """
+    if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
+        code = ErrorCode.invalid_txn_state
+    if code is ErrorCode.invalid_txn_state:
+        return code, "Partition was not added to the transaction"
+    if code in _TRY_AGAIN or (
+        code is ErrorCode.concurrent_transactions and version < FIRST_VERSION_THAT_ADDS_PARTITIONS
+    ):
+        return (
+            ErrorCode.not_enough_replicas,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name.upper()}",
+        )
+    return code, None

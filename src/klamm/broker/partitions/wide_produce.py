@@ -1,0 +1,155 @@
+"""Produce for very many partitions: read, appended and answered in steps.
+
+The generated codec reads the request and writes the answer; the batches are appended part by part, each as a request of
+its own would be. They are views of the frame, which stays where it is until all are in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from klamm.broker.network.codec_route import COPIED_FRAME_BYTES
+from klamm.broker.partitions.delayed_produce import DelayedProduce, find_uncommitted
+from klamm.broker.time_slices import Progress, Work, answer_of, as_work, begin_large, free_later
+from klamm.protocol import produce
+from klamm.protocol.codec_in_steps import decode_in_steps, encode_in_steps
+from klamm.protocol.errors import ErrorCode, MalformedMessage
+from klamm.protocol.produce import ProduceTopic, ProduceTopicResponse
+from klamm.protocol.schema.produce_request import ProduceRequest
+from klamm.protocol.schema.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from klamm.protocol.types import ZERO_TOPIC_ID, TopicId
+
+if TYPE_CHECKING:
+    from klamm.broker.handler_context import RequestContext
+    from klamm.broker.network.dispatch import Body, PendingBody
+    from klamm.runtime.answers import Answer
+
+__all__ = ["begin_produce"]
+
+PARTITIONS_AT_ONCE: Final = 50
+"""So many batches are appended in a step."""
+ALL: Final = -1
+TOPIC_IDS_FROM: Final = 13
+
+Answers: TypeAlias = list[ProduceTopicResponse]
+Append: TypeAlias = "Callable[[RequestContext, produce.ProduceRequest, list[ProduceTopic]], Answer[Answers]]"
+Wanted: TypeAlias = dict[tuple[str | None, TopicId | None], dict[int, memoryview | None]]
+
+
+def begin_produce(
+    context: RequestContext, view: memoryview, position: int, append: Append
+) -> Body | PendingBody | None:
+    """Answers one Produce request. `append` does so for the topics of a part."""
+    if len(view) <= COPIED_FRAME_BYTES:
+        view = memoryview(bytes(view))
+    progress = Progress()
+    progress.may_stop = False
+    return begin_large(_serve(context, view, position, append), progress)
+
+
+def _serve(context: RequestContext, view: memoryview, position: int, append: Append) -> Work[Body | None]:
+    read = yield from as_work(decode_in_steps(ProduceRequest, context.api_version, view, position))
+    request = produce.ProduceRequest(read.transactional_id, read.acks, read.timeout_ms, [])
+    wanted: Wanted = {}
+    begun: list[Answer[Answers]] = []
+    response = ProduceResponse()
+    try:
+        yield from _take_each_partition_once(read, context.api_version, wanted)
+        for part in _parts(wanted):
+            answers = yield from answer_of(append(context, request, part))
+            begun.append(_when_committed(context, request, answers))
+            yield None
+        for each in begun:
+            yield from _add(response, (yield from answer_of(each)))
+        if request.acks:
+            return (yield from encode_in_steps(response, context.api_version))
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code:
+                    # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does).
+                    raise_for_unacknowledged(topic, partition)
+                yield None
+            yield None
+        return None
+    finally:
+        free_later(read, wanted, begun, response)
+
+
+def raise_for_unacknowledged(topic: TopicProduceResponse, partition: PartitionProduceResponse) -> None:
+    """Ends the connection of a producer that asked for no answers and needs one."""
+    name = ErrorCode(partition.error_code).name.upper()
+    raise MalformedMessage(
+        f"a produce request with acks=0 failed for {topic.name or 'a topic id'}-{partition.index}: {name}"
+    )
+
+
+def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted) -> Work[None]:
+    """Adds the batches to `wanted`, by topic and partition: as in Kafka, what is said last of a partition holds."""
+    for topic in read.topic_data:
+        key = (None, TopicId(topic.topic_id)) if version >= TOPIC_IDS_FROM else (topic.name, None)
+        for partition in topic.partition_data:
+            records: memoryview | None = partition.records  # type: ignore[assignment]  # views, read in steps
+            wanted.setdefault(key, {})[partition.index] = records
+            yield None
+        yield None
+
+
+def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
+    """The topics with their batches, some partitions at a time."""
+    part: list[ProduceTopic] = []
+    room = PARTITIONS_AT_ONCE
+    for (name, topic_id), batches in wanted.items():
+        own: list[tuple[int, memoryview | None]] = []
+        for batch in batches.items():
+            own.append(batch)
+            room -= 1
+            if not room:
+                yield [*part, ProduceTopic(name, topic_id, own)]
+                part, own, room = [], [], PARTITIONS_AT_ONCE
+        if own:
+            part.append(ProduceTopic(name, topic_id, own))
+    if part:
+        yield part
+
+
+def _when_committed(context: RequestContext, request: produce.ProduceRequest, answers: Answers) -> Answer[Answers]:
+    """The answers of a part when what was written is committed. No part waits for another."""
+    partitions = context.broker.partitions
+    if request.acks == ALL and partitions.commit_later:
+        uncommitted = find_uncommitted(partitions, answers)
+        if uncommitted:
+            return DelayedProduce(answers, uncommitted, lambda final: final).wait(request.timeout_ms)
+    return answers
+
+
+def _add(response: ProduceResponse, answers: Answers) -> Work[None]:
+    for name, topic_id, partitions in answers:
+        own = TopicProduceResponse(name=name or "", topic_id=topic_id or ZERO_TOPIC_ID)
+        last = response.responses[-1] if response.responses else None
+        if last is not None and (last.name, last.topic_id) == (own.name, own.topic_id):
+            own = last  # The topic was split.
+        else:
+            response.responses.append(own)
+        for each in partitions:
+            own.partition_responses.append(
+                PartitionProduceResponse(
+                    index=each.index,
+                    error_code=each.error_code,
+                    base_offset=each.base_offset,
+                    log_append_time_ms=each.log_append_time_ms,
+                    log_start_offset=each.log_start_offset,
+                    record_errors=[
+                        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                        for index, message in each.record_errors
+                    ],
+                    error_message=each.error_message,
+                )
+            )
+            yield None
+        yield None

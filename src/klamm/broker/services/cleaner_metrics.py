@@ -1,0 +1,42 @@
+"""The figures of the log cleaner, for the page of metrics, named as Prometheus' JMX exporter names those of Kafka.
+
+Source: the gauges of `LogCleanerManager` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from klamm.broker.services.metrics import Figure
+
+if TYPE_CHECKING:
+    from klamm.protocol.types import Millis
+    from klamm.storage.cleaner.log_cleaner import CleanerState
+
+__all__ = ["cleaner_figures"]
+
+PREFIX: Final = "kafka_log_logcleanermanager_"
+
+
+def cleaner_figures(state: CleanerState, now_ms: Millis) -> Sequence[Figure]:
+    """How dirty the dirtiest log is, how long ago the cleaner looked, and how many partitions it leaves alone.
+
+    The time is missing while the cleaner has not looked at anything, as with `log.cleaner.enable=false`.
+    """
+    waited = [] if state.looked_ms is None else [((), float(now_ms - state.looked_ms))]
+    return [
+        Figure(
+            f"{PREFIX}max_dirty_percent",
+            "Dirty share of the dirtiest compacted log.",
+            (),
+            [((), float(int(100 * state.dirtiest_ratio)))],
+        ),
+        Figure(f"{PREFIX}time_since_last_run_ms", "Milliseconds since the cleaner looked for work.", (), waited),
+        Figure(
+            f"{PREFIX}uncleanable_partitions_count",
+            "Partitions that hold something that can't be cleaned.",
+            (),
+            [((), float(state.uncleanable))],
+        ),
+    ]

@@ -1,0 +1,129 @@
+"""What a broker does again and again without being asked: retention, write-back, checkpoints, sessions that ended.
+
+There may be many thousands of logs, so they are looked at for some milliseconds at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.fetch_sessions import FetchSessionCache
+    from klamm.broker.partitions.fsync_batcher import GroupSync
+    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.service import MetadataService
+    from klamm.protocol.types import Millis
+    from klamm.storage.log import Log
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["Housekeeping"]
+
+logger = logging.getLogger(__name__)
+
+FLUSH_CHECK_INTERVAL_MS: Final = 1000
+SESSIONS_CHECK_INTERVAL_MS: Final = 10_000
+NEVER_MS: Final = 2**62
+"""Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
+LOWEST_INTERVAL_S: Final = 0.1
+HOUSEKEEPING_STEP_S: Final = 0.003
+"""Others have their turn after so long."""
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+async def _take(steps: Iterable[None]) -> None:
+    """Takes the steps, for some milliseconds at a time."""
+    step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+    for _ in steps:
+        if time.monotonic() >= step_ends:
+            await asyncio.sleep(0)
+            step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
+
+
+class Housekeeping:
+    """Of one log directory, from `start` to `stop`."""
+
+    def __init__(self, log_directory: LogDirectory, clock: Callable[[], Millis]) -> None:
+        self._log_directory = log_directory
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(
+        self,
+        config: BrokerConfig,
+        partitions: Partitions,
+        fetch_sessions: FetchSessionCache,
+        metadata: MetadataService,
+        group_sync: GroupSync | None,
+    ) -> None:
+        """Begins with everything; `group_sync` is whom `klamm.fsync=interval` asks."""
+
+        async def keep_house() -> None:
+            await _take(self._log_directory.housekeep_in_steps(self._clock()))
+            partitions.retry_failures(metadata.image)
+
+        self._every(config.log_retention_check_interval_ms, keep_house, first_ms=config.log_initial_task_delay_ms)
+        self._every(FLUSH_CHECK_INTERVAL_MS, lambda: _take(self._flush_due()))
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        self._every(SESSIONS_CHECK_INTERVAL_MS, lambda: _take(fetch_sessions.expire(self._clock())))
+        if config.klamm_fsync == "interval":
+            assert group_sync is not None
+            self._every(config.klamm_fsync_interval_ms, lambda: _take(self._sync_all(group_sync)))
+
+    def checkpoint_soon(self) -> None:
+        """Writes the checkpoint files without waiting for their time."""
+        self._begin(self._checkpoint())
+
+    def stop(self) -> None:
+        """Begins nothing more."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _every(
+        self, interval_ms: int, action: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int | None = None
+    ) -> None:
+        async def repeat() -> None:
+            await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000)
+            while True:
+                try:
+                    await action()
+                except Exception:
+                    logger.exception("housekeeping failed; it is tried again in %d ms", interval_ms)
+                await asyncio.sleep(max(LOWEST_INTERVAL_S, interval_ms / 1000))
+
+        self._begin(repeat())
+
+    def _flush_due(self) -> Iterator[None]:
+        now_ms = self._clock()
+        for log in self._logs():
+            if log.config.flush_ms < NEVER_MS:
+                log.flush_if_due(now_ms)
+            yield
+
+    def _sync_all(self, group_sync: GroupSync) -> Iterator[None]:
+        for log in self._logs():
+            if log.log_end_offset > log.recovery_point:
+                group_sync.request(log, _nothing)
+            yield
+
+    def _logs(self) -> Iterator[Log]:
+        """All that can be written; they may come and go between two."""
+        for log in list(self._log_directory.logs.values()):
+            if not log.is_offline and self._log_directory.logs.get(log.topic_partition) is log:
+                yield log
+
+    async def _checkpoint(self) -> None:
+        await _take(self._log_directory.checkpoint_in_steps())

@@ -1,0 +1,53 @@
+"""The topics that the broker keeps for itself, and how they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from klamm.metadata.service import NewTopic
+from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+
+if TYPE_CHECKING:
+    from klamm.config.broker_config import BrokerConfig
+
+__all__ = ["HISTORY_TOPIC", "OFFSETS_TOPIC", "TRANSACTIONS_TOPIC", "internal_topic"]
+
+OFFSETS_TOPIC: Final = GROUP_METADATA_TOPIC
+HISTORY_TOPIC: Final = GROUP_HISTORY_TOPIC
+TRANSACTIONS_TOPIC: Final = TRANSACTION_STATE_TOPIC
+
+
+def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int) -> NewTopic:
+    """What to create for the internal topic of that name, as Kafka's `AutoTopicCreationManager` does.
+
+    On one node there is one replica, whatever `offsets.topic.replication.factor` and its like say: a first contact
+    should not fail for it. The history of groups has as many partitions as the groups' offsets have,
+    `offsets_partitions`, so that a group is found under one index in both.
+    """
+    if name not in _CONFIGS:
+        raise ValueError(f"{name} is no internal topic")
+    return NewTopic(
+        name,
+        partitions=config.transaction_state_log_num_partitions if name == TRANSACTIONS_TOPIC else offsets_partitions,
+        replication_factor=1,
+        configs={"compression.type": "producer", "min.insync.replicas": "1", **_CONFIGS[name](config)},
+    )
+
+
+_CONFIGS: Final[Mapping[str, Callable[[BrokerConfig], Mapping[str, str]]]] = {
+    OFFSETS_TOPIC: lambda config: {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    },
+    TRANSACTIONS_TOPIC: lambda config: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    },
+    HISTORY_TOPIC: lambda config: {
+        "cleanup.policy": "delete",
+        "retention.ms": str(config.klamm_group_history_retention_ms),
+    },
+}

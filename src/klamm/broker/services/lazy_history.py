@@ -1,0 +1,113 @@
+"""The history of groups, begun a moment after there is something to tell: neither a start nor a group's first contact
+waits until its code is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from klamm.protocol.types import PartitionIndex
+
+if TYPE_CHECKING:
+    from klamm.core.group.history.change import UnderWay
+    from klamm.runtime.history_writer import GroupHistory
+    from klamm.runtime.ports import Cancellable, Executor, Timers
+
+__all__ = ["LateHistory"]
+
+_log = logging.getLogger(__name__)
+
+_MOMENT_MS: Final = 200.0
+_STEP_MS: Final = 3.0
+
+
+class _Untold(NamedTuple):
+    partition: PartitionIndex
+    events: Sequence[object] | None
+    """What happened there; None if the partition is led no more."""
+
+
+class LateHistory:
+    """Stands for the history until `begin` has made it, and then hands on what it is told.
+
+    `load` brings the code that `begin` needs; that takes more than a moment and is done beside the event loop.
+    """
+
+    def __init__(
+        self, timers: Timers, executor: Executor, *, load: Callable[[], object], begin: Callable[[], GroupHistory]
+    ) -> None:
+        self._timers = timers
+        self._executor = executor
+        self._load = load
+        self._begin = begin
+        self._history: GroupHistory | None = None
+        self._untold: deque[_Untold] = deque()
+        self._alarm: Cancellable | None = None
+        self._is_stopped = False
+
+    def publish(self, partition: PartitionIndex, events: Sequence[object]) -> None:
+        """As `GroupHistory.publish`."""
+        if self._history is not None and not self._untold:
+            self._history.publish(partition, events)
+        else:
+            self._keep(_Untold(partition, events))
+
+    def under_way(self, group_id: str) -> UnderWay | None:
+        """As `GroupHistory.under_way`."""
+        return None if self._history is None else self._history.under_way(group_id)
+
+    def on_resignation(self, partition: PartitionIndex) -> None:
+        """As `GroupHistory.on_resignation`."""
+        if self._untold:
+            self._keep(_Untold(partition, None))
+        elif self._history is not None:
+            self._history.on_resignation(partition)
+
+    def stop(self) -> None:
+        """As `GroupHistory.stop`; what happened in the last moment, and was the first thing to tell, stays untold."""
+        self._is_stopped = True
+        self._untold.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._history is not None:
+            self._history.stop()
+
+    def _keep(self, untold: _Untold) -> None:
+        if self._is_stopped:
+            return
+        self._untold.append(untold)
+        if self._alarm is None:
+            tell = self._tell if self._history is not None else self._bring_code
+            self._alarm = self._timers.call_at(self._timers.now_ms() + _MOMENT_MS, tell)
+
+    def _bring_code(self) -> None:
+        self._executor.submit(self._load, self._on_code)
+
+    def _on_code(self, _outcome: object) -> None:
+        # If it could not be loaded, `begin` says why.
+        if not self._is_stopped:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Catch up. After a start there may be very many groups: the event loop gets its turn in between."""
+        self._alarm = None
+        started_ms = self._timers.now_ms()
+        if self._history is None:
+            try:
+                self._history = self._begin()
+            except Exception:
+                # What happens next tries again.
+                _log.exception("the history of groups can't begin; what happened in the last moment is not in it")
+                self._untold.clear()
+                return
+        while self._untold and self._timers.now_ms() - started_ms < _STEP_MS:
+            partition, events = self._untold.popleft()
+            if events is None:
+                self._history.on_resignation(partition)
+            else:
+                self._history.publish(partition, events)
+        if self._untold:
+            self._alarm = self._timers.call_at(self._timers.now_ms(), self._tell)

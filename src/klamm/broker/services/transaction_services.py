@@ -1,0 +1,111 @@
+"""The transaction coordinator of one broker, with what it stands on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from klamm.broker.partitions.transaction_markers import TransactionMarkers
+from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs
+from klamm.broker.services.internal_topics import TRANSACTIONS_TOPIC
+from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.metadata.image import EMPTY_IMAGE
+from klamm.protocol.types import Millis
+from klamm.runtime.transaction_coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition import Partition
+    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.service import MetadataService
+    from klamm.runtime.group_coordinator import GroupCoordinator
+
+__all__ = ["LoopTasks", "Transactions", "transaction_config"]
+
+MARKER_TIMEOUT_MS: Final = 30_000
+"""A marker that is not committed by then is asked for again; Kafka's default of `request.timeout.ms`."""
+
+
+class LoopTasks:
+    """Coroutines that nobody waits for, as tasks of one event loop that end with the broker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Begins it in the loop's next round, before its sockets are looked at."""
+        task = self._loop.create_task(coroutine)
+        # The loop itself refers to its tasks weakly.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Cancels what has not ended."""
+        for task in list(self._tasks):
+            task.cancel()
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    """What the broker's configuration means for transactions."""
+    return TransactionConfig(
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        id_expiration_ms=config.transactional_id_expiration_ms,
+        abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+        expiry_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        add_retry_ms=config.add_partitions_to_txn_retry_backoff_ms,
+        add_retry_max_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+    )
+
+
+class Transactions:
+    """The coordinator, and the markers of this broker's partitions. To be made on the running event loop."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        partitions: Partitions,
+        metadata: MetadataService,
+        groups: GroupCoordinator,
+        *,
+        clock: Callable[[], Millis],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._metadata = metadata
+        self._tasks = LoopTasks(loop)
+        self._default_partition_count = config.transaction_state_log_num_partitions
+        self.markers = TransactionMarkers(partitions, groups, clock=clock, timeout_ms=MARKER_TIMEOUT_MS)
+        self.coordinator = TransactionCoordinator(
+            config=transaction_config(config),
+            log=PartitionLogs(TRANSACTIONS_TOPIC, partitions, clock),
+            timers=LoopTimers(loop),
+            wall_clock=clock,
+            promises=loop,
+            spawn=self._tasks.spawn,
+            markers=self.markers,
+            next_producer_id=metadata.next_producer_id,
+            partition_count=self._count_partitions,
+        )
+
+    def start(self) -> None:
+        """Begins to answer; what is led is told afterwards."""
+        self.coordinator.start()
+        self.coordinator.on_metadata_update(EMPTY_IMAGE, self._metadata.image)
+        self._metadata.subscribe(self.coordinator.on_metadata_update)
+
+    def stop(self) -> None:
+        """Answers no more; markers that are not written yet are, after the next start."""
+        self.coordinator.stop()
+        self._tasks.stop()
+
+    def on_leadership(self, partition: Partition, is_leader: bool) -> None:
+        """A partition of `__transaction_state` is led here, or no more."""
+        if is_leader:
+            self.coordinator.on_leadership(partition.index, partition.leader_epoch)
+        else:
+            self.coordinator.on_resignation(partition.index)
+
+    def _count_partitions(self) -> int:
+        topic = self._metadata.image.topics.get(TRANSACTIONS_TOPIC)
+        return len(topic.partitions) if topic is not None else self._default_partition_count

@@ -1,0 +1,47 @@
+"""Gets partitions ready for the members they move to.
+
+When a consumer group has a new target, the partitions that change hands are known before anybody lets go of them; their
+new owners will go on from the committed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from klamm.core.group.events import TargetChosen
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import Offset, PartitionIndex
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.warm_reads import WarmReads
+
+__all__ = ["WarmHandover"]
+
+MOVES_AT_ONCE: Final = 64
+"""Of more partitions that move in one go, so many are made ready: the rest would push the first ones out again."""
+
+
+class WarmHandover:
+    """Listens to what happens in groups."""
+
+    def __init__(self, partitions: Partitions, warm_reads: WarmReads) -> None:
+        self._partitions = partitions
+        self._warm_reads = warm_reads
+
+    def on_events(self, partition: PartitionIndex, events: Sequence[object]) -> None:
+        """Reads ahead for every partition that an event moves to a member here."""
+        for event in events:
+            if isinstance(event, TargetChosen):
+                moves = [move for move in event.moved if move.to_member is not None]
+                for move in moves[:MOVES_AT_ONCE]:
+                    if move.committed_offset is not None:
+                        self._prepare(move.topic, move.partition, move.committed_offset)
+
+    def _prepare(self, topic: str, index: PartitionIndex, offset: Offset) -> None:
+        try:
+            partition = self._partitions.get(topic, index)
+        except KafkaError:
+            return  # Led elsewhere, or gone meanwhile.
+        self._warm_reads.prepare(partition, offset)

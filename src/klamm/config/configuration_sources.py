@@ -1,0 +1,195 @@
+"""From flags, environment, file and profile to one configuration, and what there is to say about it.
+
+Precedence: flag (`-X key=value`), environment, file, profile, klamm's own defaults, Kafka's. A key set in a stronger
+place hides its other names (`log.retention.hours` for `log.retention.ms`) in weaker ones. The environment variable of a
+key is `KLAMM_` and the key in upper case with dots as underscores (`KLAMM_LOG_RETENTION_MS`); klamm's own keys don't
+repeat the name (`KLAMM_CLUSTER_ID`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from klamm.config.broker_config import BASELINE
+from klamm.config.environment import (
+    ENVIRONMENT_PREFIX,
+    KEYLESS_VARIABLES,
+    environment_variable,
+    unknown_variables,
+)
+from klamm.config.errors import ConfigurationError, InvalidValue
+from klamm.config.key_support import Treatment
+from klamm.config.nearest import suggestion
+from klamm.config.properties import parse_properties
+from klamm.config.resolve import resolve_fields
+from klamm.config.table import ConfigKey, broker_keys
+from klamm.config.values import Value
+
+if TYPE_CHECKING:
+    from klamm.config.broker_config import Profile
+
+__all__ = ["ENVIRONMENT_PREFIX", "PROFILES", "environment_variable", "load_fields"]
+
+_log = logging.getLogger(__name__)
+
+PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
+    "default": {},
+    # First contact in a test should not wait for members that won't come, nor load what nobody wrote. Members of the
+    # consumer protocol hear of a change when they beat next, so they beat often; a test that kills one can give its
+    # group a session that ends soon.
+    "test": {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.heartbeat.interval.ms": "250",
+        "group.consumer.min.heartbeat.interval.ms": "50",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
+    },
+}
+"""What a profile sets."""
+
+# Names for one setting: setting one in a stronger place hides the others in weaker ones.
+_ALTERNATIVES: Final = (
+    ("node.id", "broker.id"),
+    ("log.dirs", "log.dir"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
+# An address that was given out for other listeners leads nowhere.
+_HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}
+_LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(?:[^.]*\.)?(?P<key>(?:ssl|sasl|principal|connections)\..*)")
+
+_INTEGER_RANGES: Final = {"SHORT": "-32768 to 32767", "INT": "-2147483648 to 2147483647"}
+
+
+class Setting(NamedTuple):
+    """What was set, and where."""
+
+    text: str
+    source: str
+
+
+def load_fields(
+    flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, profile: Profile, flags_name: str
+) -> dict[str, Any]:
+    """The fields of `BrokerConfig` as these sources set them; empty when none sets anything.
+
+    Warns once of the keys that nobody knows and once of those that have no effect. Raises ConfigurationError.
+    """
+    variables = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in KEYLESS_VARIABLES
+    }
+    layers = [
+        {key: Setting(text, f"profile {profile}") for key, text in PROFILES[profile].items()},
+        _from_file(file) if file is not None else {},
+        _from_environment(variables) if variables else {},
+        {key: Setting(text, flags_name) for key, text in flags.items()},
+    ]
+    if not any(layers):
+        return {}
+    settings = {key: Setting(text, "klamm's default") for key, text in BASELINE.items()}
+    for layer in layers:
+        for key in layer:
+            for hidden in _HIDDEN_BY.get(key, ()):
+                settings.pop(hidden, None)
+        settings.update(layer)
+    values = _values(settings)
+    try:
+        fields = resolve_fields(values)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}{_where(str(error), settings)}") from None
+    fields["explicit"] = MappingProxyType({key: setting.text for key, setting in settings.items()})
+    return fields
+
+
+def _from_file(path: Path) -> dict[str, Setting]:
+    try:
+        # Java reads a stream of properties as ISO-8859-1; other characters are written as \uXXXX.
+        text = path.read_text(encoding="iso-8859-1")
+    except OSError as error:
+        raise ConfigurationError(f"can't read {path}: {error.strerror}") from error
+    try:
+        properties = parse_properties(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}, {error}") from None
+    return {key: Setting(entry.value, f"{path}, line {entry.line}") for key, entry in properties.items()}
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, Setting]:
+    """What variables set. One that stands for no key sets nothing: it may be somebody else's."""
+    keys = {environment_variable(key): key for key in broker_keys()}
+    unknown = unknown_variables(variables)
+    if unknown:
+        _log.warning("no configuration key has these environment variables; they are ignored: %s", ", ".join(unknown))
+    return {
+        keys[name]: Setting(text, f"environment variable {name}") for name, text in variables.items() if name in keys
+    }
+
+
+def _values(settings: Mapping[str, Setting]) -> dict[str, Value]:
+    """The values of the keys that exist, with what there is to refuse or to warn of done."""
+    keys = broker_keys()
+    values: dict[str, Value] = {}
+    unknown: list[str] = []
+    ineffective: list[str] = []
+    for name, (text, source) in settings.items():
+        key = keys.get(name)
+        if key is None or key.is_dynamic_only:
+            _refuse_listener_security(name, source)
+            unknown.append(name + suggestion(name, (each.name for each in keys.values() if not each.is_dynamic_only)))
+            continue
+        try:
+            value = values[name] = key.parse(text)
+        except InvalidValue as error:
+            shown = "[hidden]" if key.is_sensitive else text
+            raise ConfigurationError(f"{name}={shown} ({source}): {error.reason}; {_allowed(key)}") from None
+        if key.treatment is Treatment.refused and value != key.default_value():
+            raise ConfigurationError(f"{name} ({source}) is refused. {key.reason}")
+        if key.treatment is Treatment.accepted and BASELINE.get(name) != text:
+            ineffective.append(name)
+    if unknown:
+        _log.warning("These configuration keys are not known and are ignored: %s", ", ".join(sorted(unknown)))
+    if ineffective:
+        _log.warning("These configuration keys are set and have no effect: %s", ", ".join(sorted(ineffective)))
+    return values
+
+
+def _refuse_listener_security(name: str, source: str) -> None:
+    """`listener.name.<listener>.[<mechanism>.]ssl...` is no key of the table, but it asks for protection as well."""
+    match = _LISTENER_KEY.fullmatch(name)
+    if match is not None:
+        key = broker_keys().get(match["key"])
+        if key is not None and key.treatment is Treatment.refused:
+            raise ConfigurationError(f"{name} ({source}) is refused. {key.reason}")
+
+
+def _allowed(key: ConfigKey) -> str:
+    if key.type == "BOOLEAN":
+        return "allowed are true and false"
+    if key.valid_values:
+        return f"allowed: {key.valid_values}"
+    if key.type in _INTEGER_RANGES:
+        return f"allowed are whole numbers from {_INTEGER_RANGES[key.type]}"
+    kinds = {"LONG": "a whole number of 64 bits", "DOUBLE": "a number", "LIST": "a list, cut at commas"}
+    return f"allowed is {kinds.get(key.type, 'a text')}"
+
+
+def _where(message: str, settings: Mapping[str, Setting]) -> str:
+    """Where the keys were set that a message names, klamm's own defaults aside."""
+    words = set(re.findall(r"[\w.]*\w", message))
+    named = [
+        f"{key}={setting.text} ({setting.source})"
+        for key, setting in settings.items()
+        if words.intersection(_ALTERNATIVES_OF.get(key, (key,))) and setting.source != "klamm's default"
+    ]
+    return f" [{'; '.join(named)}]" if named else ""

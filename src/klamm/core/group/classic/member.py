@@ -1,0 +1,117 @@
+"""One member of a classic group, as the coordinator knows it while it lives.
+
+Volatile: the log has its own picture of members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, TypeAlias
+
+from klamm.core.coordinator.shard_contract import Ticket, TimerKey
+from klamm.protocol.schema.join_group_request import JoinGroupRequest
+from klamm.protocol.types import Millis
+
+__all__ = ["Member", "Protocols", "protocols_of", "session_timer"]
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
+"""The protocols that a member supports, most wanted first, each with the member's metadata for it."""
+
+MAXIMUM_PROTOCOLS: Final = 1000
+"""Of a member's protocols so many count, the most wanted ones. Clients have one for each assignor, a handful. Kafka has
+no limit, and a decision on a hundred thousand of them holds up all other groups."""
+_LONG_AGO: Final = Millis(0)
+
+
+def protocols_of(request: JoinGroupRequest) -> Protocols:
+    """Returns the protocols that a member brings with its request, at most `MAXIMUM_PROTOCOLS`."""
+    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols[:MAXIMUM_PROTOCOLS])
+
+
+def session_timer(group_id: str, member_id: str) -> TimerKey:
+    """Names the timer that runs out when the member has not been heard of for its session timeout."""
+    return ("session", group_id, member_id)
+
+
+class Member:
+    """A member; `join_ticket` and `sync_ticket` are its parked requests, at most one of each."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "has_committed",
+        "is_new",
+        "join_ticket",
+        "joined_at",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "session_timer",
+        "sync_ticket",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+        joined_at: Millis = _LONG_AGO,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.joined_at = joined_at
+        """When it came under this member id; long ago if another coordinator let it in."""
+        self.has_committed = False
+        """Whether it has committed an offset since."""
+        self.is_new = False
+        """Whether it is in its first join, unable to send heartbeats since it doesn't know its generation yet."""
+        self.join_ticket: Ticket | None = None
+        self.sync_ticket: Ticket | None = None
+        self.session_timer = session_timer(group_id, member_id)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it keeps its place over restarts of the client (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def is_alive_while_waiting(self) -> bool:
+        """Whether it needs no heartbeat now: who waits for an answer can't send any.
+
+        A new member's join may time out, though.
+        """
+        return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What the member said of itself for that protocol, which it must support."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise ValueError(f"member {self.member_id} does not support protocol {protocol_name}")
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """Of the candidates, the protocol that the member wants most; one of them it must support."""
+        for name, _ in self.protocols:
+            if name in candidates:
+                return name
+        raise ValueError(f"member {self.member_id} supports none of {sorted(candidates)}")
+
+    def protocol_names(self) -> Sequence[str]:
+        """The names of its protocols, each once."""
+        return list(dict.fromkeys(name for name, _ in self.protocols))

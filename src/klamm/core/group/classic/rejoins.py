@@ -1,0 +1,68 @@
+"""Why a member that is in the group already joins again: what has changed in what it says of itself, or in the topics.
+
+Nothing depends on it but what people are told. Newer clients put their generation and what they own into the metadata,
+so that it is another one each time; what matters is what else is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from klamm.core.coordinator.cluster_topics import ClusterTopics
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.embedded_protocol import Assignment, owned_partitions, subscribed_topics
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.member import Member, Protocols
+from klamm.core.group.events import Cause
+
+__all__ = ["REJOIN_DETAILS", "rejoin_cause", "topic_change"]
+
+REJOIN_DETAILS: Final[Mapping[Cause, str]] = {
+    Cause.LEADER_REJOINED: "leads the group and joins again",
+    Cause.MEMBER_REJOINED: "joins again of its own accord",
+    Cause.PARTITIONS_REVOKED: "has given up partitions that others are to have",
+    Cause.SUBSCRIPTION_CHANGED: "has changed its subscription",
+    Cause.ASSIGNOR_CHANGED: "has changed its assignors",
+}
+"""In words, after the name of the member."""
+
+
+def rejoin_cause(member: Member, protocols: Protocols, *, is_leader: bool) -> Cause:
+    """What a member, as it is known until now, has changed with these protocols."""
+    if [name for name, _ in protocols] != [name for name, _ in member.protocols]:
+        return Cause.ASSIGNOR_CHANGED
+    before, after = member.protocols[0][1], protocols[0][1]
+    if subscribed_topics([before]) != subscribed_topics([after]):
+        return Cause.SUBSCRIPTION_CHANGED
+    still_owned = owned_partitions(after)
+    if any(not owned <= still_owned.get(topic, frozenset()) for topic, owned in owned_partitions(before).items()):
+        return Cause.PARTITIONS_REVOKED
+    return Cause.LEADER_REJOINED if is_leader else Cause.MEMBER_REJOINED
+
+
+def topic_change(group: ClassicGroup, topics: ClusterTopics) -> tuple[Cause, str] | None:
+    """How the topics that the group reads differ from what is assigned to its members; None if that is not known.
+
+    In a stable group every partition is assigned, so that no other picture of the topics need be kept; but not in one
+    whose members give partitions up in one generation to have them assigned in the next.
+    """
+    if not topics.version or group.topics is None or group.state is not GroupState.STABLE:
+        return None
+    assigned: dict[str, int] = {}
+    for member in group.members.values():
+        if owned_partitions(member.protocols[0][1]):
+            return None
+        for topic, partitions in Assignment(member.assignment).items():
+            assigned[topic] = assigned.get(topic, 0) + len(partitions)
+    for name in sorted(assigned.keys() | group.topics):
+        facts = topics.by_name(name)
+        before, now = assigned.get(name, 0), 0 if facts is None else facts.partition_count
+        if before == now:
+            continue
+        if not before:
+            return Cause.TOPIC_CREATED, f"topic {name} was created"
+        if not now:
+            return Cause.TOPIC_DELETED, f"topic {name} was deleted"
+        return Cause.PARTITIONS_ADDED, f"topic {name} has {now} partitions instead of {before}"
+    return None

@@ -1,0 +1,140 @@
+"""What follows from a SyncGroup request, and from one that does not come.
+
+The leader's request brings the assignments, which are passed through unread. They are written to the log first: only
+once they are committed is the group Stable and everybody told. After Apache Kafka's
+`GroupMetadataManager.classicGroupSync`.
+"""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.shard_contract import Result, Ticket
+from klamm.core.group.classic.classic_events import assigned, lost, needed, stable, target_chosen
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_state import GroupEvent, GroupState
+from klamm.core.group.classic.member import Member
+from klamm.core.group.classic.rebalance import (
+    answer_syncs,
+    drop_assignments,
+    prepare_or_complete,
+    prepare_rebalance,
+    sync_timer,
+)
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.events import Cause
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.offsets.offset_records import group_metadata_record
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.sync_group_request import SyncGroupRequest
+from klamm.protocol.schema.sync_group_response import SyncGroupResponse
+from klamm.protocol.types import Millis
+
+__all__ = ["on_sync_timer", "sync_group"]
+
+
+def sync_group(
+    groups: GroupRegistry, config: GroupConfig, request: SyncGroupRequest, ticket: Ticket, now: Millis
+) -> Result:
+    """Give a member its assignment, or park the request until the leader has brought it."""
+    result = Result()
+    group = groups.find(request.group_id)
+    try:
+        if group is None:
+            raise KafkaError(ErrorCode.unknown_member_id)
+        member = _check(group, request)
+    except KafkaError as error:
+        result.reply(ticket, SyncGroupResponse(error_code=error.code))
+        return result
+    was_awaited = member.member_id in group.pending_sync
+    group.pending_sync.discard(member.member_id)
+    if not group.pending_sync:
+        result.cancel(sync_timer(group.group_id))
+    if group.state is GroupState.STABLE:
+        response = SyncGroupResponse(
+            protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+        )
+        result.reply(ticket, response)
+        if was_awaited:
+            result.events.append(assigned(group, member, now))
+        return result
+    if member.sync_ticket is not None:
+        # The client gave up on an earlier request; should somebody still listen there, it is to start over.
+        result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.rebalance_in_progress))
+    member.sync_ticket = ticket
+    if group.leader_id == member.member_id:
+        _persist(group, member, config, request, result)
+    return result
+
+
+def _check(group: ClassicGroup, request: SyncGroupRequest) -> Member:
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise KafkaError(ErrorCode.illegal_generation)
+    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol_name):
+        raise KafkaError(ErrorCode.inconsistent_group_protocol)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        raise KafkaError(ErrorCode.rebalance_in_progress)
+    return member
+
+
+def _differs(asked: str | None, own: str | None) -> bool:
+    return asked is not None and own is not None and asked != own
+
+
+def _persist(
+    group: ClassicGroup, leader: Member, config: GroupConfig, request: SyncGroupRequest, result: Result
+) -> None:
+    assignments = {each.member_id: each.assignment for each in request.assignments}
+    generation = group.generation
+
+    def is_outdated() -> bool:
+        # Somebody may have joined or left while the record was on its way.
+        return group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation
+
+    def on_commit(now: Millis) -> Result:
+        result = Result()
+        if is_outdated():
+            return result
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        result.events.append(target_chosen(group, now))
+        result.events.extend(
+            assigned(group, each, now) for each in group.members.values() if each.sync_ticket is not None
+        )
+        answer_syncs(group, ErrorCode.none, result)
+        group.move(GroupEvent.ASSIGNMENT_COMMITTED, now)
+        result.events.append(stable(group, now))
+        return result
+
+    def on_failure(code: ErrorCode, now: Millis) -> Result:
+        result = Result()
+        if is_outdated():
+            return result
+        drop_assignments(group, coordinator_error(code), result)
+        detail = f"the assignment of leader {leader.member_id} could not be stored: {code.name}"
+        cause = needed(group, Cause.ASSIGNMENT_FAILED, leader.member_id, detail, now)
+        prepare_or_complete(group, [cause], config, result, now)
+        return result
+
+    result.records.append(group_metadata_record(group.group_id, group.metadata_with(assignments)))
+    result.on_commit = on_commit
+    result.on_failure = on_failure
+
+
+def on_sync_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
+    """Members that have joined, and then never asked for their assignment, are gone: the others rebalance without
+    them.
+    """
+    if not group.pending_sync or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        return
+    died_at = Millis(now - group.rebalance_timeout_ms)
+    causes = []
+    for member_id in sorted(group.pending_sync):
+        member = group.remove(member_id)
+        if member is not None:
+            result.cancel(member.session_timer)
+            detail = "it did not ask for its assignment"
+            event, cause = lost(group, member, Cause.REBALANCE_TIMED_OUT, detail, now, died_at=died_at)
+            result.events.append(event)
+            causes.append(cause)
+    prepare_rebalance(group, causes, config, result, now)

@@ -1,0 +1,255 @@
+"""What decisions on consumer groups stand on: the durable groups, the cluster's topics, and what is under way.
+
+What is under way is volatile: after a failover it begins anew, since every group counts as out of date then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics, TopicFacts
+from klamm.core.coordinator.shard_contract import Result
+from klamm.core.group.assignors.assignor import Assignor, PreviousOwner
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.group_state import MemberState
+from klamm.core.group.consumer.member import Assigned, ConsumerGroupMember, Target
+from klamm.core.group.consumer.member_lifetimes import Lives
+from klamm.core.group.consumer.timers import join_timer, rebalance_timer, session_timer, sync_timer
+from klamm.core.group.consumer.topic_index import TopicIndex
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.events import Cause, PartitionsByTopic
+from klamm.core.group.group_config import SettingsOf
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.partition_traffic import Traffic
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis, PartitionIndex, TopicId
+
+__all__ = ["ConsumerGroups", "Decision", "Reason"]
+
+
+class Reason(NamedTuple):
+    """Why the group epoch rises: something that happened to a member, or to a topic that the group reads."""
+
+    cause: Cause
+    detail: str
+    crash_loop: bool = False
+    """Whether it is one more death of a member that has died again and again."""
+
+
+_CAUSES_KEPT: Final = 10
+"""Of a group that nobody is in touch with while its topics change again and again."""
+_TAKEN_OVER: Final = Reason(Cause.COORDINATOR_MOVED, "the topics changed while no coordinator looked")
+
+
+class Decision(NamedTuple):
+    """A decision that is being made."""
+
+    groups: ConsumerGroups
+    """What it stands on."""
+    result: Result
+    """What follows from it, so far."""
+    now: Millis
+
+
+class ConsumerGroups:
+    """The consumer groups of a shard, and the means to decide on them.
+
+    `assignors` are those that may be used, by name; the first one is the default.
+    """
+
+    __slots__ = (
+        "assigning",
+        "assignors",
+        "awaiting_join",
+        "awaiting_sync",
+        "config",
+        "default_assignor",
+        "lives",
+        "new_member_id",
+        "new_topics_version",
+        "outdated",
+        "previous_owners",
+        "registry",
+        "resolving",
+        "settings_of",
+        "store",
+        "to_weigh",
+        "topics",
+        "traffic",
+    )
+
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        config: GroupConfig,
+        *,
+        new_member_id: Callable[[], str],
+        settings_of: SettingsOf,
+        assignors: Mapping[str, Assignor],
+    ) -> None:
+        self.registry = registry
+        self.store = registry.store
+        self.config = config
+        self.new_member_id = new_member_id
+        self.settings_of = settings_of
+        self.assignors = assignors
+        self.default_assignor = next(iter(assignors))
+        self.topics: ClusterTopics = NO_TOPICS
+        self.traffic: Traffic = {}
+        """What flowed through the partitions when somebody looked last; empty until then."""
+        self.to_weigh: list[str] = []
+        """Groups that nobody has looked at since the latest figures; those that are assigned by load are weighed."""
+        self.lives = Lives()
+        self.new_topics_version = 0
+        """The version of the cluster that brought the last new topic: regular expressions resolved before it may
+        stand for too little."""
+        self.outdated: dict[str, tuple[Reason, ...]] = {}
+        """Groups whose topics may differ from what their hash says, and why."""
+        self.resolving: set[str] = set()
+        """Groups whose regular expressions are being resolved."""
+        self.assigning: dict[str, int] = {}
+        """The group epoch for which a target is being made elsewhere, by group."""
+        self.awaiting_join: set[tuple[str, str]] = set()
+        """Members of the classic protocol, by group and member id, that were told to join again."""
+        self.awaiting_sync: set[tuple[str, str]] = set()
+        """Members of the classic protocol that have joined and still have to ask for their assignment."""
+        self.previous_owners: dict[str, dict[tuple[TopicId, PartitionIndex], PreviousOwner]] = {}
+        """Who was to have a partition until lately, by group."""
+
+    # Finding
+
+    def get(self, group_id: str) -> ConsumerGroup | None:
+        """The group, if there is one of that id and it is a consumer group."""
+        return self.store.consumer_groups.get(group_id)
+
+    def expect(self, group_id: str) -> ConsumerGroup:
+        """The group. Raises GROUP_ID_NOT_FOUND."""
+        group = self.store.consumer_groups.get(group_id)
+        if group is not None:
+            return group
+        if group_id in self.store.groups:
+            raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
+        raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+
+    def new_group(self, group_id: str) -> ConsumerGroup:
+        """A group that is not there yet: it begins with its first record, and leaves no trace if that is refused."""
+        return ConsumerGroup(group_id, TopicIndex())
+
+    # The cluster
+
+    def on_loaded(self, topics: ClusterTopics) -> None:
+        """Nobody has looked at the topics since the records were written: every group has to."""
+        self.topics = topics
+        self.new_topics_version = topics.version
+        self.outdated = dict.fromkeys(self.store.consumer_groups, (_TAKEN_OVER,))
+
+    def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
+        """From now on these are the topics; what is returned is to be done after that, in steps.
+
+        It marks the groups that read a topic which has changed: their next heartbeat has to look.
+        """
+        before, self.topics = self.topics, topics
+        changes = topics.changes_since(before)
+        if changes.has_new and self.store.index.regex_groups:
+            self.new_topics_version = topics.version
+        return self._mark_outdated(before, topics, self.store.index.read_of(changes.names))
+
+    def _mark_outdated(self, before: ClusterTopics, now: ClusterTopics, names: Sequence[str]) -> Iterator[Result]:
+        for looks, found in enumerate(self._readers(before, now, names), 1):
+            if found is not None:
+                group_id, change = found
+                known = self.outdated.get(group_id, ())
+                if group_id in self.store.consumer_groups and len(known) < _CAUSES_KEPT:
+                    self.outdated[group_id] = (*known, change)
+            if looks % self.config.looks_per_step == 0:
+                yield Result()
+
+    def _readers(
+        self, before: ClusterTopics, now: ClusterTopics, names: Sequence[str]
+    ) -> Iterator[tuple[str, Reason] | None]:
+        for name in names:
+            change = _compare(name, before.by_name(name), now.by_name(name))
+            yield None
+            if change is not None:
+                for group_id in list(self.store.index.groups_of(name)):
+                    yield group_id, change
+
+    def topics_are_seen(self, group_id: str) -> None:
+        """The group's hash says what its topics look like now."""
+        self.outdated.pop(group_id, None)
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone."""
+        self.outdated.pop(group_id, None)
+        self.resolving.discard(group_id)
+        self.assigning.pop(group_id, None)
+        self.previous_owners.pop(group_id, None)
+        self.lives.forget(group_id)
+
+    def watch(self, group_id: str, member: ConsumerGroupMember, result: Result) -> None:
+        """Arm the timers that the member must have, from now on."""
+        result.arm(session_timer(group_id, member.member_id), self.session_timeout_ms(group_id, member))
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
+        if is_revoking and member.classic is None:
+            result.arm(rebalance_timer(group_id, member.member_id), member.rebalance_timeout_ms)
+        if (group_id, member.member_id) in self.awaiting_join:
+            result.arm(join_timer(group_id, member.member_id), member.rebalance_timeout_ms)
+        if (group_id, member.member_id) in self.awaiting_sync:
+            result.arm(sync_timer(group_id, member.member_id), member.rebalance_timeout_ms)
+
+    def await_nothing(self, group_id: str, member_id: str) -> None:
+        """The member, if it speaks the classic protocol, has to do nothing any more: it is gone."""
+        self.awaiting_join.discard((group_id, member_id))
+        self.awaiting_sync.discard((group_id, member_id))
+
+    def session_timeout_ms(self, group_id: str, member: ConsumerGroupMember) -> int:
+        """How long the member may be silent: in the classic protocol it says so itself."""
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self.settings_of(group_id).session_timeout_ms
+
+    def note_commit(self, group_id: str, member_id: str) -> None:
+        """Somebody has committed; if it is a member of a consumer group, it has got something done."""
+        group = self.store.consumer_groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if member is not None:
+            self.lives.committed(group_id, member)
+
+    # What members read and have
+
+    def subscribed_names(self, group: ConsumerGroup, member: ConsumerGroupMember) -> frozenset[str]:
+        """The topics that the member reads, by name and by regular expression as far as that is resolved."""
+        names = member.subscribed_topic_names
+        if not member.subscribed_topic_regex:
+            return names
+        by_regex = group.regex_topics(member.subscribed_topic_regex)
+        return names | by_regex if names else by_regex
+
+    def by_topic_name(self, partitions: Assigned | Target) -> PartitionsByTopic:
+        """The same partitions by the names of their topics, without topics that are gone."""
+        named = {}
+        for topic_id, of_topic in partitions.items():
+            facts = self.topics.by_id(topic_id)
+            if facts is not None:
+                named[facts.name] = of_topic if isinstance(of_topic, frozenset) else frozenset(of_topic)
+        return named
+
+    def causes(self, group_id: str) -> Sequence[Reason]:
+        """Why the group's topics may have changed; never empty."""
+        return self.outdated.get(group_id) or (_TAKEN_OVER,)
+
+
+def _compare(name: str, before: TopicFacts | None, now: TopicFacts | None) -> Reason | None:
+    if before is now or (before is not None and now is not None and before.hash == now.hash):
+        return None
+    if now is None:
+        return Reason(Cause.TOPIC_DELETED, f"topic {name} was deleted")
+    if before is None or before.topic_id != now.topic_id:
+        return Reason(Cause.TOPIC_CREATED, f"topic {name} was created")
+    if before.partition_count != now.partition_count:
+        return Reason(
+            Cause.PARTITIONS_ADDED,
+            f"topic {name} has {now.partition_count} partitions instead of {before.partition_count}",
+        )
+    return Reason(Cause.PARTITIONS_ADDED, f"replicas of topic {name} are in other racks")

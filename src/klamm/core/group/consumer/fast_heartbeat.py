@@ -1,0 +1,94 @@
+"""A heartbeat from which nothing can follow but the answer that the member lives: nearly every one that comes.
+
+Only conditions that cost next to nothing are looked at: what is not quiet by them may still come to nothing.
+"""
+
+from __future__ import annotations
+
+from klamm.core.coordinator.shard_contract import ClientContext, Result, Ticket
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups
+from klamm.core.group.consumer.group_state import MemberState
+from klamm.core.group.consumer.member import ConsumerGroupMember
+from klamm.core.group.consumer.regexes import is_refresh_due
+from klamm.core.group.consumer.timers import session_timer
+from klamm.core.group.group_config import GroupSettings
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from klamm.protocol.types import Millis
+
+__all__ = ["answer_if_quiet"]
+
+
+def answer_if_quiet(
+    groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
+) -> Result | None:
+    """Begin the session anew of a member that is where it should be, in a group that is where it should be, and that
+    says nothing new; None if that is not so.
+    """
+    group = groups.get(request.group_id)
+    member = None if group is None else group.members.get(request.member_id)
+    if group is None or member is None or not _says_nothing_new(request, context, member):
+        return None
+    settings = groups.settings_of(request.group_id)
+    standing = _Standing(groups, group, member, settings)
+    if not standing.holds(now):
+        return None
+    result = Result()
+    result.timers.append((session_timer(group.group_id, member.member_id), settings.session_timeout_ms))
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+    )
+    result.replies.append((ticket, response))
+    result.standing = standing
+    return result
+
+
+def _says_nothing_new(
+    request: ConsumerGroupHeartbeatRequest, context: ClientContext, member: ConsumerGroupMember
+) -> bool:
+    return (
+        request.member_epoch == member.member_epoch
+        and member.state is MemberState.STABLE
+        and request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and (request.instance_id is None or request.instance_id == member.instance_id)
+        and context.client_id == member.client_id
+        and context.client_host == member.client_host
+        and member.classic is None
+    )
+
+
+class _Standing:
+    """A member, which is a value and stays what it is as long as it is there, and what its group was set to."""
+
+    __slots__ = ("group", "group_id", "groups", "member", "member_epoch", "member_id", "settings")
+
+    def __init__(
+        self, groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerGroupMember, settings: GroupSettings
+    ) -> None:
+        self.groups = groups
+        self.group = group
+        self.group_id = group.group_id
+        self.member = member
+        self.member_id = member.member_id
+        self.member_epoch = member.member_epoch
+        self.settings = settings
+
+    def holds(self, now: Millis) -> bool:
+        """Whether the member is still that one and has all it is to have, and nothing calls for a look at its group."""
+        group, groups, group_id = self.group, self.groups, self.group_id
+        # Nobody has a group deleted that has members, nor lets one in where a deletion is under way.
+        return (
+            group.members.get(self.member_id) is self.member
+            and self.member_epoch == group.target_epoch >= group.epoch
+            and group_id not in groups.outdated
+            and groups.store.consumer_groups.get(group_id) is group
+            and groups.settings_of(group_id) is self.settings
+            and not (group.regex_counts and is_refresh_due(groups, group, group.regex_counts, now))
+        )

@@ -1,0 +1,113 @@
+"""When load alone is cause for a rebalance.
+
+From time to time somebody who has a clock hands in what flows through the partitions. Groups that are assigned by load
+are then held against what a new target would be, one in a step; where that is so much better that moving partitions is
+worth it, the group epoch rises. Everybody else is left alone. Large groups are weighed elsewhere, as their targets are
+made.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey
+from klamm.core.group.assignors.assignor import AssignorFailed
+from klamm.core.group.assignors.load import LoadAssignor, is_improvement
+from klamm.core.group.consumer.assignor_input import Description, describe
+from klamm.core.group.consumer.changed_subscriptions import at_present, preferred_assignor
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.follow_ups import retry_on_failure
+from klamm.core.group.consumer.group_epoch import raise_epoch
+from klamm.core.group.consumer.group_state import ConsumerGroupState
+from klamm.core.group.consumer.target_assignment import INLINE_LIMIT
+from klamm.core.group.consumer.timers import target_timer
+from klamm.core.group.events import Cause, Remark
+from klamm.core.group.partition_traffic import Traffic
+from klamm.protocol.types import Millis
+
+__all__ = ["is_load_task", "is_load_timer", "on_load_timer", "on_traffic", "on_weighed"]
+
+_TIMER: Final[TimerKey] = ("consumer load",)
+_TASK: Final = "consumer load"
+
+
+def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
+    """Keep the figures, and begin to look at the groups that are assigned by them."""
+    groups.traffic = traffic
+    groups.to_weigh = list(groups.store.consumer_groups)
+    result = Result()
+    if groups.to_weigh:
+        result.arm(_TIMER, 0)
+    return result
+
+
+def is_load_timer(key: TimerKey) -> bool:
+    """Whether it is time to look at the next group."""
+    return key == _TIMER
+
+
+def is_load_task(key: TimerKey) -> bool:
+    """Whether a group was weighed elsewhere."""
+    return key[0] == _TASK
+
+
+def on_load_timer(decision: Decision) -> None:
+    """Weigh the next group that is assigned by load. There may be very many others: not all are looked at in one go."""
+    groups, result, _ = decision
+    for _ in range(min(len(groups.to_weigh), groups.config.looks_per_step)):
+        group = groups.get(groups.to_weigh.pop())
+        if group is not None and _is_by_load(groups, group) and _rests(groups, group):
+            _weigh(decision, group)
+            break
+    if groups.to_weigh:
+        result.arm(_TIMER, 0)
+
+
+def _weigh(decision: Decision, group: ConsumerGroup) -> None:
+    groups, result, now = decision
+    group_id = group.group_id
+    described = describe(groups, group, None, None, now, is_by_load=True)
+    weigh = partial(_is_improvement, described, group.assigned_at_ms)
+    if described.size > INLINE_LIMIT:
+        result.tasks.append(BackgroundTask((_TASK, group_id, group.epoch), weigh))
+        return
+    try:
+        is_worth_it = weigh()
+    except AssignorFailed as failure:
+        result.events.append(Remark(group_id, f"the load could not be weighed: {failure}"))
+        return
+    if is_worth_it:
+        _rebalance(decision, group)
+
+
+def _is_improvement(described: Description, assigned_at_ms: Millis) -> bool:
+    return is_improvement(described.specification(), assigned_at_ms)
+
+
+def on_weighed(decision: Decision, key: TimerKey, outcome: object) -> None:
+    """A large group was weighed; believed if nothing has happened to it meanwhile."""
+    groups, result, _ = decision
+    _, group_id, epoch = key
+    assert isinstance(group_id, str)
+    group = groups.get(group_id)
+    if isinstance(outcome, BaseException):
+        result.events.append(Remark(group_id, f"the load could not be weighed: {outcome!r}"))
+    elif outcome and group is not None and group.epoch == epoch and _rests(groups, group):
+        _rebalance(decision, group)
+
+
+def _rebalance(decision: Decision, group: ConsumerGroup) -> None:
+    cause = Reason(Cause.LOAD_REBALANCED, "the load of the members differs by more than the hysteresis")
+    raise_epoch(decision, group, at_present(group), [cause], member_id=None, member_ids=list(group.members))
+    decision.result.arm(target_timer(group.group_id), 0)
+    retry_on_failure(decision.result, _TIMER)
+
+
+def _is_by_load(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+    return bool(group.members) and preferred_assignor(group, None, None, groups.default_assignor) == LoadAssignor.name
+
+
+def _rests(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+    return group.state is ConsumerGroupState.STABLE and group.group_id not in groups.outdated

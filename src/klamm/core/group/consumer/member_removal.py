@@ -1,0 +1,196 @@
+"""How members go: they leave, their session ends, or they do not let go of partitions in time (KIP-848).
+
+Whatever takes a member away raises the group epoch; what it had is free at once. A static member may leave for a while:
+then it keeps its place until its session ends. After Apache Kafka's `GroupMetadataManager`: `consumerGroupLeave`,
+`consumerGroupFenceMembers` and the timeouts that call it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from klamm.core.coordinator.shard_contract import Result, Ticket
+from klamm.core.group.consumer.assignor_input import remember_owners
+from klamm.core.group.consumer.changed_subscriptions import after_removal
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group_records import (
+    current_assignment_record,
+    current_assignment_tombstone,
+    member_tombstone,
+    regex_tombstone,
+    target_tombstone,
+)
+from klamm.core.group.consumer.consumer_groups import Decision, Reason
+from klamm.core.group.consumer.follow_ups import after_append, retry_on_failure
+from klamm.core.group.consumer.group_epoch import announce_stability, raise_epoch
+from klamm.core.group.consumer.group_state import MemberState
+from klamm.core.group.consumer.member import (
+    NO_PARTITIONS,
+    STATIC_LEAVING_EPOCH,
+    Assigned,
+    ConsumerGroupMember,
+)
+from klamm.core.group.consumer.migration.downgrade import downgrade, may_downgrade
+from klamm.core.group.consumer.target_assignment import arm_target_timer
+from klamm.core.group.consumer.timers import rebalance_timer, session_timer
+from klamm.core.group.crash_loops import DEATHS_IN_A_LOOP
+from klamm.core.group.events import Cause, MemberRemoved
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+
+__all__ = [
+    "check_static_member",
+    "leave",
+    "on_rebalance_timer",
+    "expect_member",
+    "on_session_timer",
+    "remove_members",
+    "tombstones_of_member",
+]
+
+
+def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> None:
+    """The member of a heartbeat with epoch -1 goes for good, that of one with -2 for a while.
+
+    Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
+    group = decision.groups.expect(request.group_id)
+    if request.instance_id is None:
+        member = expect_member(group, request.member_id)
+    else:
+        member = check_static_member(group, request.member_id, request.instance_id)
+        if request.member_epoch == STATIC_LEAVING_EPOCH:
+            _leave_for_a_while(group, member, ticket, decision.result)
+            return
+    why = "left"
+    if member.instance_id is not None:
+        why = f"with instance id {member.instance_id} left"
+    remove_members(decision, group, [member], Reason(Cause.MEMBER_LEFT, why))
+    response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    decision.result.reply(ticket, response)
+
+
+def on_session_timer(decision: Decision, group_id: str, member_id: str) -> None:
+    """The member was not heard of in time: go on without."""
+    groups = decision.groups
+    group = groups.get(group_id)
+    member = None if group is None else group.members.get(member_id)
+    if group is None or member is None:
+        return
+    timeout_ms = groups.session_timeout_ms(group_id, member)
+    cause = Reason(Cause.SESSION_TIMED_OUT, f"sent no heartbeat for {timeout_ms} ms")
+    remove_members(decision, group, [member], cause)
+    retry_on_failure(decision.result, session_timer(group_id, member_id))
+
+
+def on_rebalance_timer(decision: Decision, group_id: str, member_id: str) -> None:
+    """The member did not let go of partitions in time, and others wait for them: go on without."""
+    group = decision.groups.get(group_id)
+    member = None if group is None else group.members.get(member_id)
+    if group is None or member is None:
+        return
+    if member.state is not MemberState.UNREVOKED_PARTITIONS or member.member_epoch < 0:
+        return
+    detail = f"did not let go of its partitions within {member.rebalance_timeout_ms} ms at epoch {member.member_epoch}"
+    remove_members(decision, group, [member], Reason(Cause.REBALANCE_TIMED_OUT, detail))
+    retry_on_failure(decision.result, rebalance_timer(group_id, member_id))
+
+
+def remove_members(
+    decision: Decision, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], cause: Reason
+) -> None:
+    """Take members out of the group, each with all that the log knows of it, and raise the group epoch once.
+
+    If only members of the classic protocol are left, it becomes a classic group.
+    """
+    groups, result, now = decision
+    group_id = group.group_id
+    ends = {member.member_id: _end_life(decision, group_id, member, cause) for member in members}
+    # Their timers run on: should the records be refused they are needed, as they are, and else they find nobody.
+    for member in members:
+        after_append(result, partial(groups.await_nothing, group_id, member.member_id))
+        result.events.append(MemberRemoved(group_id, member.member_id, cause.cause, ends[member.member_id].detail, now))
+    if may_downgrade(groups, group, members):
+        reason = f"Downgrade group {group_id} from consumer to classic for member leaving."
+        downgrade(decision, group, leaving=members, rebalance=reason)
+        return
+    for member in members:
+        tombstones_of_member(group_id, member.member_id, result)
+    leavers = Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
+    dropped = [regex for regex, count in leavers.items() if group.regex_counts.get(regex) == count]
+    for regex in dropped:
+        result.records.append(regex_tombstone(group_id, regex))
+    subscriptions = after_removal(group, members, dropped)
+    removed = {member.member_id for member in members}
+    causes = [end._replace(detail=f"member {each} {end.detail}") for each, end in ends.items()]
+    left = [member_id for member_id in group.members if member_id not in removed]
+    member_id = members[0].member_id if len(members) == 1 else None
+    raise_epoch(decision, group, subscriptions, causes, member_id=member_id, member_ids=left)
+    remember_owners(groups, group, {each: target for each, target in group.target.items() if each not in removed}, now)
+    if left:
+        arm_target_timer(decision, group)
+    else:
+        announce_stability(decision, group_id)
+
+
+def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, cause: Reason) -> Reason:
+    """The cause of the end, with what it comes to together with earlier ones."""
+    groups, result, now = decision
+    has_left = member.member_epoch == STATIC_LEAVING_EPOCH
+    if has_left or cause.cause not in (Cause.SESSION_TIMED_OUT, Cause.REBALANCE_TIMED_OUT):
+        after_append(result, partial(groups.lives.left, group_id, member))
+        return cause
+    deaths = groups.lives.deaths_with(group_id, member, now)
+    after_append(result, partial(groups.lives.died, group_id, member, now))
+    if deaths < DEATHS_IN_A_LOOP:
+        return cause
+    detail = f"{cause.detail}; it is in a crash loop: {deaths} deaths without a commit"
+    return cause._replace(detail=detail, crash_loop=True)
+
+
+def tombstones_of_member(group_id: str, member_id: str, result: Result) -> None:
+    """Write that the member has nothing, is to have nothing, and is gone; in this order."""
+    result.records.append(current_assignment_tombstone(group_id, member_id))
+    result.records.append(target_tombstone(group_id, member_id))
+    result.records.append(member_tombstone(group_id, member_id))
+
+
+def expect_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
+    """The member of that id. Raises UNKNOWN_MEMBER_ID."""
+    member = group.members.get(member_id)
+    if member is None:
+        text = f"Member {member_id} is not a member of group {group.group_id}."
+        raise KafkaError(ErrorCode.unknown_member_id, text)
+    return member
+
+
+def check_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
+    """The static member of that instance id, which must have that member id.
+
+    Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
+    member = group.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.fenced_instance_id,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+        )
+    return member
+
+
+def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember, ticket: Ticket, result: Result) -> None:
+    # Whoever comes back has its partitions from epoch 0 on, under another member id.
+    away = member._replace(
+        member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NO_PARTITIONS, assigned=_from_epoch_0(member.assigned)
+    )
+    result.records.append(current_assignment_record(group.group_id, away))
+    result.reply(ticket, ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=STATIC_LEAVING_EPOCH))
+
+
+def _from_epoch_0(assigned: Assigned) -> Assigned:
+    return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in assigned.items()} or NO_PARTITIONS

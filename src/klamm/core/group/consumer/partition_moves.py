@@ -1,0 +1,62 @@
+"""What changes hands by a new target of a consumer group: told with it, so that there is time to get ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
+
+from klamm.core.group.consumer.assignor_input import Change
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups
+from klamm.core.group.consumer.member import NO_TARGET, Target
+from klamm.core.group.events import PartitionMove
+from klamm.protocol.types import PartitionIndex
+
+__all__ = ["MOVES_TOLD", "moves_to"]
+
+MOVES_TOLD: Final = 1000
+"""Of more, the first ones: nobody gets ready for thousands, and to name them all would hold up every other group."""
+_NOBODY: Final[Mapping[PartitionIndex, str]] = MappingProxyType({})
+
+
+def moves_to(
+    target: Mapping[str, Target], groups: ConsumerGroups, group: ConsumerGroup, change: Change | None
+) -> tuple[PartitionMove, ...]:
+    """The partitions that go, by this target, from the member that has them or was last to have them to another one.
+
+    That member may be gone. `change` is what becomes of a member in the same decision.
+    """
+    replaced: dict[str, str] = {}
+    if change is not None and change.replaced_id is not None:
+        replaced[change.new.member_id] = change.replaced_id
+    return tuple(islice(_moves(target, groups, group, replaced), MOVES_TOLD))
+
+
+def _moves(
+    target: Mapping[str, Target], groups: ConsumerGroups, group: ConsumerGroup, replaced: Mapping[str, str]
+) -> Iterator[PartitionMove]:
+    left = groups.previous_owners.get(group.group_id)
+    if not group.owners and not left:
+        return  # So it is with the first target, the largest.
+    for member_id, wanted in target.items():
+        # A static member that comes back under another member id is who it was, and has what it had.
+        known_as = replaced.get(member_id, member_id)
+        before = group.target.get(known_as, NO_TARGET)
+        if wanted == before:
+            continue
+        for topic_id, partitions in wanted.items():
+            facts = groups.topics.by_id(topic_id)
+            owners = group.owners.get(topic_id, _NOBODY)
+            if facts is None or not (owners or left):
+                continue
+            for partition in sorted(partitions - before.get(topic_id, frozenset())):
+                owner = owners.get(partition)
+                if owner is None and left and (last := left.get((topic_id, partition))) is not None:
+                    owner = last.member_id
+                if owner is None or owner in (member_id, known_as):
+                    continue
+                committed = groups.store.offset(group.group_id, facts.name, partition)
+                offset = None if committed is None else committed.offset
+                yield PartitionMove(facts.name, partition, owner, member_id, offset)

@@ -1,0 +1,207 @@
+"""How a group comes to a target assignment: who is asked, when, and what of the answer is written down (KIP-848).
+
+A target is made when the group epoch has risen, at most once in `group.consumer.assignment.interval.ms` (KIP-1263). A
+small group's is made in the heartbeat that finds it due; for a large group that would hold up everybody, so it is made
+elsewhere and believed only if the group is still at the same epoch with the same members. After Apache Kafka's
+`GroupMetadataManager.maybeUpdateTargetAssignment` and `TargetAssignmentBuilder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from klamm.core.coordinator.shard_contract import BackgroundTask, CoordinatorRecord, TimerKey
+from klamm.core.group.assignors.assignor import Assignor, AssignorFailed
+from klamm.core.group.assignors.load import LoadAssignor
+from klamm.core.group.consumer.assignor_input import Change, Description, describe, remember_owners
+from klamm.core.group.consumer.changed_subscriptions import Subscriptions, preferred_assignor
+from klamm.core.group.consumer.consumer_group import ConsumerGroup
+from klamm.core.group.consumer.consumer_group_records import (
+    encode_record,
+    target_epoch_record,
+    target_record,
+    target_tombstone,
+)
+from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
+from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
+from klamm.core.group.consumer.held_back import watch_back_offs
+from klamm.core.group.consumer.member import NO_TARGET, Target
+from klamm.core.group.consumer.partition_moves import moves_to
+from klamm.core.group.consumer.timers import target_timer
+from klamm.core.group.events import GroupType, PartitionsByTopic, Remark, TargetChosen
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.records import FramedRecords, frame_records
+from klamm.protocol.types import Millis
+
+__all__ = [
+    "arm_target_timer",
+    "is_target_task",
+    "make_target",
+    "may_make_target",
+    "on_target_made",
+    "on_target_timer",
+]
+
+_TASK: Final = "consumer target"
+INLINE_LIMIT: Final = 800
+"""Subscriptions of members to topics, plus partitions, of a group whose target is made at once. The built-in assignors
+take one to four microseconds for each."""
+
+
+class Prepared(NamedTuple):
+    """A target that only has to be written down."""
+
+    epoch: int
+    assignor: str
+    target: Mapping[str, Target]
+    """What each member is to have."""
+    assignments: Mapping[str, PartitionsByTopic]
+    """The same by the names of topics."""
+    records: list[CoordinatorRecord]
+    """Of those members whose part is another than before."""
+    framed: FramedRecords | None = None
+    """The same as a batch holds them, if somebody has had the time."""
+
+
+def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> int | None:
+    """None if a target may be made now; else for how long it may not."""
+    interval_ms = groups.settings_of(group.group_id).assignment_interval_ms
+    elapsed_ms = now - group.assigned_at_ms
+    # A wall clock that was set back must not stop the group until it has caught up: it says nothing of the interval.
+    if group.assigned_at_ms == 0 or interval_ms == 0 or not 0 <= elapsed_ms < interval_ms:
+        return None
+    return interval_ms - elapsed_ms
+
+
+def arm_target_timer(decision: Decision, group: ConsumerGroup) -> None:
+    """Make the target in a while, unless a heartbeat does so before: more changes may be on their way."""
+    interval_ms = decision.groups.settings_of(group.group_id).assignment_interval_ms
+    if interval_ms:
+        decision.result.arm(target_timer(group.group_id), interval_ms)
+
+
+def make_target(
+    decision: Decision, group: ConsumerGroup, epoch: int, subscriptions: Subscriptions | None, change: Change | None
+) -> Mapping[str, Target] | None:
+    """Write a new target for that group epoch, or have it made elsewhere, and then return None.
+
+    `subscriptions` is what is read after the change, None for what is read now. Raises UNKNOWN_SERVER_ERROR if the
+    assignor fails.
+    """
+    groups, result, now = decision
+    assignor = preferred_assignor(
+        group, None if change is None else change.old, None if change is None else change.new, groups.default_assignor
+    )
+    # An assignor that the configuration names no more may still be wanted by members that joined before.
+    chosen = groups.assignors.get(assignor) or groups.assignors[groups.default_assignor]
+    is_by_load = chosen.name == LoadAssignor.name
+    described = describe(groups, group, subscriptions, change, now, is_by_load=is_by_load)
+    watch_back_offs(decision, group, described)
+    prepare = partial(_prepare, chosen, described, group.group_id, epoch)
+    if described.size > INLINE_LIMIT:
+        # Also the records are framed there: of a thousand members that takes as long as to replay them.
+        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), partial(_prepare_and_frame, prepare)))
+        after_append(result, lambda: groups.assigning.__setitem__(group.group_id, epoch))
+        return None
+    try:
+        prepared = prepare()
+    except AssignorFailed as failure:
+        raise KafkaError(
+            ErrorCode.unknown_server_error,
+            f"Failed to compute a new target assignment for epoch {epoch}: {failure}",
+        ) from failure
+    _write(decision, group, prepared, change)
+    return prepared.target
+
+
+def on_target_timer(decision: Decision, group_id: str) -> None:
+    """The wait is over: make the target, if no heartbeat has done so meanwhile."""
+    groups, result, now = decision
+    group = groups.get(group_id)
+    if group is None or group.is_empty or group.epoch <= group.target_epoch or group_id in groups.assigning:
+        return
+    wait_ms = may_make_target(groups, group, now)
+    if wait_ms is not None:
+        result.arm(target_timer(group_id), wait_ms)
+        return
+    try:
+        make_target(decision, group, group.epoch, None, None)
+    except KafkaError as error:
+        # The next heartbeat tries again, and its member hears of it.
+        result.events.append(Remark(group_id, error.message or error.code.name))
+        return
+    if result.records:
+        retry_on_failure(result, target_timer(group_id))
+
+
+def is_target_task(key: TimerKey) -> bool:
+    """Whether the key is that of a target that was made elsewhere."""
+    return key[0] == _TASK
+
+
+def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
+    """Write the target that was made elsewhere, if the group is still the one that it was made for."""
+    groups, result, _ = decision
+    _, group_id, epoch = key
+    assert isinstance(group_id, str)
+    if groups.assigning.get(group_id) == epoch:
+        del groups.assigning[group_id]
+    group = groups.get(group_id)
+    if group is None or group.is_empty or group.epoch <= group.target_epoch or group_id in groups.assigning:
+        return
+    if isinstance(outcome, BaseException):
+        text = f"Failed to compute a new target assignment for epoch {epoch}: {outcome!r}"
+        result.events.append(Remark(group_id, text))
+        result.arm(target_timer(group_id), max(RETRY_MS, groups.settings_of(group_id).assignment_interval_ms))
+        return
+    assert isinstance(outcome, Prepared)
+    if group.epoch != epoch or not outcome.target.keys() <= group.members.keys():
+        result.arm(target_timer(group_id), 0)
+        return
+    _write(decision, group, outcome, None)
+    retry_on_failure(result, target_timer(group_id))
+
+
+def _prepare(assignor: Assignor, described: Description, group_id: str, epoch: int) -> Prepared:
+    """All that takes long."""
+    spec, known = described.specification(), described.target
+    assigned = assignor.assign(spec)
+    target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
+    records = []
+    for member_id, wanted in target.items():
+        if not spec.members[member_id].may_be_assigned:
+            records.append(target_tombstone(group_id, member_id))  # The log's mark of who is held back.
+        elif known.get(member_id) != wanted:
+            records.append(target_record(group_id, member_id, wanted))  # A new member gets one with nothing in it, too.
+    return Prepared(
+        epoch=epoch,
+        assignor=assignor.name,
+        target=target,
+        assignments={
+            member_id: {spec.topics[topic_id].name: partitions for topic_id, partitions in wanted.items()}
+            for member_id, wanted in target.items()
+        },
+        records=records,
+    )
+
+
+def _prepare_and_frame(prepare: Callable[[], Prepared]) -> Prepared:
+    prepared = prepare()
+    return prepared._replace(framed=frame_records(map(encode_record, prepared.records)))
+
+
+def _write(decision: Decision, group: ConsumerGroup, prepared: Prepared, change: Change | None) -> None:
+    groups, result, now = decision
+    group_id, epoch, target = group.group_id, prepared.epoch, prepared.target
+    if not result.records:
+        result.framed = prepared.framed
+    result.records += prepared.records
+    result.records.append(target_epoch_record(group_id, epoch, now))
+    result.cancel(target_timer(group_id))
+    moves = moves_to(target, groups, group, change)
+    result.events.append(
+        TargetChosen(group_id, GroupType.CONSUMER, epoch, prepared.assignor, prepared.assignments, now, moves)
+    )
+    remember_owners(groups, group, target, now)

@@ -1,0 +1,86 @@
+"""Commits that have been accepted and are not written yet, so that a later one of the same partition replaces them.
+
+Within one generation or member epoch the last arrival wins, whole, be its offset larger or smaller: it is what the
+group's log would say in the end. Commits of different epochs are both written, in the order in which they came.
+
+This is volatile state: what lingers has not been acknowledged to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from klamm.core.coordinator.shard_contract import CoordinatorRecord
+from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
+from klamm.protocol.types import PartitionIndex
+
+__all__ = ["LingeringCommits"]
+
+_RECORD_BYTES: Final = 128
+"""More than a record takes, its three texts left out."""
+
+_Partitions: TypeAlias = dict[PartitionIndex, tuple[int, CoordinatorRecord]]
+_NONE: Final[Mapping[PartitionIndex, tuple[int, CoordinatorRecord]]] = MappingProxyType({})
+
+
+class LingeringCommits:
+    """Records of OffsetCommits, by group, topic and partition, each with the epoch that it was committed in."""
+
+    __slots__ = ("_latest", "_settled", "_size_bytes")
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[str, str], _Partitions] = {}
+        self._settled: list[CoordinatorRecord] = []
+        """What can't be replaced any more, since a commit of another epoch follows."""
+        self._size_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._latest)
+
+    def of_topic(self, group_id: str, topic: str) -> Mapping[PartitionIndex, tuple[int, CoordinatorRecord]]:
+        """The latest commits of a group to a topic, by partition, each after its epoch."""
+        return self._latest.get((group_id, topic), _NONE)
+
+    def put(self, records: Iterable[CoordinatorRecord], epoch: int, limit_bytes: int) -> bool:
+        """Keep the records of one commit, all of them or, if more than `limit_bytes` would linger then, none."""
+        added: list[tuple[_Partitions, PartitionIndex, CoordinatorRecord]] = []
+        size_bytes = self._size_bytes
+        for record in records:
+            key = record.key
+            assert isinstance(key, OffsetCommitKey)
+            partitions = self._latest.setdefault((key.group, key.topic), {})
+            partition = PartitionIndex(key.partition)
+            added.append((partitions, partition, record))
+            size_bytes += _bytes_at_most(record)
+            before = partitions.get(partition)
+            if before is not None and before[0] == epoch:
+                size_bytes -= _bytes_at_most(before[1])
+        if size_bytes > limit_bytes:
+            return False
+        self._size_bytes = size_bytes
+        for partitions, partition, record in added:
+            before = partitions.get(partition)
+            if before is not None and before[0] != epoch:
+                self._settled.append(before[1])
+            partitions[partition] = (epoch, record)
+        return True
+
+    def take(self) -> list[CoordinatorRecord]:
+        """All that lingers, older epochs of a partition first; nothing lingers any more."""
+        records = self._settled
+        for partitions in self._latest.values():
+            records += [record for _, record in partitions.values()]
+        self._latest, self._settled, self._size_bytes = {}, [], 0
+        return records
+
+
+def _bytes_at_most(record: CoordinatorRecord) -> int:
+    key, value = record.key, record.value
+    assert isinstance(key, OffsetCommitKey)
+    assert isinstance(value, OffsetCommitValue)
+    return _RECORD_BYTES + sum(
+        len(text) if text.isascii() else 4 * len(text) for text in (key.group, key.topic, value.metadata)
+    )

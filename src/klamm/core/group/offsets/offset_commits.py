@@ -1,0 +1,208 @@
+"""What follows from an OffsetCommit request.
+
+Versions 2 to 4 may name a retention time, version 6 brought leader epochs, 7 static members, 9 consumer groups
+(KIP-848), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.commitOffset` and
+`ClassicGroup.validateOffsetCommit`; that a commit which says nothing new is not written is klamm's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klamm.core.coordinator.shard_contract import ClientContext, CoordinatorRecord, Result, Ticket
+from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.member import Member
+from klamm.core.group.consumer.offset_checks import PartitionCheck, check_commit
+from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets.committed_offset import NO_EXPIRY, NO_OFFSETS
+from klamm.core.group.offsets.lingering_commits import LingeringCommits
+from klamm.core.group.offsets.offset_records import offset_commit_record
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from klamm.protocol.schema.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
+
+__all__ = ["commit_offsets", "is_longer"]
+
+_GROUP_ID_NOT_FOUND_FROM = 9
+_BROKER_RETENTION = -1
+_REFRESHES_PER_RETENTION = 10
+
+
+def commit_offsets(
+    groups: GroupRegistry,
+    lingering: LingeringCommits,
+    config: GroupConfig,
+    request: OffsetCommitRequest,
+    context: ClientContext,
+    *,
+    ticket: Ticket,
+    now: Millis,
+) -> Result:
+    """Write the offsets down, if the one who commits may. Each topic has its name, and its id where that is known.
+
+    What says nothing new is not written. The rest may linger, unless the group only begins with it: others have to
+    know that it exists.
+
+    Raises GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or REBALANCE_IN_PROGRESS, and
+    in consumer groups STALE_MEMBER_EPOCH or UNSUPPORTED_VERSION.
+    """
+    result = Result()
+    group_id = request.group_id
+    member: Member | None = None
+    consumer_group = groups.store.consumer_groups.get(group_id)
+    group = None if consumer_group is not None else groups.find(group_id)
+    check_partition: PartitionCheck | None = None
+    if consumer_group is not None:
+        check_partition = check_commit(consumer_group, request, context.api_version)
+    elif group is None:
+        # Whoever commits without being a member makes a simple group, which begins with its first offset.
+        if request.generation_id_or_member_epoch >= 0:
+            is_recent = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
+            raise KafkaError(ErrorCode.group_id_not_found if is_recent else ErrorCode.illegal_generation)
+    else:
+        member = _check(group, request)
+        if member is not None:
+            # A member that commits is alive.
+            result.timers.append((member.session_timer, member.session_timeout_ms))
+    commit = _Commit(groups.store, lingering, config, request, check_partition=check_partition, now=now)
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition, code in commit.topic(topic)
+        ]
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    result.records = commit.records
+    if member is not None and not member.has_committed:
+        # A commit that says nothing new is one: whoever makes it has nothing to read, and is in no crash loop.
+        member.has_committed = any(not each.error_code for topic in topics for each in topic.partitions)
+    is_known = group is not None or consumer_group is not None
+    if is_known and (commit.records or commit.is_lingering_already):
+        result.linger_epoch = request.generation_id_or_member_epoch
+    result.replies.append((ticket, OffsetCommitResponse(topics=topics)))
+    return result
+
+
+class _Commit:
+    """What is new in one request.
+
+    `records` are those to write; `is_lingering_already` says that something in it was found among the commits that
+    linger, so that the answer has to wait with them.
+    """
+
+    def __init__(
+        self,
+        store: GroupStore,
+        lingering: LingeringCommits,
+        config: GroupConfig,
+        request: OffsetCommitRequest,
+        *,
+        check_partition: PartitionCheck | None,
+        now: Millis,
+    ) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.is_lingering_already = False
+        self._group_id = group_id = request.group_id
+        self._lingering = lingering
+        self._check_partition = check_partition
+        self._now = now
+        self._max_metadata_length = config.offset_metadata_max_bytes
+        self._committed = store.offsets_of(group_id)
+        self._open_transactions = store.open_transactions.get(group_id, {})
+        retention_ms = request.retention_time_ms
+        self._expire_timestamp_ms = None if retention_ms == _BROKER_RETENTION else Millis(now + retention_ms)
+        # An offset expires from its commit on, so one that is committed again and again must not look old.
+        self._since_ms = now - config.offsets_retention_of(group_id) // _REFRESHES_PER_RETENTION
+
+    def topic(self, topic: OffsetCommitRequestTopic) -> Iterator[tuple[OffsetCommitRequestPartition, ErrorCode]]:
+        """The answer for each partition of a topic; what is to be written is added to `records`.
+
+        Raises what `check_partition` does.
+        """
+        check_partition, topic_id = self._check_partition, TopicId(topic.topic_id)
+        committed = self._committed.get(topic.name, NO_OFFSETS)
+        lingering = self._lingering.of_topic(self._group_id, topic.name)
+        in_transactions = self._open_transactions.get(topic.name, ())
+        may_be_old_news = self._expire_timestamp_ms is None
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            if metadata and is_longer(metadata, self._max_metadata_length):
+                yield partition, ErrorCode.offset_metadata_too_large
+                continue
+            index = PartitionIndex(partition.partition_index)
+            if check_partition is not None:
+                check_partition(topic.name, topic_id, index)
+            offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+            if may_be_old_news and lingering and index in lingering:
+                is_old_news = _says(lingering[index][1], offset, leader_epoch, topic_id, metadata)
+                self.is_lingering_already |= is_old_news
+            else:
+                # What a transaction holds for the partition will count as newer than what there is now.
+                is_old_news = (
+                    may_be_old_news
+                    and index not in in_transactions
+                    and committed.says(index, offset, leader_epoch, topic_id, metadata, self._since_ms)
+                )
+            if not is_old_news:
+                self.records.append(
+                    offset_commit_record(
+                        self._group_id,
+                        topic.name,
+                        index,
+                        offset=Offset(offset),
+                        leader_epoch=LeaderEpoch(leader_epoch),
+                        metadata=metadata,
+                        commit_timestamp_ms=self._now,
+                        expire_timestamp_ms=self._expire_timestamp_ms,
+                        topic_id=topic_id,
+                    )
+                )
+            yield partition, ErrorCode.none
+
+
+def _says(record: CoordinatorRecord, offset: int, leader_epoch: int, topic_id: bytes, metadata: str) -> bool:
+    value = record.value
+    assert isinstance(value, OffsetCommitValue)
+    return (
+        value.offset == offset
+        and value.leader_epoch == leader_epoch
+        and value.metadata == metadata
+        and value.topic_id == topic_id
+        and value.expire_timestamp == NO_EXPIRY
+    )
+
+
+def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:
+    """The member that commits, or None if it is somebody outside of an empty group."""
+    generation = request.generation_id_or_member_epoch
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return None
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        raise KafkaError(ErrorCode.unknown_member_id)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.illegal_generation)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The member knows the generation, so it has joined; it has nothing to commit before it has its assignment.
+        raise KafkaError(ErrorCode.rebalance_in_progress)
+    return member
+
+
+def is_longer(text: str, max_length: int) -> bool:
+    """Whether the text has more UTF-16 units than that: Java's idea of length."""
+    if len(text) > max_length:
+        return True
+    return not text.isascii() and len(text.encode("utf-16-le", "surrogatepass")) // 2 > max_length

@@ -1,0 +1,144 @@
+"""DeleteGroups, in steps where the groups have committed very much.
+
+Offsets go first and the group last, so that what was interrupted can be asked for again. Meanwhile nobody may use the
+group: a request for it is refused as if it were being loaded, which clients take for a reason to come again. Apache
+Kafka writes one batch whatever its size, and refuses the request if that is too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Set
+from functools import partial
+from itertools import islice
+
+from klamm.core.coordinator.append_errors import coordinator_error
+from klamm.core.coordinator.shard_contract import Result, Ticket
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.incremental_work import Chores
+from klamm.core.group.removal.removal_rules import delete_group, delete_groups, offset_tombstones, why_not_deletable
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from klamm.protocol.types import Millis
+
+__all__ = ["Deletions"]
+
+_Codes = dict[str, ErrorCode]
+
+
+class Deletions:
+    """The DeleteGroups requests of one shard; `limit` is how many records are written in one step."""
+
+    __slots__ = ("_chores", "_group_ids", "_groups", "_limit", "_requests")
+
+    def __init__(self, groups: GroupRegistry, chores: Chores, limit: int) -> None:
+        self._groups = groups
+        self._chores = chores
+        self._limit = limit
+        self._group_ids: set[str] = set()
+        self._requests: dict[Ticket, DeleteGroupsRequest] = {}
+
+    def check(self, group_id: str) -> None:
+        """Raises COORDINATOR_LOAD_IN_PROGRESS if the group is being deleted."""
+        if group_id in self._group_ids:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress, f"Group {group_id} is being deleted.")
+
+    def decide(self, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
+        """Forget groups with all they committed, at once and in one batch if that is few records.
+
+        A group that cannot be deleted gets what `why_not_deletable` says, or COORDINATOR_LOAD_IN_PROGRESS if somebody
+        else has it deleted.
+        """
+        store, group_ids = self._groups.store, request.groups_names
+        records = sum(1 + store.offset_count(group_id) for group_id in group_ids)
+        if records <= self._limit and self._group_ids.isdisjoint(group_ids):
+            return delete_groups(self._groups, request, ticket, now)
+        own = {group_id for group_id in group_ids if self._why_not(group_id) is ErrorCode.none}
+        self._group_ids |= own
+        self._requests[ticket] = request
+        result = Result()
+        self._chores.add(self._delete(request, ticket, own), result)
+        return result
+
+    def on_unloaded(self, result: Result) -> None:
+        """Tell whoever waits that there will be no more steps."""
+        for ticket, request in self._requests.items():
+            codes = dict.fromkeys(request.groups_names, ErrorCode.not_coordinator)
+            result.reply(ticket, _response(request, codes))
+
+    def _why_not(self, group_id: str) -> ErrorCode:
+        if group_id in self._group_ids:
+            return ErrorCode.coordinator_load_in_progress
+        return why_not_deletable(self._groups, group_id)
+
+    def _delete(self, request: DeleteGroupsRequest, ticket: Ticket, own: Set[str]) -> Iterator[Result]:
+        codes: _Codes = {group_id: self._why_not(group_id) for group_id in request.groups_names}
+        codes.update(dict.fromkeys(own, ErrorCode.none))
+        try:
+            last = yield from self._steps(own, codes)
+        except BaseException:
+            self._end(ticket, own)
+            raise
+        earlier = last.on_failure
+
+        def answer(_now: Millis) -> Result:
+            self._end(ticket, own)
+            result = Result()
+            result.reply(ticket, _response(request, codes))
+            return result
+
+        def give_up(code: ErrorCode, now: Millis) -> Result:
+            if earlier is not None:
+                earlier(code, now)
+            return answer(now)
+
+        # Not before all is committed.
+        last.on_commit, last.on_failure = answer, give_up
+        yield last
+
+    def _steps(self, own: Set[str], codes: _Codes) -> Generator[Result, None, Result]:
+        """All steps but the last, which is returned. A group whose records are refused gets the error."""
+        store = self._groups.store
+        step = _Step(codes)
+        for group_id in [group_id for group_id in codes if group_id in own]:
+            if step.records and len(step.records) + store.offset_count(group_id) >= self._limit:
+                yield step.result
+                step = _Step(codes)
+            while store.offset_count(group_id) >= self._limit and codes[group_id] is ErrorCode.none:
+                step.group_ids.append(group_id)
+                step.records += islice(offset_tombstones(store, group_id), self._limit)
+                yield step.result
+                step = _Step(codes)
+            # Time may have taken it meanwhile.
+            if codes[group_id] is ErrorCode.none and self._groups.is_known(group_id):
+                step.group_ids.append(group_id)
+                delete_group(self._groups, group_id, step.result, self._chores.now)
+        return step.result
+
+    def _end(self, ticket: Ticket, own: Set[str]) -> None:
+        self._group_ids -= own
+        self._requests.pop(ticket, None)
+
+
+class _Step:
+    """What is written in one go, and the groups that it is about."""
+
+    def __init__(self, codes: _Codes) -> None:
+        self.result = Result(atomic=False)
+        self.records = self.result.records
+        self.group_ids: list[str] = []
+        self.result.on_failure = partial(_note_failure, codes, self.group_ids)
+
+
+def _note_failure(codes: _Codes, group_ids: Iterable[str], code: ErrorCode, now: Millis) -> Result:
+    for group_id in group_ids:
+        codes[group_id] = coordinator_error(code)
+    return Result()
+
+
+def _response(request: DeleteGroupsRequest, codes: _Codes) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=codes[group_id]) for group_id in request.groups_names
+        ]
+    )

@@ -1,0 +1,170 @@
+"""How offsets and groups go: OffsetDelete, DeleteGroups, and time.
+
+Whatever goes leaves a tombstone, for each offset and for the group. What may be very many is called from files that do
+it in steps: `group_deletion.py`, `deleted_topics.py`, `expiry.py`. After Apache Kafka's `OffsetMetadataManager`
+(`deleteOffsets`, `deleteAllOffsets`, `cleanupExpiredOffsets`) and `GroupCoordinatorShard`
+(`deleteGroups`, `cleanupGroupMetadata`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from klamm.core.coordinator.shard_contract import CoordinatorRecord, Result, Ticket
+from klamm.core.group.events import Cause, GroupDeleted
+from klamm.core.group.group import Group
+from klamm.core.group.group_registry import GroupRegistry
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.offsets.committed_offset import CommittedOffset
+from klamm.core.group.offsets.offset_records import offset_tombstone
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from klamm.protocol.schema.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from klamm.protocol.schema.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from klamm.protocol.types import Millis, PartitionIndex
+
+__all__ = [
+    "delete_group",
+    "delete_groups",
+    "delete_offsets",
+    "expire_group",
+    "expire_offsets",
+    "offset_tombstones",
+    "why_not_deletable",
+]
+
+
+def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket) -> Result:
+    """Forget single offsets, except of topics that members read: those get GROUP_SUBSCRIBED_TO_TOPIC.
+
+    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP for a group with members whose subscriptions are not known.
+    """
+    group = groups.find_any(request.group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.group_id_not_found)
+    if not group.allows_offset_delete:
+        raise KafkaError(ErrorCode.non_empty_group)
+    result = Result()
+    topics = [_delete_topic_offsets(groups.store, group, topic, result) for topic in request.topics]
+    result.reply(ticket, OffsetDeleteResponse(topics=topics))
+    return result
+
+
+def _delete_topic_offsets(
+    store: GroupStore, group: Group, topic: OffsetDeleteRequestTopic, result: Result
+) -> OffsetDeleteResponseTopic:
+    is_read = group.is_subscribed_to(topic.name)
+    partitions = []
+    for asked in topic.partitions:
+        partition = PartitionIndex(asked.partition_index)
+        code = ErrorCode.none
+        if is_read:
+            code = ErrorCode.group_subscribed_to_topic
+        elif store.offset(group.group_id, topic.name, partition) is not None or store.has_open_transaction(
+            group.group_id, topic.name, partition
+        ):
+            result.records.append(offset_tombstone(group.group_id, topic.name, partition))
+        partitions.append(OffsetDeleteResponsePartition(partition_index=partition, error_code=code))
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+
+
+def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
+    """Forget groups with all they committed; a group with members gets NON_EMPTY_GROUP, one that is unknown
+    GROUP_ID_NOT_FOUND.
+    """
+    result = Result()
+    results = []
+    for group_id in request.groups_names:
+        code = why_not_deletable(groups, group_id)
+        if code is ErrorCode.none:
+            delete_group(groups, group_id, result, now)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+    result.reply(ticket, DeleteGroupsResponse(results=results))
+    return result
+
+
+def why_not_deletable(groups: GroupRegistry, group_id: str) -> ErrorCode:
+    """NONE for a group that may be deleted, else NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
+    group = groups.find_any(group_id)
+    if group is None:
+        return ErrorCode.group_id_not_found
+    return ErrorCode.none if group.is_empty else ErrorCode.non_empty_group
+
+
+def delete_group(groups: GroupRegistry, group_id: str, result: Result, now: Millis) -> None:
+    """Forget a group, which exists, with all that it committed."""
+    group = groups.peek(group_id)
+    result.records.extend(offset_tombstones(groups.store, group_id))
+    result.records.extend(group.tombstones())
+    result.events.append(GroupDeleted(group_id, now, Cause.ADMIN, group.group_type, group.epoch))
+
+
+def offset_tombstones(store: GroupStore, group_id: str) -> Iterator[CoordinatorRecord]:
+    """One for each partition that the group has an offset for, or a transaction that is not finished."""
+    for topic, offsets in store.offsets_of(group_id).items():
+        for partition in offsets:
+            yield offset_tombstone(group_id, topic, partition)
+    for topic, partition in store.partitions_in_transactions(group_id):
+        if store.offset(group_id, topic, partition) is None:
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result: Result, now: Millis) -> None:
+    """Forget what the group committed long ago; an empty group that has nothing left goes too.
+
+    An offset's time begins when the group became empty; in a simple group, and for topics that a consumer group reads
+    no more, with the commit. A commit that named its own expiry time is held to that. Open transactions keep what
+    they touch.
+    """
+    store = groups.store
+    group = groups.peek(group_id)
+    is_anything_left = group_id in store.open_transactions
+    offsets_by_topic = store.offsets_of(group_id)
+    if offsets_by_topic and not group.may_expire:
+        return
+    for topic, offsets in offsets_by_topic.items():
+        if expire_offsets(groups, group, topic, offsets, retention_ms=retention_ms, result=result, now=now):
+            is_anything_left = True
+    if not is_anything_left and group.is_empty:
+        result.records.extend(group.tombstones())
+        result.events.append(GroupDeleted(group_id, now, Cause.OFFSETS_EXPIRED, group.group_type, group.epoch))
+
+
+def expire_offsets(
+    groups: GroupRegistry,
+    group: Group,
+    topic: str,
+    partitions: Iterable[PartitionIndex],
+    *,
+    retention_ms: int,
+    result: Result,
+    now: Millis,
+) -> bool:
+    """Forget what the group committed long ago for these partitions of a topic; returns whether any offset stays."""
+    if group.is_subscribed_to(topic):
+        return True
+    store, group_id = groups.store, group.group_id
+    is_anything_left = False
+    for partition in partitions:
+        offset = store.offset(group_id, topic, partition)
+        if offset is None:
+            continue
+        if _is_expired(group, offset, retention_ms, now) and not store.has_open_transaction(group_id, topic, partition):
+            result.records.append(offset_tombstone(group_id, topic, partition))
+        else:
+            is_anything_left = True
+    return is_anything_left
+
+
+def _is_expired(group: Group, offset: CommittedOffset, retention_ms: int, now: Millis) -> bool:
+    if offset.expire_timestamp_ms is not None:
+        return now >= offset.expire_timestamp_ms
+    since = group.expires_from_ms
+    if since is None:
+        since = offset.commit_timestamp_ms
+    return now - since >= retention_ms

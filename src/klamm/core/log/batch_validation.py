@@ -1,0 +1,121 @@
+"""What a leader checks of a batch before it gives it offsets, from the batch's header.
+
+The order is Kafka's: the request's shape (one batch, magic 2), the log's limits (base offset, size, CRC), the batch's
+own truth (offset range, count, control bit, sequence), then keys and timestamps. What is wrong first decides the error.
+
+Kafka looks into every record for its timestamp and counts them; klamm keeps batches closed and takes the header's word
+(base and max timestamp, count). The CRC says that these are the bytes that the producer wrote. `batch_opening` says
+when that is not enough, and looks at the records.
+
+Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`,
+`storage/internals/log/LogValidator.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from klamm.protocol.checksum import crc32c
+from klamm.protocol.compression import COMPRESSION_BY_ID
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import (
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    HEADER_SIZE_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    CorruptRecord,
+    read_batch_header,
+)
+
+if TYPE_CHECKING:
+    from klamm.config.topic_config import TopicConfig
+
+__all__ = ["check_batch", "read_single_batch"]
+
+_CRC_START: Final = 21
+
+
+def read_single_batch(records: memoryview | bytes) -> BatchHeader:
+    """The header of the only batch in what a client sent. Bytes after it that are no whole batch are left out.
+
+    Raises `KafkaError`: INVALID_RECORD for no batch, for more than one and for magic 0 and 1, CORRUPT_MESSAGE for bytes
+    that can't be a batch.
+    """
+    available = len(records)
+    if available < HEADER_SIZE_BYTES:
+        _refuse_short(records)
+    header = read_batch_header(records)
+    size = header.batch_length + LOG_OVERHEAD_BYTES
+    if size == available and header.magic == MAGIC:
+        return header
+    if size > available:
+        raise KafkaError(ErrorCode.invalid_record, "there must be at least one whole record batch per partition")
+    if header.magic != MAGIC:
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"only record batches with magic version 2 are stored, not {header.magic}: use a client from 2017 or later",
+        )
+    rest = available - size
+    if rest >= LOG_OVERHEAD_BYTES:
+        next_length = int.from_bytes(records[size + 8 : size + LOG_OVERHEAD_BYTES], "big", signed=True)
+        if next_length + LOG_OVERHEAD_BYTES <= rest:
+            raise KafkaError(ErrorCode.invalid_record, "there must be exactly one record batch per partition")
+    return header
+
+
+def _refuse_short(records: memoryview | bytes) -> None:
+    """Raises what the bytes deserve if they are no old message, which may be shorter than a header of today."""
+    if len(records) >= LOG_OVERHEAD_BYTES:
+        length = int.from_bytes(records[8:LOG_OVERHEAD_BYTES], "big", signed=True)
+        if length + LOG_OVERHEAD_BYTES <= len(records):
+            return  # read_batch_header finds what is wrong with it
+    raise KafkaError(ErrorCode.invalid_record, "there must be at least one whole record batch per partition")
+
+
+def check_batch(
+    records: memoryview | bytes,
+    header: BatchHeader,
+    config: TopicConfig,
+    from_client: bool,
+) -> None:
+    """Refuses a batch that must not get offsets. Sequences and transactions are the producer state's to check.
+
+    `from_client` is False for batches that the broker itself writes: they may be control batches.
+    Raises `KafkaError`: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE.
+    """
+    size = header.batch_length + LOG_OVERHEAD_BYTES
+    attributes = header.attributes
+    if from_client and header.base_offset != 0:
+        raise KafkaError(
+            ErrorCode.invalid_record, f"the base offset of a record batch should be 0, but it is {header.base_offset}"
+        )
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"the record batch size is {size} bytes, which exceeds the maximum configured value of "
+            f"{config.max_message_bytes} (max.message.bytes)",
+        )
+    if crc32c(memoryview(records)[_CRC_START:size], 0) != header.crc:
+        raise CorruptRecord(f"record is corrupt (stored crc = {header.crc})")
+    if attributes & COMPRESSION_MASK not in COMPRESSION_BY_ID:
+        # Kafka stumbles over it, and so that is what clients get to see.
+        reason = f"unknown compression codec {attributes & COMPRESSION_MASK}"
+        raise KafkaError(ErrorCode.unknown_server_error, reason)
+    if from_client:
+        count = header.records_count
+        if count <= 0 or count != header.last_offset_delta + 1:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count}",
+            )
+        if attributes & CONTROL_MASK:
+            raise KafkaError(ErrorCode.invalid_record, "clients are not allowed to write control records")
+        if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
+            raise KafkaError(
+                ErrorCode.invalid_record,
+                f"invalid sequence number {header.base_sequence} in a record batch with producer id "
+                f"{header.producer_id}",
+            )

@@ -1,0 +1,90 @@
+"""What lapses by itself: transactions that are open for too long, and transactional ids that nobody uses.
+
+Both are looked for now and then, some of them in a step, so that the event loop is free in between. After Apache
+Kafka's `TransactionCoordinator.abortTimedOutTransactions` and `TransactionStateManager.removeExpiredTransactionalIds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from klamm.core.coordinator.shard_contract import Result, TimerKey
+from klamm.core.txn.completion import Completions
+from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.endings import fenced
+from klamm.core.txn.events import TransactionRemark
+from klamm.core.txn.transaction import Transaction
+from klamm.core.txn.transaction_records import tombstone
+from klamm.core.txn.transaction_state import EXPIRABLE
+from klamm.core.txn.transaction_store import TransactionStore
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.types import Millis, ProducerId
+
+__all__ = ["ABORT", "EXPIRY", "Lapses"]
+
+ABORT: Final[TimerKey] = ("abort",)
+EXPIRY: Final[TimerKey] = ("expiry",)
+_ABORTED_IN_A_STEP: Final = 100
+_LOOKED_AT_IN_A_STEP: Final = 2000
+
+
+class Lapses:
+    """Looks through the transactional ids of one shard when its timers say so."""
+
+    def __init__(
+        self,
+        store: TransactionStore,
+        completions: Completions,
+        config: TransactionConfig,
+        new_producer_id: Callable[[], ProducerId],
+    ) -> None:
+        self._store = store
+        self._completions = completions
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._ids_to_look_at: list[str] = []
+
+    def start(self, result: Result) -> None:
+        """Arm both timers."""
+        result.arm(ABORT, self._config.abort_interval_ms)
+        result.arm(EXPIRY, self._config.expiry_interval_ms)
+
+    def abort_timed_out(self, now: Millis) -> Result:
+        """Abort transactions that are open for longer than their producers allowed, and fence these."""
+        result = Result(atomic=False)
+        late = [
+            transaction
+            for transactional_id in self._store.ongoing
+            if (transaction := self._store.transactions[transactional_id]).is_timed_out(now)
+        ]
+        aborted: list[Transaction] = []
+        for transaction in late[:_ABORTED_IN_A_STEP]:
+            try:
+                aborted.append(fenced(transaction, self._new_producer_id, now))
+            except KafkaError:
+                continue  # There is no producer id to go on with at the moment: next time.
+            text = f"open for more than {transaction.timeout_ms} ms, and aborted"
+            result.events.append(TransactionRemark(transaction.transactional_id, text))
+        if aborted:
+            self._store.write(aborted, result)
+            self._completions.follow(result, [transaction.transactional_id for transaction in aborted])
+        has_more = len(late) > _ABORTED_IN_A_STEP and bool(aborted)
+        result.arm(ABORT, 0 if has_more else self._config.abort_interval_ms)
+        return result
+
+    def expire_ids(self, now: Millis) -> Result:
+        """Forget transactional ids that were not used for long."""
+        result = Result(atomic=False)
+        if not self._ids_to_look_at:
+            self._ids_to_look_at = list(self._store.transactions)
+        for _ in range(min(_LOOKED_AT_IN_A_STEP, len(self._ids_to_look_at))):
+            transaction = self._store.find(self._ids_to_look_at.pop())
+            if (
+                transaction is not None
+                and transaction.state in EXPIRABLE
+                and transaction.last_update_timestamp <= now - self._config.id_expiration_ms
+            ):
+                result.records.append(tombstone(transaction.transactional_id))
+        result.arm(EXPIRY, 0 if self._ids_to_look_at else self._config.expiry_interval_ms)
+        return result

@@ -1,0 +1,135 @@
+"""What becomes of an Apache Kafka cluster's metadata when one of its data directories becomes klamm's.
+
+Topics keep their names, ids, partitions, configuration and leader epochs, and producers their ids. Each partition has
+one replica from then on: the one in the directory, which must have every committed record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from klamm.errors import KlammError
+from klamm.exchange.kafka_cluster import KafkaCluster, KafkaTopic
+from klamm.metadata.entries import put_cluster, put_configs, put_partition, put_producer_ids, put_topic
+from klamm.metadata.image import PartitionImage, ResourceType, TopicImage
+from klamm.metadata.metadata_store import Change
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicPartition
+
+__all__ = ["Import", "ImportRefused", "plan_import"]
+
+_SHOWN: Final = 10
+_KINDS: Final = frozenset(map(int, ResourceType))
+
+WhyRefused = Callable[[int, str, str], str | None]
+"""Resource type, key and value; why klamm can't have it, or None."""
+
+
+class ImportRefused(KlammError):
+    """The directory can't be taken over as it is; nothing was changed."""
+
+
+class Import(NamedTuple):
+    """The entries of klamm's metadata store, and in words what is not among them."""
+
+    changes: list[Change]
+    topics: int
+    partitions: int
+    left_behind: list[str]
+
+
+def plan_import(
+    cluster: KafkaCluster,
+    *,
+    cluster_id: str,
+    node_id: BrokerId,
+    folders: Mapping[TopicPartition, TopicId],
+    why_refused: WhyRefused,
+) -> Import:
+    """The store of a klamm broker that goes on with the partitions in `folders` (topic ids as noted there).
+
+    Raises `ImportRefused` if a partition is not in the directory, or not with all of its committed records.
+    """
+    problems = [problem for topic in cluster.topics.values() for problem in _problems(topic, node_id, folders)]
+    if problems:
+        raise ImportRefused(
+            "the directory does not have all records of the cluster: " + _some(problems) + ". A broker that holds all "
+            "partitions in sync, in one directory, can be taken over"
+        )
+    left_behind: list[str] = []
+    changes = [put_cluster(cluster_id), put_producer_ids(cluster.next_producer_id)]
+    partitions = 0
+    for topic in sorted(cluster.topics.values(), key=lambda topic: topic.name):
+        wished = cluster.configs.get((ResourceType.topic, topic.name), {})
+        configs = _accepted(ResourceType.topic, topic.name, wished, why_refused, left_behind)
+        changes.append(put_topic(TopicImage(topic.name, topic.topic_id, (), configs)))
+        for index, partition in sorted(topic.partitions.items()):
+            epoch = LeaderEpoch(max(partition.leader_epoch, 0))
+            image = PartitionImage(PartitionIndex(index), node_id, epoch, (node_id,), (node_id,))
+            changes.append(put_partition(topic.topic_id, image))
+        partitions += len(topic.partitions)
+    for (resource_type, name), wished in sorted(cluster.configs.items()):
+        if resource_type == ResourceType.topic:
+            continue
+        if resource_type == ResourceType.broker and name not in ("", str(node_id)):
+            left_behind.append(f"{len(wished)} settings of broker {name}")
+            continue
+        configs = _accepted(resource_type, name, wished, why_refused, left_behind)
+        if configs:
+            changes.append(put_configs(resource_type, name, configs))
+    left_behind.extend(_unknown_to_klamm(cluster, node_id))
+    return Import(changes, len(cluster.topics), partitions, left_behind)
+
+
+def _problems(topic: KafkaTopic, node_id: BrokerId, folders: Mapping[TopicPartition, TopicId]) -> Iterable[str]:
+    if sorted(topic.partitions) != list(range(len(topic.partitions))):
+        yield f"the metadata log lacks partitions of {topic.name}"
+    for index, partition in sorted(topic.partitions.items()):
+        name = TopicPartition(topic.name, PartitionIndex(index))
+        found = folders.get(name)
+        if found is None:
+            yield f"{name} has no folder"
+        elif found != topic.topic_id:
+            yield f"the folder {name} is of another topic with that name"
+        elif node_id not in partition.holders:
+            yield f"broker {node_id} is not in sync for {name}"
+
+
+def _some(problems: list[str]) -> str:
+    more = f", and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return "; ".join(problems[:_SHOWN]) + more
+
+
+def _accepted(
+    resource_type: int, name: str, wished: Mapping[str, str], why_refused: WhyRefused, left_behind: list[str]
+) -> dict[str, str]:
+    accepted = {}
+    kind = ResourceType(resource_type).name if resource_type in _KINDS else f"resource of type {resource_type}"
+    for key, value in sorted(wished.items()):
+        reason = why_refused(resource_type, key, value)
+        if reason is None:
+            accepted[key] = value
+        else:
+            left_behind.append(f"{key} of {kind} {name or '(all)'}: {reason}")
+    return accepted
+
+
+def _unknown_to_klamm(cluster: KafkaCluster, node_id: BrokerId) -> Iterable[str]:
+    others = {
+        broker
+        for topic in cluster.topics.values()
+        for partition in topic.partitions.values()
+        for broker in partition.replicas
+    } - {node_id}
+    if others:
+        yield f"the replicas on brokers {', '.join(map(str, sorted(others)))}: each partition has one from now on"
+    for count, what in (
+        (len(cluster.access_rules), "access control entries"),
+        (len(cluster.scram_credentials), "SCRAM credentials"),
+        (len(cluster.quotas), "client quotas"),
+        (len(cluster.tokens), "delegation tokens"),
+    ):
+        if count:
+            yield f"{count} {what}"
+    if any(topic.name == "__share_group_state" for topic in cluster.topics.values()):
+        yield "share groups: their topic __share_group_state is kept, and not read"

@@ -1,0 +1,279 @@
+"""What becomes of a wish to create, delete or widen topics: pure decisions on an image, in steps.
+
+Order of the checks, codes and words are those of `ReplicationControlManager` of Apache Kafka 4.3, so that a client
+reads the same refusal. Each topic of a request succeeds or fails by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
+
+from klamm.metadata.entries import partition_key, put_partition, put_topic, topic_key
+from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.metadata_store import Change
+from klamm.metadata.placement import check_assignment, place
+from klamm.metadata.plan import Plan, Planning
+from klamm.metadata.topic_name import collision_key, why_invalid
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+
+__all__ = [
+    "MAX_PARTITIONS_PER_REQUEST",
+    "NewPartitions",
+    "NewTopic",
+    "TopicRules",
+    "plan_partition_creation",
+    "plan_topic_creation",
+    "plan_topic_deletion",
+]
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+_PLACED_AT_ONCE: Final = 500
+MAX_CONFIGS_PER_TOPIC: Final = 10_000
+"""As many records as Kafka writes in one operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be: -1 takes the broker's default; `assignments` (partition to replicas) excludes both numbers."""
+
+    name: str
+    _: KW_ONLY
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """A topic is to have `count` partitions in all; `assignments` holds the replicas of each new one, None lets us
+    place.
+    """
+
+    topic: str
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRules:
+    """What a new topic takes from this broker."""
+
+    partitions: int
+    replication_factor: int
+    check_configs: Callable[[Mapping[str, str]], None]
+    """Raises INVALID_CONFIG when a topic can't have these overrides."""
+    new_topic_id: Callable[[], TopicId]
+
+
+def plan_topic_creation(
+    image: MetadataImage, topics: Sequence[NewTopic], rules: TopicRules
+) -> Planning[dict[str, TopicImage | KafkaError]]:
+    """Each topic as it will be, or why not. No name occurs twice in `topics`.
+
+    Raises POLICY_VIOLATION when the request as a whole asks for more partitions than one transaction should hold.
+    """
+    wished = 0
+    for topic in topics:
+        wished += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
+        if wished > MAX_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.policy_violation, "Excessively large number of partitions per request.")
+        yield
+    results: dict[str, TopicImage | KafkaError] = {}
+    changes: list[Change] = []
+    names = dict(image.names_by_collision_key)
+    for wish in topics:
+        yield
+        try:
+            created = yield from _new_topic(image, names, wish, rules)
+        except KafkaError as error:
+            results[wish.name] = error.with_traceback(None)  # which refers to the results: a cycle
+            continue
+        names[collision_key(created.name)] = created.name
+        results[created.name] = created
+        changes.append(put_topic(created))
+        yield from _put_partitions(changes, created.topic_id, created.partitions)
+    return Plan(results, changes)
+
+
+def _put_partitions(
+    changes: list[Change], topic_id: TopicId, partitions: Iterable[PartitionImage]
+) -> Generator[None, None, None]:
+    for partition in partitions:
+        changes.append(put_partition(topic_id, partition))
+        yield
+
+
+def _new_topic(
+    image: MetadataImage, names: Mapping[str, str], wish: NewTopic, rules: TopicRules
+) -> Generator[None, None, TopicImage]:
+    _check_name(names, wish.name)
+    if len(wish.configs) > MAX_CONFIGS_PER_TOPIC:
+        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+    nulls = [key for key, value in wish.configs.items() if value is None]
+    if nulls:
+        raise KafkaError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
+    configs = {key: value for key, value in wish.configs.items() if value is not None}
+    rules.check_configs(configs)
+    topic_id = rules.new_topic_id()
+    if wish.assignments:
+        replicas = yield from _assigned_replicas(image, wish)
+    else:
+        replicas = yield from _placed_replicas(image, wish, rules, topic_id)
+    partitions = yield from _new_partitions(0, replicas)
+    return TopicImage(wish.name, topic_id, tuple(partitions), configs)
+
+
+def _check_name(names: Mapping[str, str], name: str) -> None:
+    reason = why_invalid(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.invalid_topic_exception, reason)
+    known = names.get(collision_key(name))
+    if known == name:
+        raise KafkaError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    if known is not None:
+        raise KafkaError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {known}")
+
+
+def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
+    manual = "A manual partition assignment was specified, but"
+    if wish.replication_factor != -1:
+        raise KafkaError(ErrorCode.invalid_request, f"{manual} replication factor was not set to -1.")
+    if wish.partitions != -1:
+        raise KafkaError(ErrorCode.invalid_request, f"{manual} numPartitions was not set to -1.")
+    replicas: dict[int, tuple[BrokerId, ...]] = {}
+    replication_factor: int | None = None
+    for index, brokers in wish.assignments:
+        if index in replicas:
+            reason = f"Found multiple manual partition assignments for partition {index}"
+            raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+        replicas[index] = check_assignment(image.brokers.keys(), brokers, replication_factor)
+        replication_factor = len(brokers)
+        yield
+    if replicas.keys() != set(range(len(replicas))):
+        reason = "partitions should be a consecutive 0-based integer sequence"
+        raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+    return [replicas[index] for index in range(len(replicas))]
+
+
+def _placed_replicas(
+    image: MetadataImage, wish: NewTopic, rules: TopicRules, topic_id: TopicId
+) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
+    if wish.replication_factor < -1 or wish.replication_factor == 0:
+        reason = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise KafkaError(ErrorCode.invalid_replication_factor, reason)
+    if wish.partitions < -1 or wish.partitions == 0:
+        reason = "Number of partitions was set to an invalid non-positive value."
+        raise KafkaError(ErrorCode.invalid_partitions, reason)
+    count = rules.partitions if wish.partitions == -1 else wish.partitions
+    factor = rules.replication_factor if wish.replication_factor == -1 else wish.replication_factor
+    try:
+        return (yield from _place(image, range(count), factor, topic_id))
+    except KafkaError as error:
+        reason = f"Unable to replicate the partition {factor} time(s): {error.message}"
+        raise KafkaError(error.code, reason) from None
+
+
+def _place(
+    image: MetadataImage, indexes: range, replication_factor: int, topic_id: TopicId
+) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
+    replicas: list[tuple[BrokerId, ...]] = []
+    for start in range(0, max(len(indexes), 1), _PLACED_AT_ONCE):
+        some = indexes[start : start + _PLACED_AT_ONCE]
+        replicas += place(image.brokers.keys(), some, replication_factor, shift=_shift(topic_id))
+        yield
+    return replicas
+
+
+def _shift(topic_id: TopicId) -> int:
+    """As good as random, and the same each time the topic is asked about."""
+    return int.from_bytes(topic_id[:4], "big")
+
+
+def _new_partitions(
+    first: int, replicas: Iterable[tuple[BrokerId, ...]]
+) -> Generator[None, None, list[PartitionImage]]:
+    partitions: list[PartitionImage] = []
+    for index, ids in enumerate(replicas, first):
+        partitions.append(PartitionImage(PartitionIndex(index), ids[0], LeaderEpoch(0), ids, ids))
+        yield
+    return partitions
+
+
+def plan_topic_deletion(
+    image: MetadataImage, topic_ids: Collection[TopicId]
+) -> Planning[dict[TopicId, KafkaError | None]]:
+    """None for each topic that goes, with all that was agreed about it; UNKNOWN_TOPIC_ID for one that isn't there."""
+    results: dict[TopicId, KafkaError | None] = {}
+    changes: list[Change] = []
+    for topic_id in topic_ids:
+        yield
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:
+            results[topic_id] = KafkaError(ErrorCode.unknown_topic_id)
+        elif topic_id not in results:
+            results[topic_id] = None
+            changes.append(Change(topic_key(topic.name), None))
+            for partition in topic.partitions:
+                changes.append(Change(partition_key(topic_id, partition.index), None))
+                yield
+    return Plan(results, changes)
+
+
+def plan_partition_creation(
+    image: MetadataImage, wishes: Sequence[NewPartitions]
+) -> Planning[dict[str, KafkaError | None]]:
+    """None for each topic that gets its partitions, else why not. No topic occurs twice in `wishes`."""
+    results: dict[str, KafkaError | None] = {}
+    changes: list[Change] = []
+    reads: list[str] = []
+    for wish in wishes:
+        yield
+        try:
+            topic, partitions = yield from _more_partitions(image, wish)
+            if len(changes) + len(partitions) > MAX_PARTITIONS_PER_REQUEST:
+                raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+        except KafkaError as error:
+            results[wish.topic] = error.with_traceback(None)
+            continue
+        results[wish.topic] = None
+        # The topic must still be there: its own entry is not written, so it has to be named.
+        reads.append(topic_key(topic.name))
+        yield from _put_partitions(changes, topic.topic_id, partitions)
+    return Plan(results, changes, reads)
+
+
+def _more_partitions(
+    image: MetadataImage, wish: NewPartitions
+) -> Generator[None, None, tuple[TopicImage, list[PartitionImage]]]:
+    topic = image.topics.get(wish.topic)
+    if topic is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition)
+    present = len(topic.partitions)
+    if wish.count == present:
+        raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
+    if wish.count < present:
+        reason = f"The topic {topic.name} currently has {present} partition(s); {wish.count} would not be an increase."
+        raise KafkaError(ErrorCode.invalid_partitions, reason)
+    additional = wish.count - present
+    factor = len(topic.partitions[0].replicas)
+    if additional > MAX_PARTITIONS_PER_REQUEST:
+        # Said before they are placed, which would take memory in proportion to a number that a client made up.
+        raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
+    if wish.assignments is not None:
+        if len(wish.assignments) != additional:
+            reason = (
+                f"Attempted to add {additional} additional partition(s), but only {len(wish.assignments)} "
+                "assignment(s) were specified."
+            )
+            raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
+        replicas: list[tuple[BrokerId, ...]] = []
+        for brokers in wish.assignments:
+            replicas.append(check_assignment(image.brokers.keys(), brokers, factor))
+            yield
+    else:
+        replicas = yield from _place(image, range(present, wish.count), factor, topic.topic_id)
+    return topic, (yield from _new_partitions(present, replicas))

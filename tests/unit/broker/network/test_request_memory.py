@@ -1,0 +1,226 @@
+"""What unfinished requests take together, and whose turn it is when that is too much."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.support.event_loop import in_loop
+from tests.unit.broker.network.test_client_connection import Handlers, Peer, new_listener
+
+from klamm.broker.network.frame_buffers import BufferPool
+from klamm.broker.network.request_memory import BYTES_WITHOUT_ROOM, FREED_AT_ONCE, RequestMemory
+
+LIMIT = 200_000
+
+
+def frame(size: int) -> bytes:
+    """A request of that many bytes, length and the echo's byte included, whose answer is `size` - 5 bytes."""
+    return (size - 4).to_bytes(4, "big") + b"e" + bytes(size - 5)
+
+
+class Clients:
+    """Connections that share one memory. `step` lets those read on that may."""
+
+    def __init__(self, **options: Any) -> None:
+        self.memory = RequestMemory(LIMIT, pool=BufferPool(0), **options)
+        self.handlers = Handlers()
+        self._listener = new_listener(
+            self.handlers, request_memory=self.memory, maximum_connections=1000, maximum_connections_per_host=1000
+        )
+        self._unread: dict[Peer, bytes] = {}
+
+    def connect(self) -> Peer:
+        peer = Peer(self._listener, self.handlers)
+        self._unread[peer] = b""
+        return peer
+
+    def send(self, peer: Peer, data: bytes) -> None:
+        """Gives bytes to the client's socket; they are read as far as the connection reads."""
+        if peer in self._unread:
+            self._unread[peer] += data
+            self._read(peer)
+
+    def _read(self, peer: Peer) -> None:
+        while self._unread[peer] and peer.socket.is_reading and peer.socket.state == "open":
+            buffer = peer.connection.get_buffer(-1)
+            size = min(len(buffer), len(self._unread[peer]))
+            buffer[:size], self._unread[peer] = self._unread[peer][:size], self._unread[peer][size:]
+            del buffer
+            peer.connection.buffer_updated(size)
+            assert self.memory.held_bytes <= LIMIT + self.slack_bytes
+
+    @property
+    def slack_bytes(self) -> int:
+        """A request of the largest size that is sent here, and a little for each connection."""
+        return 400_000 + BYTES_WITHOUT_ROOM * len(self._unread)
+
+    async def step(self, times: int = 3) -> None:
+        for _ in range(times):
+            await asyncio.sleep(0)
+            for peer in self._unread:
+                self._read(peer)
+
+    async def wait(self) -> None:
+        """The same, and time passes; connections that were closed are lost."""
+        await asyncio.sleep(0.001)
+        for peer in tuple(self._unread):
+            if peer.socket.state == "aborted":
+                del self._unread[peer]
+                peer.connection.connection_lost(None)
+        await self.step()
+
+    async def wait_for(self, size: int) -> None:
+        """Waits for the answer to a request of that size."""
+        for _ in range(10_000):
+            if size in self.answered:
+                return
+            await self.wait()
+        raise AssertionError(f"the request of {size} bytes is not answered")
+
+    @property
+    def answered(self) -> list[int]:
+        return [len(answer) + 5 for answer in self.handlers.handled]
+
+
+@in_loop
+async def test_frames_arrive_as_they_were_sent_whatever_their_buffers_are() -> None:
+    """Cut anywhere, with or without a pool, small or large, in one piece or in thousands."""
+    chance = random.Random(7)
+    for pool in (BufferPool(0), BufferPool(1_000_000), BufferPool()):
+        memory = RequestMemory(pool=pool)
+        handlers = Handlers()
+        peer = Peer(new_listener(handlers, request_memory=memory), handlers)
+        answers = [chance.randbytes(int(10 ** chance.uniform(0, 5.9))) for _ in range(60)]
+        stream = b"".join((len(answer) + 1).to_bytes(4, "big") + b"e" + answer for answer in answers)
+        position = 0
+        while position < len(stream):
+            size = int(10 ** chance.uniform(0, 5.5))
+            peer.feed(stream[position : position + size])
+            position += size
+        assert handlers.handled == answers
+        assert memory.held_bytes == 0
+
+
+@in_loop
+async def test_one_request_that_is_larger_than_the_limit_arrives() -> None:
+    """It has the turn, and all the time that it needs if it comes without a break."""
+    clients = Clients()
+    peer = clients.connect()
+    clients.send(peer, frame(2 * LIMIT))
+    await clients.step(50)
+    assert clients.answered == [2 * LIMIT]
+    assert clients.memory.held_bytes == 0
+
+
+@in_loop
+async def test_half_requests_do_not_keep_others_out(caplog: pytest.LogCaptureFixture) -> None:
+    """They hold all the memory and never go on.
+
+    Small requests are answered at once. Large ones wait for those that have the turn and do not use it, which are
+    closed one after the other until there is room.
+    """
+    clients = Clients(turn_s=0.01)
+    halves = [clients.connect() for _ in range(5)]
+    for peer in halves:
+        clients.send(peer, frame(100_000)[:50_000])
+    assert not clients.memory.has_room
+    small, large = clients.connect(), clients.connect()
+    clients.send(small, frame(3_000))
+    assert clients.answered == [3_000]
+    with caplog.at_level(logging.WARNING, "klamm"):
+        for size in (300_000, 200_000):
+            clients.send(large, frame(size))
+            await clients.wait_for(size)
+    assert "lacks 50000 bytes that do not come, and others wait for the memory" in caplog.text
+    assert large.socket.state == "open"
+    for peer in halves:
+        peer.connection.connection_lost(None)
+    assert clients.memory.held_bytes == 0
+
+
+@in_loop
+async def test_requests_that_drip_have_no_turn_without_end() -> None:
+    """A client that sends a byte now and then loses its connection as one that sends nothing."""
+    clients = Clients(turn_s=0.05)
+    dripping, large = clients.connect(), clients.connect()
+    data = frame(400_000)
+    clients.send(dripping, data[:LIMIT])
+    clients.send(large, frame(400_000))
+    for _ in range(10_000):
+        if dripping.socket.state != "open":
+            break
+        clients.send(dripping, b"x")
+        await clients.wait()
+    assert dripping.socket.state == "aborted"
+    await clients.wait_for(400_000)
+
+
+@in_loop
+async def test_the_turn_is_the_smallest_ones() -> None:
+    """Whoever lacks the fewest bytes is served first, and frees what it takes first."""
+    clients = Clients()
+    busy, second, third = (clients.connect() for _ in range(3))
+    clients.send(busy, b"\0\0\0\6wpoll!" + frame(LIMIT + 10_000))  # which waits behind the poll
+    clients.send(second, frame(350_000))
+    clients.send(third, frame(340_000))
+    await clients.step(50)
+    assert clients.answered[1:] == [340_000, 350_000]
+    clients.handlers.pending[0].set_result([b"poll!"])
+    await clients.step()
+    assert clients.answered[3:] == [LIMIT + 10_000]
+    assert clients.memory.held_bytes == 0
+
+
+@in_loop
+async def test_large_buffers_are_freed_in_steps() -> None:
+    """The kernel takes milliseconds for tens of megabytes, and others want to be served meanwhile."""
+    memory = RequestMemory(pool=BufferPool(0))
+    handlers = Handlers()
+    listener = new_listener(handlers, request_memory=memory)
+    peer = Peer(listener, handlers, maximum_frame_bytes=100_000_000)
+    size = 3 * FREED_AT_ONCE
+    peer.feed(frame(size))
+    assert len(handlers.handled) == 1
+    seen = [memory.held_bytes]
+    while memory.held_bytes:
+        await asyncio.sleep(0)
+        seen.append(memory.held_bytes)
+    assert seen[0] == size
+    assert all(before - after <= FREED_AT_ONCE for before, after in pairwise(seen))
+
+
+@in_loop
+async def test_whoever_waits_may_go() -> None:
+    """A connection that is closed in the queue, or while it has the turn, is nobody's turn any more."""
+    clients = Clients()
+    peers = [clients.connect() for _ in range(3)]
+    for peer in peers:
+        clients.send(peer, frame(400_000)[:300_000])
+    await clients.step()
+    for peer in peers:
+        peer.connection.connection_lost(None)
+    assert clients.memory.held_bytes == 0
+    last = clients.connect()
+    clients.send(last, frame(400_000))
+    await clients.step(50)
+    assert clients.answered == [400_000]
+
+
+@in_loop
+async def test_memory_that_comes_free_lets_many_read_on() -> None:
+    """Hundreds that wait are not forgotten, although few of them are woken in one step."""
+    clients = Clients()
+    full = clients.connect()
+    clients.send(full, frame(2 * LIMIT)[: LIMIT + 1])
+    waiting = [clients.connect() for _ in range(300)]
+    for peer in waiting:
+        clients.send(peer, frame(20_000))
+    full.connection.connection_lost(None)
+    await clients.step(2000)
+    assert clients.answered == [20_000] * 300
+    assert clients.memory.held_bytes == 0

@@ -1,0 +1,190 @@
+"""Fetch sessions: who gets one, who keeps one, and what all of them take."""
+
+from __future__ import annotations
+
+import pytest
+
+from klamm.broker.handler_context import ConnectionInfo
+from klamm.broker.partitions.fetch_sessions import (
+    EVICTION_MS,
+    PARTITIONS_PER_SLOT,
+    CachedPartition,
+    FetchSession,
+    FetchSessionCache,
+)
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from klamm.protocol.types import Millis
+
+SLOTS = 4
+LATER = EVICTION_MS + 1
+
+
+def a_connection() -> ConnectionInfo:
+    return ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092)
+
+
+def partitions(count: int, first: int = 0) -> list[FetchPartition]:
+    return [FetchPartition(index, -1, 0, -1, -1, 1000) for index in range(first, first + count)]
+
+
+class Clients:
+    """A cache, its clock, and the requests of clients to it."""
+
+    def __init__(self) -> None:
+        self.cache = FetchSessionCache(SLOTS)
+        self.now = 0
+        self.connection = a_connection()
+
+    def create(self, count: int, connection: ConnectionInfo | None = None) -> FetchSession | None:
+        cached = [CachedPartition(("events", each.index), each) for each in partitions(count)]
+        return self.cache.create(cached, False, Millis(self.now), connection or self.connection)
+
+    def created(self, count: int, connection: ConnectionInfo | None = None) -> FetchSession:
+        session = self.create(count, connection)
+        assert session is not None
+        return session
+
+    def resume(
+        self,
+        session: FetchSession,
+        *,
+        added: list[FetchPartition] | None = None,
+        forgotten: list[int] | None = None,
+        connection: ConnectionInfo | None = None,
+    ) -> FetchSession | ErrorCode | None:
+        topics = [FetchTopic("events", None, added)] if added else []
+        gone = [ForgottenTopic("events", None, forgotten)] if forgotten else []
+        request = FetchRequest(-1, 0, 0, 0, 0, session.session_id, session.epoch, topics, gone)
+        return self.cache.resume(request, False, Millis(self.now), connection or self.connection)
+
+    def is_there(self, session: FetchSession) -> bool:
+        return self.resume(session) is session
+
+    def expire(self) -> None:
+        for _ in self.cache.expire(Millis(self.now)):
+            pass
+
+
+@pytest.fixture
+def clients() -> Clients:
+    return Clients()
+
+
+def test_sessions_that_are_in_use_are_not_evicted_for_others(clients: Clients) -> None:
+    """As in Kafka: a new client does without a session while all of them are young and in use."""
+    sessions = [clients.created(2) for _ in range(SLOTS)]
+    assert clients.create(50) is None
+    assert all(clients.is_there(session) for session in sessions)
+
+
+def test_a_session_that_was_not_used_for_two_minutes_makes_room(clients: Clients) -> None:
+    """The one that has rested for longest."""
+    first, second, *others = [clients.created(2) for _ in range(SLOTS)]
+    clients.now = LATER
+    for session in (first, *others):
+        clients.resume(session)
+    clients.created(1)
+    assert clients.resume(second) == ErrorCode.fetch_session_id_not_found
+    assert clients.is_there(first)
+
+
+def test_a_smaller_session_makes_room_once_it_is_old(clients: Clients) -> None:
+    """The smallest, and none that is larger than the new one."""
+    small, *others = [clients.created(size) for size in (3, 4, 4, 4)]
+    clients.now = LATER
+    for session in (small, *others):
+        clients.resume(session)
+    assert clients.create(2) is None
+    clients.created(3)
+    assert clients.resume(small) == ErrorCode.fetch_session_id_not_found
+    assert all(clients.is_there(session) for session in others)
+
+
+def test_all_sessions_together_have_so_many_partitions(clients: Clients) -> None:
+    """One large session may take what others don't use; what would be too much is no session."""
+    limit = SLOTS * PARTITIONS_PER_SLOT
+    assert clients.create(limit + 1) is None
+    large = clients.created(limit - 10)
+    assert clients.create(11) is None
+    small = clients.created(10)
+    assert clients.cache.partition_count == limit
+    clients.cache.close(large.session_id)
+    assert clients.cache.partition_count == 10
+    assert clients.resume(small, forgotten=list(range(10))) is None
+    assert (clients.cache.partition_count, len(clients.cache)) == (0, 0)
+
+
+def test_a_session_that_outgrows_the_cache_ends(clients: Clients) -> None:
+    """It may grow while there is room, and at the cost of sessions that nobody uses; not beyond that."""
+    limit = SLOTS * PARTITIONS_PER_SLOT
+    gone = a_connection()
+    growing, left, other = clients.created(10), clients.created(100, gone), clients.created(100)
+    clients.cache.leave(gone)
+    assert clients.resume(growing, added=partitions(limit - 210, 10)) is growing
+    assert clients.cache.partition_count == limit
+    assert clients.resume(growing, added=partitions(1, limit)) is growing
+    assert clients.cache.partition_count == limit - 99
+    assert clients.resume(left) == ErrorCode.fetch_session_id_not_found
+    assert clients.resume(growing, added=partitions(100, 2 * limit)) == ErrorCode.fetch_session_id_not_found
+    assert clients.cache.partition_count == 100
+    assert clients.is_there(other)
+
+
+def test_the_sessions_of_a_client_that_has_gone_make_room_first(clients: Clients) -> None:
+    """As many as are needed, at once."""
+    gone = a_connection()
+    left = [clients.created(100, gone) for _ in range(3)]
+    kept = clients.created(1)
+    clients.cache.leave(gone)
+    clients.created(250)
+    assert [clients.resume(session) for session in left[:2]] == [ErrorCode.fetch_session_id_not_found] * 2
+    assert clients.is_there(left[2])
+    assert clients.is_there(kept)
+
+
+def test_a_client_that_comes_back_goes_on_with_its_session(clients: Clients) -> None:
+    """Over another connection, as in Kafka; it is then that connection's."""
+    before, after = a_connection(), a_connection()
+    session = clients.created(10, before)
+    clients.cache.leave(before)
+    clients.now = LATER - 1
+    clients.expire()
+    assert clients.resume(session, connection=after) is session
+    clients.cache.leave(before)
+    clients.now += LATER
+    clients.expire()
+    assert clients.resume(session, connection=after) is session
+    clients.cache.leave(after)
+    clients.now += LATER
+    clients.expire()
+    assert (len(clients.cache), clients.cache.partition_count) == (0, 0)
+
+
+def test_a_client_that_goes_before_its_answer_does_not_come_back(clients: Clients) -> None:
+    """Its session goes at once, whatever had been done for the answer; not that of a client that had its answer."""
+    gone = a_connection()
+    waiting, answered = clients.created(10, gone), clients.created(50, gone)
+    for session in (waiting, answered):
+        assert clients.resume(session, connection=gone) is session
+    answered.is_awaited = False
+    clients.cache.leave(gone)
+    assert clients.cache.partition_count == 50
+    assert clients.resume(waiting) == ErrorCode.fetch_session_id_not_found
+    assert clients.is_there(answered)
+
+
+def test_what_nobody_comes_back_for_is_freed(clients: Clients) -> None:
+    """Two minutes after its last use; a session whose connection is open stays, however long it rests."""
+    gone = a_connection()
+    resting, left = clients.created(10), clients.created(50, gone)
+    clients.now = 1000
+    clients.cache.leave(gone)
+    clients.now = EVICTION_MS
+    clients.expire()
+    assert clients.cache.partition_count == 60
+    clients.now += 1
+    clients.expire()
+    assert clients.cache.partition_count == 10
+    assert clients.resume(left) == ErrorCode.fetch_session_id_not_found
+    assert clients.is_there(resting)

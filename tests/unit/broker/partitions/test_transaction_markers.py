@@ -1,0 +1,84 @@
+"""Markers of transactions in very many partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.support.wire import Wire
+
+from klamm.broker import time_slices
+from klamm.broker.server import BrokerServer
+from klamm.core.txn.markers import TransactionMarker
+from klamm.metadata.service import NewTopic
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from klamm.protocol.schema.write_txn_markers_response import WriteTxnMarkersResponse
+from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+from klamm.testing import Broker
+
+TOPIC = "many"
+MANY = 20
+
+
+@pytest.fixture(autouse=True)
+def _steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a step is up as soon as it may be."""
+    monkeypatch.setattr(time_slices, "STEP_S", -1.0)
+
+
+async def make_topic(server: BrokerServer) -> None:
+    assert server.context is not None
+    await server.context.metadata.create_topics([NewTopic(TOPIC, partitions=MANY)])
+    await server.context.partitions.settled()
+
+
+async def most_at_once(server: BrokerServer) -> int:
+    """Waits until each partition has its marker: how many of them got theirs between two turns of others."""
+    assert server.context is not None
+    partitions = [server.context.partitions.get(TOPIC, PartitionIndex(index)) for index in range(MANY)]
+    most = written = 0
+    while written < MANY:
+        await asyncio.sleep(0)
+        before, written = written, sum(partition.log.log_end_offset > 0 for partition in partitions)
+        most = max(most, written - before)
+    return most
+
+
+def test_others_have_their_turn_while_a_transaction_ends() -> None:
+    """The coordinator's markers for very many partitions keep nobody else waiting."""
+
+    async def end(server: BrokerServer) -> tuple[set[ErrorCode], int]:
+        assert server.context is not None
+        partitions = tuple(TopicPartition(TOPIC, PartitionIndex(index)) for index in range(MANY))
+        marker = TransactionMarker(ProducerId(7), ProducerEpoch(0), 0, True, partitions, 2)
+        writing = asyncio.ensure_future(server.context.transaction_markers.write_markers(marker))
+        most = await most_at_once(server)
+        return set((await writing).values()), most
+
+    with Broker() as broker:
+        broker.run_in_broker(make_topic)
+        assert broker.run_in_broker(end) == ({ErrorCode.none}, 1)
+
+
+def test_others_have_their_turn_while_an_administrators_markers_are_written() -> None:
+    """Those of a WriteTxnMarkers request don't keep anybody waiting either."""
+    topic = WritableTxnMarkerTopic(name=TOPIC, partition_indexes=list(range(MANY)))
+    request = WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=7, producer_epoch=0, transaction_result=True, topics=[topic], coordinator_epoch=0
+            )
+        ]
+    )
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire, ThreadPoolExecutor() as threads:
+        broker.run_in_broker(make_topic)
+        observed = threads.submit(broker.run_in_broker, most_at_once)
+        answer = wire.call(WriteTxnMarkersResponse, 1, request)
+        assert {each.error_code for each in answer.markers[0].topics[0].partitions} == {ErrorCode.none}
+        assert observed.result() == 1

@@ -1,0 +1,87 @@
+"""The coordinators' ports on a broker: when alarms and turns of the loop are over, and what a batch may hold."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import uuid
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.support.event_loop import in_loop
+
+from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis
+
+
+@in_loop
+async def test_a_turn_ends_when_all_that_was_readable_is_handled() -> None:
+    """Not before, though it was asked for by the first of them; and nobody is waited for."""
+    loop = asyncio.get_running_loop()
+    timers = LoopTimers(loop)
+    happened: list[str] = []
+    pairs = [socket.socketpair() for _ in range(3)]
+    done = asyncio.Event()
+
+    def end_turn() -> None:
+        happened.append("turn ends")
+        done.set()
+
+    def read(index: int) -> None:
+        pairs[index][0].recv(1)
+        if not happened:
+            timers.call_soon(end_turn)
+        happened.append(f"read {index}")
+
+    for index, (ours, theirs) in enumerate(pairs):
+        theirs.send(b"x")
+        loop.add_reader(ours, read, index)
+    await done.wait()
+    assert happened[-1] == "turn ends"
+    assert sorted(happened[:-1]) == ["read 0", "read 1", "read 2"]
+    for ours, theirs in pairs:
+        loop.remove_reader(ours)
+        ours.close()
+        theirs.close()
+
+
+@in_loop
+async def test_a_turns_end_can_be_called_off() -> None:
+    """As an alarm can."""
+    happened: list[str] = []
+    LoopTimers(asyncio.get_running_loop()).call_soon(lambda: happened.append("turn ends")).cancel()
+    await asyncio.sleep(0)
+    assert happened == []
+
+
+def partition_logs(*limits: int | None) -> PartitionLogs:
+    """A topic whose partitions have these limits; None for one that is led by somebody else."""
+    partitions = [
+        None if limit is None else SimpleNamespace(log=SimpleNamespace(config=SimpleNamespace(max_message_bytes=limit)))
+        for limit in limits
+    ]
+    topics: dict[str, Any] = {"offsets": SimpleNamespace(partitions=partitions)}
+    return PartitionLogs("offsets", cast(Partitions, SimpleNamespace(by_name=topics)), lambda: Millis(0))
+
+
+def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None:
+    """Any partition that is led here knows it."""
+    assert partition_logs(1000, 1000).max_batch_bytes == 1000
+    assert partition_logs(None, 1000).max_batch_bytes == 1000
+    with pytest.raises(KafkaError) as raised:
+        partition_logs(None).max_batch_bytes  # noqa: B018
+    assert raised.value.code is ErrorCode.not_leader_or_follower
+
+
+def test_members_of_consumer_groups_are_named_as_kafkas_uuids() -> None:
+    """22 characters of base64, which no tool takes for an option: the first is no dash, and nothing else is lost."""
+    made = [RandomIds().uuid() for _ in range(500)]
+    assert len(set(made)) == 500
+    assert not any(each.startswith("-") for each in made)
+    decoded = [uuid.UUID(bytes=base64.urlsafe_b64decode(each + "==")) for each in made]
+    assert all(len(text) == 22 for text in made)
+    assert {each.version for each in decoded} == {4}

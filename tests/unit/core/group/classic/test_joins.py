@@ -1,0 +1,368 @@
+"""JoinGroup: how members come in, and when the gathering ends."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.shard_driver import GROUP, ShardDriver, small_sessions, subscription
+
+from klamm.core.group.classic.group_state import GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
+
+# The first contact
+
+
+def test_unknown_group_with_a_member_id_is_refused() -> None:
+    """A member id that nobody handed out here: the client starts over."""
+    driver = ShardDriver()
+    answer = driver.joined(driver.join("ghost"))
+    assert (answer.error_code, answer.member_id) == (ErrorCode.unknown_member_id, "ghost")
+    assert driver.log == []
+
+
+def test_dynamic_member_gets_its_id_first() -> None:
+    """KIP-394: from version 4 on a member comes back with the id it was given; only then is it a member."""
+    driver = ShardDriver()
+    answer = driver.joined(driver.join(client_id="app"))
+    assert (answer.error_code, answer.member_id) == (ErrorCode.member_id_required, "app-1")
+    assert driver.group().pending_join == {"app-1"}
+    assert driver.group().members == {}
+
+
+def test_new_group_is_written_down_empty() -> None:
+    """The group exists from its first contact on: an empty record with generation 0 and no protocol."""
+    driver = ShardDriver()
+    driver.join()
+    value = driver.log[0].record.value
+    assert isinstance(value, GroupMetadataValue)
+    assert (value.generation, value.protocol_type, value.protocol, value.leader, value.members) == (
+        0,
+        "",
+        None,
+        None,
+        [],
+    )
+    assert value.current_state_timestamp == driver.now
+
+
+def test_new_group_that_cannot_be_written_does_not_exist() -> None:
+    """The first contact fails with the error of the log, and leaves nothing behind."""
+    driver = ShardDriver()
+    driver.append_error = ErrorCode.kafka_storage_error
+    ticket = driver.join()
+    assert driver.answers[ticket] is ErrorCode.kafka_storage_error
+    assert driver.shard.groups.find(GROUP) is None
+
+
+def test_old_version_joins_without_an_id() -> None:
+    """Before version 4 the first request makes a member, which learns its id with the generation."""
+    driver = ShardDriver()
+    ticket = driver.join(version=3)
+    assert driver.is_parked(ticket)
+    driver.advance(3000)
+    assert driver.joined(ticket).member_id == "client-1"
+
+
+def test_handed_out_id_expires_after_the_session_timeout() -> None:
+    """Whoever does not come back is forgotten, and its id with it."""
+    driver = ShardDriver()
+    member_id = driver.member_id(session_timeout_ms=10_000)
+    driver.advance(10_000)
+    assert driver.group().pending_join == set()
+    assert driver.join_error(driver.join(member_id)) is ErrorCode.unknown_member_id
+
+
+def test_handed_out_id_cannot_become_static() -> None:
+    """Static members have no pending ids; Kafka answers UNKNOWN_SERVER_ERROR too."""
+    driver = ShardDriver()
+    member_id = driver.member_id()
+    ticket = driver.join(member_id, instance="pod-1")
+    assert driver.answers[ticket] is ErrorCode.unknown_server_error
+
+
+# The initial rebalance
+
+
+def test_initial_rebalance_waits_for_its_delay() -> None:
+    """An empty group waits `group.initial.rebalance.delay.ms`, since each newcomer would cost another rebalance."""
+    driver = ShardDriver()
+    ticket = driver.join(driver.member_id())
+    driver.advance(2999)
+    assert driver.is_parked(ticket)
+    driver.advance(1)
+    answer = driver.joined(ticket)
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (ErrorCode.none, 1, "range")
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+
+
+def test_newcomer_extends_the_initial_rebalance() -> None:
+    """Each delay in which somebody came is followed by another."""
+    driver = ShardDriver()
+    first = driver.join(driver.member_id())
+    driver.advance(2000)
+    second = driver.join(driver.member_id())
+    driver.advance(3999)
+    assert driver.is_parked(first)
+    driver.advance(1)
+    assert driver.joined(first).generation_id == driver.joined(second).generation_id == 1
+
+
+def test_initial_rebalance_is_bounded_by_the_rebalance_timeout() -> None:
+    """However many come, the first member does not wait longer than its rebalance timeout."""
+    driver = ShardDriver()
+    first = driver.join(driver.member_id(), rebalance_timeout_ms=7000)
+    for _ in range(7):
+        driver.advance(999)
+        driver.join(driver.member_id(), rebalance_timeout_ms=7000)
+    assert driver.is_parked(first)
+    driver.advance(7)
+    assert driver.joined(first).generation_id == 1
+
+
+def test_initial_delay_of_zero_completes_at_once() -> None:
+    """The test profile's setting: no wait, only a turn of the timer."""
+    driver = ShardDriver(small_sessions(initial_rebalance_delay_ms=0))
+    ticket = driver.join(driver.member_id())
+    driver.advance(0)
+    assert driver.joined(ticket).generation_id == 1
+
+
+def test_only_the_leader_learns_of_the_others() -> None:
+    """The first to join leads, and gets everybody's metadata."""
+    driver = ShardDriver()
+    ids = [driver.member_id() for _ in range(3)]
+    tickets = [driver.join(member_id) for member_id in ids]
+    driver.advance(6000)
+    answers = [driver.joined(ticket) for ticket in tickets]
+    assert {answer.leader for answer in answers} == {ids[0]}
+    assert [member.member_id for member in answers[0].members] == ids
+    assert all(member.metadata == subscription("events") for member in answers[0].members)
+    assert answers[1].members == answers[2].members == []
+
+
+# Protocols
+
+
+def test_protocol_with_most_votes_is_chosen() -> None:
+    """Each member votes for what it wants most among what all support."""
+    driver = ShardDriver()
+    wishes = [("a", "b", "c"), ("b", "a"), ("c", "b", "a"), ("b", "a", "d")]
+    protocols = [[(name, name.encode()) for name in names] for names in wishes]
+    tickets = [driver.join(driver.member_id(protocols=each), protocols=each) for each in protocols]
+    driver.advance(6000)
+    assert {driver.joined(ticket).protocol_name for ticket in tickets} == {"b"}
+
+
+def test_equal_votes_are_settled_as_in_java() -> None:
+    """Kafka takes the first of the best in a HashMap's order, whichever member came first."""
+    driver = ShardDriver()
+    first = driver.join(driver.member_id(), protocols=[("roundrobin", b""), ("range", b"")])
+    driver.join(driver.member_id(), protocols=[("range", b""), ("roundrobin", b"")])
+    driver.advance(6000)
+    assert driver.joined(first).protocol_name == "range"
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocols"),
+    [("connect", (("range", b""),)), ("consumer", (("sticky", b""),)), ("consumer", ())],
+    ids=["other type", "nothing in common", "no protocol"],
+)
+def test_member_that_does_not_fit_is_refused(protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> None:
+    """One type, and at least one protocol that everybody supports."""
+    driver = ShardDriver()
+    driver.stable_group()
+    ticket = driver.join(protocol_type=protocol_type, protocols=protocols)
+    assert driver.join_error(ticket) is ErrorCode.inconsistent_group_protocol
+
+
+def test_protocols_that_a_member_wants_most_count() -> None:
+    """The first thousand: others that it names are as if it had not named them, since nobody has so many."""
+    driver = ShardDriver()
+    driver.stable_group()
+    others = tuple((f"other-{number}", b"") for number in range(1000))
+    assert driver.join_error(driver.join(protocols=(*others, ("range", b"")))) is ErrorCode.inconsistent_group_protocol
+    answer = driver.joined(driver.join(protocols=(*others[:999], ("range", b""))))
+    assert answer.error_code == ErrorCode.member_id_required
+
+
+@pytest.mark.parametrize(("protocol_type", "protocols"), [("", (("range", b""),)), ("consumer", ())])
+def test_first_member_needs_type_and_protocol(protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> None:
+    """An empty group takes any protocol, but not none."""
+    driver = ShardDriver()
+    ticket = driver.join(protocol_type=protocol_type, protocols=protocols)
+    assert driver.join_error(ticket) is ErrorCode.inconsistent_group_protocol
+
+
+# Joining again
+
+
+def test_newcomer_makes_a_stable_group_gather() -> None:
+    """The others hear of it with their next heartbeat, and the generation rises when all have joined."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    newcomer = driver.join(driver.member_id())
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+    tickets = [driver.join(member_id) for member_id in ids]
+    assert {driver.joined(ticket).generation_id for ticket in [newcomer, *tickets]} == {2}
+    assert driver.joined(newcomer).leader == ids[0]
+
+
+def test_gathering_waits_for_ids_that_were_handed_out() -> None:
+    """Somebody is on the way: the rebalance would have to be repeated for it."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    pending = driver.member_id()
+    tickets = [driver.join(ids[0]), driver.join(ids[1])]
+    assert all(driver.is_parked(ticket) for ticket in tickets)
+    tickets.append(driver.join(pending))
+    assert {driver.joined(ticket).generation_id for ticket in tickets} == {2}
+
+
+def test_handed_out_id_that_expires_ends_the_gathering() -> None:
+    """The others need not wait for their rebalance timeout."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1, session_timeout_ms=30_000)
+    driver.member_id(session_timeout_ms=6000)
+    ticket = driver.join(ids[0], session_timeout_ms=30_000)
+    driver.advance(6000)
+    assert driver.joined(ticket).generation_id == 2
+
+
+def test_gathering_ends_with_the_rebalance_timeout() -> None:
+    """Dynamic members that have not joined by then are no members any more, though they send heartbeats."""
+    driver = ShardDriver()
+    ids = driver.stable_group(rebalance_timeout_ms=30_000, session_timeout_ms=30_000)
+    newcomer = driver.join(driver.member_id(), rebalance_timeout_ms=30_000)
+    driver.advance(29_999)
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.rebalance_in_progress
+    assert driver.is_parked(newcomer)
+    driver.advance(1)
+    assert driver.joined(newcomer).leader == driver.joined(newcomer).member_id
+    assert driver.heartbeat(ids[0], 1) is ErrorCode.unknown_member_id
+
+
+def test_leader_that_does_not_join_is_replaced() -> None:
+    """Somebody who has joined leads the next generation."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=3, rebalance_timeout_ms=20_000, session_timeout_ms=30_000)
+    tickets = [driver.join(ids[1], protocols=[("range", b"new")]), driver.join(ids[2])]
+    driver.advance(60_000)
+    assert {driver.joined(ticket).leader for ticket in tickets} == {ids[1]}
+
+
+def test_leader_that_joins_again_rebalances() -> None:
+    """With unchanged metadata too: it has seen something else, such as a topic that grew."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    driver.join(ids[0])
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_unchanged_follower_hears_of_its_generation() -> None:
+    """It lost its way, not its place: no rebalance."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    answer = driver.joined(driver.join(ids[1]))
+    assert (answer.generation_id, answer.leader, answer.members) == (1, ids[0], [])
+    assert driver.state() is GroupState.STABLE
+
+
+def test_changed_follower_rebalances() -> None:
+    """Whoever subscribes to something else has to get something else."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    driver.join(ids[1], protocols=[("range", subscription("other"))])
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_unchanged_member_of_an_unfinished_generation_hears_of_it_again() -> None:
+    """The answer to its first request was lost; the leader gets the members once more."""
+    driver = ShardDriver()
+    ids = [driver.member_id() for _ in range(2)]
+    for member_id in ids:
+        driver.join(member_id)
+    driver.advance(6000)
+    again = driver.joined(driver.join(ids[0]))
+    assert [member.member_id for member in again.members] == ids
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+
+
+def test_changed_member_of_an_unfinished_generation_starts_over() -> None:
+    """Those who wait for assignments are sent to join again."""
+    driver = ShardDriver()
+    ids = [driver.member_id() for _ in range(2)]
+    for member_id in ids:
+        driver.join(member_id)
+    driver.advance(6000)
+    waiting = driver.sync(ids[1], 1)
+    driver.join(ids[0], protocols=[("range", b"changed")])
+    assert driver.sync_error(waiting) is ErrorCode.rebalance_in_progress
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
+    """The client gave up on the first; nobody is left without an answer."""
+    driver = ShardDriver()
+    member_id = driver.member_id()
+    first, second = driver.join(member_id), driver.join(member_id)
+    assert driver.join_error(first) is ErrorCode.rebalance_in_progress
+    driver.advance(3000)
+    assert driver.joined(second).generation_id == 1
+
+
+# Ends
+
+
+def test_new_member_that_waits_too_long_is_dropped() -> None:
+    """It can't send heartbeats yet, so its request has an end of its own: five minutes."""
+    driver = ShardDriver(small_sessions(new_member_join_timeout_ms=8000))
+    driver.stable_group(rebalance_timeout_ms=60_000, session_timeout_ms=60_000)
+    ticket = driver.join(driver.member_id())
+    driver.advance(8000)
+    answer = driver.joined(ticket)
+    assert (answer.error_code, answer.member_id) == (ErrorCode.unknown_member_id, "")
+    assert len(driver.group().members) == 2
+
+
+def test_waiting_member_needs_no_heartbeat() -> None:
+    """A session that runs out while the member waits for an answer is none of its fault."""
+    driver = ShardDriver()
+    ids = driver.stable_group(session_timeout_ms=6000, rebalance_timeout_ms=60_000)
+    waiting = driver.join(ids[0], session_timeout_ms=6000)
+    for _ in range(5):
+        driver.advance(3000)
+        driver.heartbeat(ids[1], 1)
+    assert driver.is_parked(waiting)
+    driver.join(ids[1], session_timeout_ms=6000)
+    assert driver.joined(waiting).generation_id == 2
+
+
+def test_group_of_maximum_size_takes_nobody_in() -> None:
+    """`group.max.size` counts members once a generation stands; its own members are always welcome."""
+    driver = ShardDriver(small_sessions(max_size=2))
+    ids = driver.stable_group()
+    answer = driver.joined(driver.join())
+    assert (answer.error_code, answer.member_id) == (ErrorCode.group_max_size_reached, "")
+    assert driver.join_error(driver.join(ids[1])) is ErrorCode.none
+
+
+def test_gathering_of_maximum_size_counts_who_has_joined() -> None:
+    """When the limit was lowered the last to join are the ones to go, and lose their place."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=3)
+    driver.shard.config = small_sessions(max_size=2)
+    driver.join(ids[0])
+    driver.join(ids[1])
+    assert driver.join_error(driver.join(ids[2])) is ErrorCode.group_max_size_reached
+    assert ids[2] not in driver.group().members
+
+
+def test_member_that_changed_its_timeouts_is_held_to_the_new_ones() -> None:
+    """Joining again may change session and rebalance timeout."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1, session_timeout_ms=10_000)
+    driver.join(ids[0], session_timeout_ms=6000, rebalance_timeout_ms=1234)
+    assert driver.group().rebalance_timeout_ms == 1234
+    driver.advance(6000)
+    assert driver.state() is GroupState.EMPTY

@@ -1,0 +1,83 @@
+"""LeaveGroup: members that go on their own account, or on an administrator's."""
+
+from __future__ import annotations
+
+from tests.unit.core.group.shard_driver import ShardDriver
+
+from klamm.core.group.classic.group_state import GroupState
+from klamm.protocol.errors import ErrorCode
+
+
+def test_member_that_leaves_makes_the_others_gather() -> None:
+    """Nobody has to wait for its session to run out."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    assert driver.leave((ids[1], None)) == [ErrorCode.none]
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.joined(driver.join(ids[0])).generation_id == 2
+
+
+def test_last_member_that_leaves_empties_the_group() -> None:
+    """At once, without a timer."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1)
+    driver.leave((ids[0], None))
+    assert (driver.state(), driver.group().generation) == (GroupState.EMPTY, 2)
+
+
+def test_leave_ends_a_gathering_that_waits_for_the_one_who_left() -> None:
+    """Everybody else has joined."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    ticket = driver.join(ids[0])
+    driver.leave((ids[1], None))
+    assert driver.joined(ticket).generation_id == 2
+
+
+def test_leave_does_not_cut_an_initial_rebalance_short() -> None:
+    """It lasts its delay, whoever comes and goes."""
+    driver = ShardDriver()
+    ids = [driver.member_id(), driver.member_id()]
+    staying = driver.join(ids[0])
+    going = driver.join(ids[1])
+    driver.leave((ids[1], None))
+    assert driver.join_error(going) is ErrorCode.unknown_member_id
+    assert driver.is_parked(staying)
+    driver.advance(6000)
+    assert driver.joined(staying).generation_id == 1
+
+
+def test_handed_out_id_can_be_given_back() -> None:
+    """A client that closes between its two JoinGroup requests."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    pending = driver.member_id()
+    tickets = [driver.join(member_id) for member_id in ids]
+    assert all(driver.is_parked(ticket) for ticket in tickets)
+    assert driver.leave((pending, None)) == [ErrorCode.none]
+    assert {driver.joined(ticket).generation_id for ticket in tickets} == {2}
+
+
+def test_several_members_leave_with_an_error_each() -> None:
+    """Those who are members go; an id that is none is told so."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=3)
+    codes = driver.leave((ids[1], None), ("ghost", None), (ids[2], None))
+    assert codes == [ErrorCode.none, ErrorCode.unknown_member_id, ErrorCode.none]
+    assert list(driver.group().members) == [ids[0]]
+
+
+def test_unknown_group_is_an_error_of_the_whole() -> None:
+    """The façade makes it one for each member."""
+    assert ShardDriver().leave(("ghost", None)) is ErrorCode.unknown_member_id
+
+
+def test_member_that_waits_for_its_assignment_is_answered_when_it_is_removed() -> None:
+    """Nobody is left waiting: an administrator may remove a static member at any time."""
+    driver = ShardDriver()
+    joins = [driver.join(instance="a"), driver.join(instance="b")]
+    driver.advance(6000)
+    follower = driver.joined(joins[1]).member_id
+    waiting = driver.sync(follower, 1, instance="b")
+    assert driver.leave(("", "b")) == [ErrorCode.none]
+    assert driver.sync_error(waiting) is ErrorCode.unknown_member_id

@@ -1,0 +1,220 @@
+"""SyncGroup: how assignments get to the members, by way of the log."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.shard_driver import ShardDriver, subscription
+
+from klamm.core.coordinator.shard_contract import Ticket
+from klamm.core.group.classic.group_state import GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
+
+
+def joined_group(driver: ShardDriver, size: int = 2) -> list[str]:
+    """A group whose members know generation 1 and have no assignment yet; the leader first."""
+    ids = [driver.member_id() for _ in range(size)]
+    for member_id in ids:
+        driver.join(member_id)
+    driver.advance(6000)
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    return ids
+
+
+def synced_pair(driver: ShardDriver) -> tuple[list[str], Ticket, Ticket]:
+    """A follower and then the leader have asked for their assignment."""
+    ids = joined_group(driver)
+    follower = driver.sync(ids[1], 1)
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    return ids, leader, follower
+
+
+def test_follower_waits_for_the_leader() -> None:
+    """Its request is parked until the leader has brought the assignments."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    follower = driver.sync(ids[1], 1)
+    assert driver.is_parked(follower)
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    assert driver.synced(leader).assignment == ids[0].encode()
+    assert driver.synced(follower).assignment == ids[1].encode()
+    assert driver.state() is GroupState.STABLE
+
+
+def test_assignments_are_written_before_anybody_gets_one() -> None:
+    """The record names all members with subscription and assignment; the group is Stable when it is committed."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.hold_commits = True
+    follower = driver.sync(ids[1], 1)
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    value = driver.log[-1].record.value
+    assert isinstance(value, GroupMetadataValue)
+    assert (value.generation, value.protocol_type, value.protocol, value.leader) == (1, "consumer", "range", ids[0])
+    assert [(m.member_id, m.subscription, m.assignment) for m in value.members] == [
+        (member_id, subscription("events"), member_id.encode()) for member_id in ids
+    ]
+    assert [(m.session_timeout, m.rebalance_timeout, m.client_host) for m in value.members] == [
+        (10_000, 60_000, "/10.0.0.1")
+    ] * 2
+    assert driver.is_parked(leader)
+    assert driver.is_parked(follower)
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    driver.commit_held()
+    assert driver.sync_error(follower) is ErrorCode.none
+    assert driver.state() is GroupState.STABLE
+
+
+def test_late_follower_gets_its_assignment_at_once() -> None:
+    """In a stable group the answer is known."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.sync(ids[0], 1, driver.shares(ids))
+    answer = driver.synced(driver.sync(ids[1], 1))
+    assert (answer.assignment, answer.protocol_type, answer.protocol_name) == (ids[1].encode(), "consumer", "range")
+
+
+def test_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
+    """More members than partitions: the standby is told that it has nothing."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.sync(ids[0], 1, {ids[0]: b"all", "nobody": b"?"})
+    assert driver.synced(driver.sync(ids[1], 1)).assignment == b""
+
+
+@pytest.mark.parametrize("code", [ErrorCode.kafka_storage_error, ErrorCode.not_enough_replicas])
+def test_assignment_that_cannot_be_written_rebalances(code: ErrorCode) -> None:
+    """Everybody who waits gets the mapped error, and the group gathers anew."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    follower = driver.sync(ids[1], 1)
+    driver.append_error = code
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    expected = (
+        ErrorCode.not_coordinator if code is ErrorCode.kafka_storage_error else ErrorCode.coordinator_not_available
+    )
+    assert driver.sync_error(leader) is driver.sync_error(follower) is expected
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_commit_that_comes_after_a_new_rebalance_changes_nothing() -> None:
+    """The generation whose assignment was on the way is over; those who waited have been told."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.hold_commits = True
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    driver.join(ids[1], protocols=[("range", b"changed")])
+    driver.commit_held()
+    assert driver.sync_error(leader) is ErrorCode.rebalance_in_progress
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.group().members[ids[0]].assignment == b""
+
+
+def test_commit_that_comes_in_a_later_generation_changes_nothing() -> None:
+    """The same state, but other members: the assignment on the way is not theirs."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.hold_commits = True
+    driver.sync(ids[0], 1, driver.shares(ids))
+    for member_id in ids:
+        driver.join(member_id, protocols=[("range", b"changed")])
+    assert (driver.state(), driver.group().generation) == (GroupState.COMPLETING_REBALANCE, 2)
+    driver.commit_held()
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    assert driver.group().members[ids[0]].assignment == b""
+
+
+def test_write_timeout_rebalances_though_the_record_may_commit() -> None:
+    """The log may have the assignment, but nobody was told: they join again."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    driver.hold_commits = True
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    driver.fail_held(ErrorCode.request_timed_out)
+    assert driver.sync_error(leader) is ErrorCode.coordinator_not_available
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_second_request_of_a_waiting_member_replaces_the_first() -> None:
+    """The client gave up on the first; nobody is left without an answer."""
+    driver = ShardDriver()
+    ids = joined_group(driver)
+    first, second = driver.sync(ids[1], 1), driver.sync(ids[1], 1)
+    assert driver.sync_error(first) is ErrorCode.rebalance_in_progress
+    driver.sync(ids[0], 1, driver.shares(ids))
+    assert driver.synced(second).assignment == ids[1].encode()
+
+
+def test_refusals() -> None:
+    """Unknown group and member, another generation, other protocols, a gathering group; in the order of Kafka's
+    checks.
+    """
+    driver = ShardDriver()
+    assert driver.sync_error(driver.sync("ghost", 1)) is ErrorCode.unknown_member_id
+    ids = driver.stable_group()
+    assert driver.sync_error(driver.sync("ghost", 0)) is ErrorCode.unknown_member_id
+    assert driver.sync_error(driver.sync(ids[0], 0, protocol_name="sticky")) is ErrorCode.illegal_generation
+    for wrong in ({"protocol_name": "sticky"}, {"protocol_type": "connect"}):
+        assert driver.sync_error(driver.sync(ids[0], 1, **wrong)) is ErrorCode.inconsistent_group_protocol  # type: ignore[arg-type]
+    right = driver.sync(ids[0], 1, protocol_type="consumer", protocol_name="range")
+    assert driver.sync_error(right) is ErrorCode.none
+    driver.join(ids[0])
+    assert driver.sync_error(driver.sync(ids[1], 1)) is ErrorCode.rebalance_in_progress
+
+
+def test_member_that_never_syncs_is_dropped() -> None:
+    """It has the rebalance timeout to ask for its assignment; heartbeats don't help it."""
+    driver = ShardDriver()
+    ids = [driver.member_id() for _ in range(2)]
+    for member_id in ids:
+        driver.join(member_id, rebalance_timeout_ms=8000)
+    driver.advance(6000)
+    leader = driver.sync(ids[0], 1, driver.shares(ids))
+    assert driver.sync_error(leader) is ErrorCode.none
+    for _ in range(2):
+        driver.advance(4000)
+        driver.heartbeat(ids[0], 1)
+        last = driver.heartbeat(ids[1], 1)
+    assert last is ErrorCode.unknown_member_id
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert list(driver.group().members) == [ids[0]]
+
+
+def test_leader_that_never_syncs_is_dropped_and_the_others_are_told() -> None:
+    """Followers that wait join again, and one of them leads."""
+    driver = ShardDriver()
+    ids = [driver.member_id() for _ in range(2)]
+    for member_id in ids:
+        driver.join(member_id, rebalance_timeout_ms=8000, session_timeout_ms=30_000)
+    driver.advance(6000)
+    follower = driver.sync(ids[1], 1)
+    driver.advance(8000)
+    assert driver.sync_error(follower) is ErrorCode.rebalance_in_progress
+    assert driver.group().leader_id == ids[1]
+
+
+def test_wait_for_syncs_ends_when_all_have_asked() -> None:
+    """Nobody is dropped afterwards."""
+    driver = ShardDriver()
+    ids, leader, follower = synced_pair(driver)
+    assert ("sync", "orders") not in driver.timers
+    assert driver.sync_error(leader) is driver.sync_error(follower) is ErrorCode.none
+    for _ in range(20):
+        driver.advance(5000)
+        assert {driver.heartbeat(member_id, 1) for member_id in ids} == {ErrorCode.none}
+
+
+def test_session_begins_anew_with_the_assignment() -> None:
+    """A member whose session ran out while it waited for the leader has a full one from the answer on."""
+    driver = ShardDriver()
+    ids = [driver.member_id() for _ in range(2)]
+    for member_id in ids:
+        driver.join(member_id, session_timeout_ms=6000)
+    driver.advance(6000)
+    driver.sync(ids[1], 1)
+    for _ in range(3):
+        driver.advance(3000)
+        driver.heartbeat(ids[0], 1)
+    driver.sync(ids[0], 1, driver.shares(ids))
+    driver.advance(5999)
+    assert driver.heartbeat(ids[1], 1) is ErrorCode.none

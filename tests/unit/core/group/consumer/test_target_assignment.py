@@ -1,0 +1,293 @@
+"""When a target is made, by whom, and what happens to one that takes long (KIP-848, KIP-1263)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, slow
+from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
+from tests.unit.core.group.plain_assignor import PLAIN_ASSIGNORS, PlainAssignor
+
+from klamm.core.group.consumer import target_assignment
+from klamm.core.group.consumer.group_state import ConsumerGroupState
+from klamm.core.group.events import PartitionMove, Remark, TargetChosen
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.records import frame_records
+from klamm.runtime.record_serde import GroupRecordSerde
+
+ALL = {EVENTS: [0, 1, 2, 3, 4, 5]}
+
+
+def spec_of(name: str = "uniform") -> PlainAssignor:
+    return cast(PlainAssignor, PLAIN_ASSIGNORS[name])
+
+
+# The interval
+
+
+def test_joins_that_come_together_make_two_targets() -> None:
+    """The first at once, the others together when the interval is over, without a heartbeat's help."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+    driver.enter("a")
+    for member_id in "bcde":
+        driver.advance(100)
+        answer = driver.enter(member_id)
+        assert (answer.code, answer.epoch, answer.assigned) == (ErrorCode.none, 2, {})
+    assert (driver.consumer_group().epoch, driver.consumer_group().target_epoch) == (6, 2)
+    assert driver.consumer_state() is ConsumerGroupState.ASSIGNING
+    driver.advance(600)
+    assert driver.consumer_group().target_epoch == 6
+    assert len(driver.happened(TargetChosen)) == 2
+    driver.settle()
+    assert {len(driver.assigned(each)[EVENTS]) for each in "abcde"} == {1, 2}
+
+
+def test_heartbeat_that_comes_first_makes_the_target() -> None:
+    """The timer finds nothing to do then."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+    driver.enter("a")
+    driver.go("a")
+    driver.enter("b")
+    driver.advance(999)
+    assert driver.beat("b", 2).assigned is None
+    driver.advance(1)
+    assert driver.consumer_group().target_epoch == 4
+    written = len(driver.log)
+    driver.advance(2000)
+    assert len(driver.log) == written
+
+
+def test_wall_clock_that_was_set_back_stops_no_group() -> None:
+    """A target made in the future of the clock says nothing of the interval: the next one is made at once."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+    driver.enter("a")
+    driver.now = type(driver.now)(driver.now - 3_600_000)
+    driver.enter("b")
+    assert driver.consumer_group().target_epoch == 3
+
+
+def test_wait_for_the_interval_survives_a_restart() -> None:
+    """The target is made though nobody says anything."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+    driver.enter("a")
+    driver.enter("b")
+    again = driver.reload()
+    again.advance(1000)
+    assert again.consumer_group().target_epoch == 3
+
+
+def test_target_that_could_not_be_written_is_made_again() -> None:
+    """Half a second later."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+    driver.enter("a")
+    driver.enter("b")
+    driver.append_error = ErrorCode.not_enough_replicas
+    driver.advance(1000)
+    assert driver.consumer_group().target_epoch == 2
+    driver.append_error = None
+    driver.advance(500)
+    assert driver.consumer_group().target_epoch == 3
+
+
+# The assignor
+
+
+def test_assignor_that_most_members_want_is_asked() -> None:
+    """The default for those who want none."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    assert driver.happened(TargetChosen)[-1].assignor == "uniform"
+    driver.enter("b", assignor="range")
+    assert driver.happened(TargetChosen)[-1].assignor == "range"
+    driver.enter("c", assignor="uniform")
+    driver.enter("d", assignor="uniform")
+    assert driver.happened(TargetChosen)[-1].assignor == "uniform"
+    assert driver.described().assignor_name == "uniform"
+
+
+def test_assignor_that_fails_fails_the_heartbeat() -> None:
+    """Nothing of the heartbeat stays; the next one tries again."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    spec_of().fails = True
+    try:
+        answer = driver.enter("b")
+    finally:
+        spec_of().fails = False
+    assert answer.code is ErrorCode.unknown_server_error
+    assert driver.consumer_group().members.keys() == {"a"}
+    assert driver.enter("b").code is ErrorCode.none
+
+
+def test_assignor_that_fails_in_a_timer_leaves_it_to_the_next_heartbeat() -> None:
+    """With a remark."""
+    driver = ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+    driver.enter("a")
+    driver.enter("b")
+    spec_of().fails = True
+    try:
+        driver.advance(1000)
+    finally:
+        spec_of().fails = False
+    (remark,) = driver.happened(Remark)
+    assert remark.text == "Failed to compute a new target assignment for epoch 3: told to"
+    assert driver.beat("b", 2).epoch == 3
+
+
+def test_assignor_is_told_what_there_is_to_know() -> None:
+    """Members with what they read and were to have, topics, whether all read the same."""
+    driver = ConsumerDriver()
+    driver.enter("a", rack_id="r1")
+    driver.enter("b", names=[EVENTS, "audit", "nowhere"], instance="pod")
+    spec = spec_of().specs[-1]
+    assert (spec.members["a"].rack_id, spec.members["b"].instance_id) == ("r1", "pod")
+    assert spec.members["a"].topic_ids == {topic_id(EVENTS)}
+    assert spec.members["b"].topic_ids == {topic_id(EVENTS), topic_id("audit")}
+    assert spec.members["a"].target == {topic_id(EVENTS): frozenset(range(6))}
+    assert spec.members["b"].target == {}
+    assert {topic.name: topic.partition_count for topic in spec.topics.values()} == {EVENTS: 6, "audit": 2}
+    assert not spec.is_homogeneous
+
+
+def test_newcomer_who_does_not_raise_the_epoch_is_told_of_as_it_is() -> None:
+    """It joins with a regular expression that is not resolved yet, between a new epoch and its target. Kafka goes by
+    the members of before there (`maybeUpdateTargetAssignment`), as if all read the same: what the newcomer then has in
+    the target and does not read, nobody would have."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="ev.*")
+    driver.run_tasks()
+    driver.enter("b", names=None, regex="nothing")
+    spec = spec_of().specs[-1]
+    assert (spec.members["a"].topic_ids, spec.members["b"].topic_ids) == ({topic_id(EVENTS)}, frozenset())
+    assert not spec.is_homogeneous
+
+
+def test_former_owner_is_remembered_for_a_while() -> None:
+    """By its instance id, or else its member id."""
+    driver = ConsumerDriver()
+    driver.enter("a", instance="pod")
+    driver.enter("b")
+    driver.settle()
+    driver.go("a", instance="pod")
+    driver.beat("b", 3)
+    left = driver.now
+    spec = spec_of().specs[-1]
+    assert set(spec.previous_owners.values()) >= {("pod", left, "a")}
+    driver.now = type(driver.now)(driver.now + 300_000)
+    driver.enter("c")
+    assert spec_of().specs[-1].previous_owners == {}
+
+
+def test_what_moves_is_told_with_the_target() -> None:
+    """From whom, to whom, and where the new owner will go on."""
+    driver = ConsumerDriver()
+    driver.enter("a")
+    driver.commit(7, member_id="a", generation=2, partition=3, topic_id=topic_id(EVENTS))
+    driver.enter("b")
+    chosen = driver.happened(TargetChosen)[-1]
+    assert chosen.moved[0] == PartitionMove(EVENTS, 3, "a", "b", 7)  # type: ignore[arg-type]
+    assert [move.partition for move in chosen.moved] == [3, 4, 5]
+    assert chosen.assignments == {"a": {EVENTS: {0, 1, 2}}, "b": {EVENTS: {3, 4, 5}}}
+
+
+# Large groups
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> ConsumerDriver:
+    """Every group counts as a large one."""
+    monkeypatch.setattr(target_assignment, "INLINE_LIMIT", 1)
+    return ConsumerDriver(settings=slow(assignment_interval_ms=1000))
+
+
+def test_target_of_a_large_group_is_made_elsewhere(large: ConsumerDriver) -> None:
+    """Heartbeats are answered meanwhile; nothing is made twice."""
+    joined = large.enter("a")
+    assert (joined.code, joined.epoch, joined.assigned) == (ErrorCode.none, 1, {})
+    assert large.beat("a", 1).code is ErrorCode.none
+    assert len(large.tasks) == 1
+    large.run_tasks()
+    assert large.beat("a", 1).assigned == ALL
+    assert large.reload().shard.store == large.shard.store
+
+
+def test_records_of_a_large_group_are_framed_elsewhere_too(large: ConsumerDriver) -> None:
+    """To the bytes that they would have been."""
+    large.enter("a")
+    outcome = large.tasks[0].run()
+    assert isinstance(outcome, target_assignment.Prepared)
+    assert outcome.records
+    serde = GroupRecordSerde()
+    assert outcome.framed == frame_records(serde.serialize(record) for record in outcome.records)
+    assert outcome.framed.records_count == len(outcome.records)
+
+
+def test_outcome_for_an_epoch_that_has_passed_is_not_believed(large: ConsumerDriver) -> None:
+    """It is made anew, for the present one."""
+    large.enter("a")
+    large.enter("b")
+    large.run_tasks()
+    assert large.consumer_group().target_epoch == 1
+    large.advance(0)
+    large.run_tasks()
+    assert large.consumer_group().target_epoch == 3
+    assert large.happened(TargetChosen)[-1].epoch == 3
+
+
+def test_outcome_for_members_that_are_gone_is_not_believed(large: ConsumerDriver) -> None:
+    """A static member came back under another id, which raises no epoch."""
+    large.enter("a", instance="pod")
+    large.go("a", instance="pod", for_a_while=True)
+    large.enter("b", instance="pod")
+    large.run_tasks()
+    assert large.consumer_group().target_epoch == 1
+    large.advance(0)
+    large.run_tasks()
+    large.settle()
+    assert large.assigned("b") == ALL
+
+
+def test_target_that_fails_elsewhere_is_tried_again(large: ConsumerDriver) -> None:
+    """After the interval, with a remark."""
+    large.enter("a")
+    spec_of().fails = True
+    try:
+        large.run_tasks()
+    finally:
+        spec_of().fails = False
+    assert len(large.happened(Remark)) == 1
+    large.advance(1000)
+    large.run_tasks()
+    assert large.consumer_group().target_epoch == 2
+
+
+def test_task_that_was_never_started_is_not_waited_for(large: ConsumerDriver) -> None:
+    """The append failed."""
+    large.append_error = ErrorCode.not_enough_replicas
+    large.maybe_beat("a", 0, rebalance_timeout_ms=1, subscribed_topic_names=[EVENTS], topic_partitions=[])
+    large.append_error = None
+    large.enter("a")
+    assert len(large.tasks) == 1
+
+
+def test_task_of_a_group_that_is_gone_ends_quietly(large: ConsumerDriver) -> None:
+    """As does its timer."""
+    large.enter("a")
+    large.go("a")
+    large.run_tasks()
+    large.advance(1000)
+    assert large.consumer_state() is ConsumerGroupState.EMPTY
+    assert GROUP in large.shard.store.consumer_groups
+    assert large.tasks == []
+
+
+def test_topics_of_a_new_cluster_count(large: ConsumerDriver) -> None:
+    """The picture of the moment in which the target was begun; a later one raises the epoch."""
+    large.enter("a")
+    large.paint(PaintedTopics(2, events=8))
+    large.run_tasks()
+    assert large.beat("a", 1).epoch == 2
+    large.advance(1000)
+    large.run_tasks()
+    assert large.beat("a", 2).assigned == {EVENTS: list(range(8))}

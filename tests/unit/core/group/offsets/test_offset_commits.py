@@ -1,0 +1,150 @@
+"""OffsetCommit: who may commit, and what is kept of it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.shard_driver import GROUP, ShardDriver
+
+from klamm.core.group.classic.group_state import GroupState
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
+from klamm.protocol.types import PartitionIndex
+
+EVENTS_0 = ("events", 0)
+TOPIC_ID = bytes(range(16))
+
+
+def test_commit_of_a_stranger_makes_a_simple_group() -> None:
+    """Without a generation, to a group that does not exist: the offset is all there is."""
+    driver = ShardDriver()
+    assert driver.commit(42) is ErrorCode.none
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 42}
+    assert driver.state() is GroupState.EMPTY
+    assert driver.group().protocol_type is None
+
+
+def test_record_is_that_of_kafka() -> None:
+    """Value version 4: offset, leader epoch, metadata, the time of the commit, the topic's id."""
+    driver = ShardDriver()
+    driver.commit(42, metadata="note", topic_id=TOPIC_ID)
+    record = driver.log[-1].record
+    assert record.value_version == 4
+    assert record.value == OffsetCommitValue(
+        offset=42, leader_epoch=-1, metadata="note", commit_timestamp=driver.now, topic_id=TOPIC_ID
+    )
+
+
+def test_member_of_the_present_generation_may_commit() -> None:
+    """I16: in a stable group, and while the others gather."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.none
+    driver.join(ids[1], protocols=[("range", b"changed")])
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.commit(2, member_id=ids[0], generation=1) is ErrorCode.none
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 2}
+
+
+def test_stale_generation_is_refused() -> None:
+    """I16: what a member of the past has done is somebody else's now."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    for member_id in ids:
+        driver.join(member_id)
+    driver.sync(ids[0], 2, driver.shares(ids))
+    assert driver.commit(1, member_id=ids[1], generation=1) is ErrorCode.illegal_generation
+    assert driver.commit(1, member_id=ids[1], generation=3) is ErrorCode.illegal_generation
+    assert driver.commit(1, member_id="ghost", generation=2) is ErrorCode.unknown_member_id
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: -1}
+
+
+def test_commit_between_join_and_sync_is_refused() -> None:
+    """The member knows the generation, but has no assignment yet."""
+    driver = ShardDriver()
+    member_id = driver.member_id()
+    driver.join(member_id)
+    driver.advance(3000)
+    assert driver.commit(1, member_id=member_id, generation=1) is ErrorCode.rebalance_in_progress
+
+
+def test_stranger_may_not_commit_to_a_group_with_members() -> None:
+    """Without generation and member id, or with a member id and no generation."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    assert driver.commit(1) is ErrorCode.unknown_member_id
+    assert driver.commit(1, member_id=ids[0]) is ErrorCode.illegal_generation
+
+
+def test_stranger_may_commit_to_an_empty_group() -> None:
+    """An administrator resets offsets while nobody is there."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    driver.leave((ids[0], None), (ids[1], None))
+    assert driver.commit(7) is ErrorCode.none
+    assert driver.commit(8, member_id=ids[0], generation=1) is ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.illegal_generation), (9, ErrorCode.group_id_not_found)])
+def test_member_of_a_group_that_does_not_exist_is_refused(version: int, code: ErrorCode) -> None:
+    """Clients before version 9 do not know GROUP_ID_NOT_FOUND."""
+    assert ShardDriver().commit(1, member_id="m", generation=4, version=version) is code
+
+
+def test_commit_is_a_sign_of_life() -> None:
+    """A member that commits needs no heartbeat besides."""
+    driver = ShardDriver()
+    ids = driver.stable_group(size=1, session_timeout_ms=10_000)
+    for _ in range(4):
+        driver.advance(9000)
+        assert driver.commit(1, member_id=ids[0], generation=1) is ErrorCode.none
+    assert driver.state() is GroupState.STABLE
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [
+        ("x" * 4096, ErrorCode.none),
+        ("x" * 4097, ErrorCode.offset_metadata_too_large),
+        ("\U0001f600" * 2048, ErrorCode.none),
+        ("\U0001f600" * 2048 + "x", ErrorCode.offset_metadata_too_large),
+        (None, ErrorCode.none),
+    ],
+    ids=["limit", "over", "emoji at the limit", "emoji over", "null"],
+)
+def test_metadata_is_limited(metadata: str | None, code: ErrorCode) -> None:
+    """`offset.metadata.max.bytes`, which Kafka counts in Java's characters."""
+    driver = ShardDriver()
+    assert driver.commit(1, metadata=metadata) is code
+    assert (driver.fetch(EVENTS_0) == {EVENTS_0: 1}) is (code is ErrorCode.none)
+
+
+def test_retention_time_of_old_versions_is_kept() -> None:
+    """Versions 2 to 4 may say when the offset expires; the record is of version 1, and knows no more than that can
+    carry.
+    """
+    driver = ShardDriver()
+    driver.commit(1, retention_ms=5000, topic_id=TOPIC_ID, version=4)
+    record = driver.log[-1].record
+    assert isinstance(record.value, OffsetCommitValue)
+    assert (record.value_version, record.value.expire_timestamp) == (1, driver.now + 5000)
+    offset = driver.shard.store.offset(GROUP, "events", PartitionIndex(0))
+    assert offset is not None
+    assert (offset.expire_timestamp_ms, offset.topic_id) == (driver.now + 5000, bytes(16))
+
+
+def test_commit_that_cannot_be_written_is_not_seen() -> None:
+    """I17: what was not acknowledged was not committed."""
+    driver = ShardDriver()
+    driver.commit(1)
+    driver.append_error = ErrorCode.kafka_storage_error
+    assert driver.commit(2) is ErrorCode.kafka_storage_error
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}
+
+
+def test_answer_waits_for_the_commit() -> None:
+    """The record is written, but the high watermark has not passed it."""
+    driver = ShardDriver()
+    driver.hold_commits = True
+    assert driver.commit(1) is None
+    driver.commit_held()
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 1}

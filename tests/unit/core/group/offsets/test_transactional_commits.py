@@ -1,0 +1,51 @@
+"""What a commit of offsets in a transaction says of the member of a classic group that makes it (KIP-447)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.core.group.shard_driver import ShardDriver
+from tests.unit.core.group.transactions import commit_in_transaction
+
+from klamm.core.group.classic.classic_events import is_crash_looping
+from klamm.protocol.errors import ErrorCode
+
+
+def test_member_that_commits_in_a_transaction_has_committed() -> None:
+    """It has got something done, and is in no crash loop; whether the transaction is committed is another matter."""
+    driver = ShardDriver()
+    ids = driver.stable_group()
+    one, other = (driver.group().members[member_id] for member_id in ids)
+    assert commit_in_transaction(driver, ids[0], 1) is ErrorCode.none
+    assert one.has_committed
+    assert not other.has_committed
+
+
+def test_commit_that_is_refused_or_names_no_member_is_nobodys() -> None:
+    """Nothing is got done by the one, and for the other nobody knows by whom (versions before 3)."""
+    driver = ShardDriver()
+    (member_id,) = driver.stable_group(size=1)
+    assert commit_in_transaction(driver, "", -1) is ErrorCode.none
+    assert commit_in_transaction(driver, member_id, 0) is ErrorCode.illegal_generation
+    assert commit_in_transaction(driver, member_id, 1, metadata="x" * 5000) is ErrorCode.offset_metadata_too_large
+    driver.append_error = ErrorCode.invalid_producer_epoch
+    assert commit_in_transaction(driver, member_id, 1) is ErrorCode.invalid_producer_epoch
+    assert not driver.group().members[member_id].has_committed
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_members_that_commit_in_transactions_and_die_are_in_no_crash_loop(commits: bool) -> None:
+    """However often; those that only die are."""
+    driver = ShardDriver()
+    for _ in range(4):
+        member_id = driver.member_id()
+        driver.join(member_id)
+        driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+        generation = driver.group().generation
+        driver.sync(member_id, generation, driver.shares([member_id]))
+        member = driver.group().members[member_id]
+        if commits:
+            assert commit_in_transaction(driver, member_id, generation) is ErrorCode.none
+        is_looping = is_crash_looping(driver.group(), member, driver.now)
+        driver.advance(2 * member.session_timeout_ms)
+        assert not driver.group().members
+    assert is_looping is not commits

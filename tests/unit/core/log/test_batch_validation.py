@@ -1,0 +1,116 @@
+"""What a leader refuses, and with which code."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+import pytest
+from tests.support.log_folder import batch
+
+from klamm.config.topic_config import TopicConfig
+from klamm.core.log.batch_validation import check_batch, read_single_batch
+from klamm.protocol.compression import Compression
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.record_batch import HEADER_SIZE_BYTES, pack_header, read_batch_header
+
+
+def _check(records: bytes, *, from_client: bool = True, **config: Any) -> None:
+    check_batch(records, read_single_batch(records), TopicConfig(**config), from_client)
+
+
+def _refusal(records: bytes, *, from_client: bool = True, **config: Any) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        _check(records, from_client=from_client, **config)
+    return refused.value.code
+
+
+def _changed(records: bytes, **fields: Any) -> bytes:
+    """The batch with other header fields and a CRC that fits them."""
+    payload = records[HEADER_SIZE_BYTES:]
+    return pack_header(read_batch_header(records)._replace(**fields), payload) + payload
+
+
+def _old_message(magic: int) -> bytes:
+    """A message of magic 0 or 1 with a value of three bytes."""
+    body = bytes([magic, 0]) + (bytes(8) if magic else b"") + Struct(">ii").pack(-1, 3) + b"abc"
+    return Struct(">qiI").pack(0, len(body) + 4, 0) + body
+
+
+def test_a_batch_as_clients_send_it_passes() -> None:
+    """With every codec, with and without a producer id."""
+    for compression in Compression:
+        _check(batch(3, compression=compression))
+    _check(batch(3, sequence=5, producer_id=1, epoch=0))
+
+
+@pytest.mark.parametrize("records", [b"", bytes(11), batch()[:-1], batch()[:40], batch() * 2, batch() + batch()])
+def test_there_must_be_exactly_one_whole_batch(records: bytes) -> None:
+    """None, part of one and two are INVALID_RECORD."""
+    assert _refusal(records) is ErrorCode.invalid_record
+
+
+def test_part_of_a_batch_behind_the_first_is_left_out() -> None:
+    """As in Kafka, which trims it."""
+    _check(batch() + batch()[:30])
+    _check(batch() + b"junk")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_message_formats_are_refused_by_name(magic: int) -> None:
+    """Whether one or several, whether shorter than a header of today or not."""
+    assert _refusal(_old_message(magic)) is ErrorCode.invalid_record
+    with pytest.raises(KafkaError, match="magic version 2"):
+        _check(_old_message(magic) * 3)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        batch()[:16] + b"\x07" + batch()[17:],
+        batch()[:8] + Struct(">i").pack(20) + batch()[12:],
+        batch()[:8] + Struct(">i").pack(-5) + batch()[12:],
+        batch()[:-1] + b"?",
+        batch()[:20] + b"?" + batch()[21:],
+    ],
+    ids=["magic", "short length", "negative length", "payload", "crc"],
+)
+def test_bytes_that_are_no_batch_are_corrupt(records: bytes) -> None:
+    """CORRUPT_MESSAGE, which makes a client send it again."""
+    assert _refusal(records) is ErrorCode.corrupt_message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"base_offset": 1},
+        {"records_count": 2},
+        {"records_count": 0, "last_offset_delta": -1},
+        {"records_count": -1},
+        {"last_offset_delta": 4},
+        {"attributes": 0x20},
+        {"producer_id": 5, "producer_epoch": 0, "base_sequence": -1},
+    ],
+    ids=str,
+)
+def test_a_header_that_contradicts_itself_is_refused(fields: dict[str, int]) -> None:
+    """Base offset, count, control bit, sequence: INVALID_RECORD."""
+    assert _refusal(_changed(batch(3), **fields)) is ErrorCode.invalid_record
+
+
+def test_what_the_broker_writes_may_be_a_control_batch() -> None:
+    """Markers come from the coordinator."""
+    _check(batch(is_control=True, is_transactional=True), from_client=False)
+
+
+def test_a_batch_larger_than_the_topic_allows_is_refused_before_its_crc_is_looked_at() -> None:
+    """MESSAGE_TOO_LARGE makes a client split the batch."""
+    records = batch(value=bytes(100))
+    assert _refusal(records, max_message_bytes=len(records) - 1) is ErrorCode.message_too_large
+    _check(records, max_message_bytes=len(records))
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_there_is_not_is_refused(codec: int) -> None:
+    """Nobody could read it again. Kafka stumbles here, with UNKNOWN_SERVER_ERROR."""
+    assert _refusal(_changed(batch(), attributes=codec)) is ErrorCode.unknown_server_error

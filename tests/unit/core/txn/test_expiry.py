@@ -1,0 +1,113 @@
+"""What lapses by itself: transactions that are open for too long, and ids that nobody uses."""
+
+from __future__ import annotations
+
+from tests.unit.runtime.transaction_world import E0, ID, TransactionWorld
+
+from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.transaction_state import TransactionState
+from klamm.protocol.errors import ErrorCode
+
+LONG_MS = 7_200_000
+
+
+def test_transaction_that_is_open_for_too_long_is_aborted() -> None:
+    """Its producer finds itself fenced: it may be about to write."""
+    world = TransactionWorld()
+    producer = world.inited(timeout_ms=15_000)
+    world.add_code(producer)
+    world.timers.advance(15_000)
+    assert world.state() is TransactionState.ONGOING
+    world.timers.advance(10_000)
+    assert world.state() is TransactionState.COMPLETE_ABORT
+    (marker,) = world.marker_logs.markers
+    assert not marker.is_commit
+    assert marker.producer_epoch == producer[1] + 1
+    assert world.end_code(producer, version=4) is ErrorCode.producer_fenced
+    assert world.add_code(producer) is ErrorCode.producer_fenced
+
+
+def test_timeout_counts_from_the_first_partition() -> None:
+    """Not from the producer's initialization, and more partitions do not extend it."""
+    world = TransactionWorld()
+    producer = world.inited(timeout_ms=15_000)
+    world.timers.advance(100_000)
+    world.add_code(producer)
+    world.timers.advance(9_000)
+    world.add_code(producer, (E0,))
+    world.timers.advance(4_000)
+    assert world.state() is TransactionState.ONGOING
+    world.timers.advance(12_001)
+    assert world.state() is TransactionState.COMPLETE_ABORT
+
+
+def test_timeout_is_known_after_a_restart() -> None:
+    """The log says when the transaction began."""
+    world = TransactionWorld()
+    world.add_code(world.inited(timeout_ms=30_000))
+    again = world.restart()
+    again.timers.advance(40_001)
+    assert again.state() is TransactionState.COMPLETE_ABORT
+
+
+def test_many_are_aborted_in_steps() -> None:
+    """All of them, though not at once."""
+    world = TransactionWorld()
+    ids = [f"{ID}-{index}" for index in range(250)]
+    for transactional_id in ids:
+        world.add_code(world.inited(transactional_id, timeout_ms=1000), (E0,), transactional_id)
+    world.timers.advance(12_000)
+    assert {world.transaction(each).state for each in ids} == {TransactionState.COMPLETE_ABORT}
+
+
+def test_abort_that_can_not_be_written_is_tried_again() -> None:
+    """With the next look."""
+    world = TransactionWorld()
+    world.add_code(world.inited(timeout_ms=1000))
+    world.log.append_error = ErrorCode.not_enough_replicas
+    world.timers.advance(12_000)
+    assert world.state() is TransactionState.ONGOING
+    world.log.append_error = None
+    world.timers.advance(12_000)
+    assert world.state() is TransactionState.COMPLETE_ABORT
+
+
+def test_id_that_nobody_uses_is_forgotten() -> None:
+    """After `transactional.id.expiration.ms`, in the log as well."""
+    world = TransactionWorld(config=TransactionConfig(id_expiration_ms=LONG_MS))
+    world.inited("unused")
+    used = world.inited("ended")
+    world.add_code(used, (E0,), "ended")
+    world.ended(used, "ended")
+    world.timers.advance(LONG_MS - 1)
+    assert len(world.shard.store.transactions) == 2
+    world.timers.advance(7_200_000)
+    assert not world.shard.store.transactions
+    assert not world.restart().shard.store.transactions
+
+
+def test_open_transactions_keep_their_ids() -> None:
+    """However long they are open, and whatever becomes of their markers."""
+    config = TransactionConfig(id_expiration_ms=1000, max_timeout_ms=2**31 - 1, expiry_interval_ms=1000)
+    world = TransactionWorld(config=config)
+    world.add_code(world.inited(timeout_ms=2**31 - 1))
+    ending = world.inited("ending")
+    world.add_code(ending, (E0,), "ending")
+    world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower
+    world.ended(ending, "ending")
+    world.timers.advance(5 * LONG_MS)
+    assert set(world.shard.store.transactions) == {ID, "ending"}
+
+
+def test_use_keeps_an_id() -> None:
+    """A forgotten one begins anew, with another producer id."""
+    world = TransactionWorld(config=TransactionConfig(id_expiration_ms=LONG_MS))
+    first = world.inited()
+    world.timers.advance(LONG_MS - 1_000_000)
+    second = world.inited()
+    world.timers.advance(LONG_MS - 1_000_000)
+    assert world.inited() == (first[0], second[1] + 1)
+    world.timers.advance(2 * LONG_MS)
+    third = world.inited()
+    assert third[0] != first[0]
+    assert third[1] == 0

@@ -1,0 +1,319 @@
+"""What becomes of a wish to create, delete or widen topics."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+from tests.support.steps import at_once
+
+from klamm.metadata.entries import apply
+from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
+from klamm.metadata.metadata_store import Versioned
+from klamm.metadata.plan import Plan
+from klamm.metadata.topic_changes import (
+    NewPartitions,
+    NewTopic,
+    TopicRules,
+    plan_partition_creation,
+    plan_topic_creation,
+    plan_topic_deletion,
+)
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import BrokerId, TopicId
+
+planned_topic_creation = at_once(plan_topic_creation)
+planned_topic_deletion = at_once(plan_topic_deletion)
+planned_partition_creation = at_once(plan_partition_creation)
+
+
+def rules(check_configs: Callable[[Mapping[str, str]], None] = lambda configs: None) -> TopicRules:
+    """Three partitions, one replica, ids that count up."""
+    numbers = count(1)
+    return TopicRules(
+        partitions=3,
+        replication_factor=1,
+        check_configs=check_configs,
+        new_topic_id=lambda: TopicId(next(numbers).to_bytes(16, "big")),
+    )
+
+
+def cluster(*broker_ids: int) -> MetadataImage:
+    """An image with these brokers and no topics."""
+    return MetadataImage(
+        brokers={BrokerId(number): BrokerImage(BrokerId(number), "h", 9092, None, 1) for number in broker_ids}
+    )
+
+
+def after(image: MetadataImage, plan: Plan[Any]) -> MetadataImage:
+    """The image once the plan is written."""
+    revision = image.revision + 1
+    entries = {
+        change.key: None if change.value is None else Versioned(change.value, revision, revision)
+        for change in plan.changes
+    }
+    return apply(image, revision, entries)
+
+
+def with_topics(image: MetadataImage, *topics: NewTopic) -> MetadataImage:
+    """The image with these topics created."""
+    return after(image, planned_topic_creation(image, topics, rules()))
+
+
+def refusal(image: MetadataImage, topic: NewTopic, topic_rules: TopicRules | None = None) -> KafkaError:
+    """Why the topic can't be created; nothing is written for it."""
+    plan = planned_topic_creation(image, [topic], topic_rules or rules())
+    result = plan.result[topic.name]
+    assert isinstance(result, KafkaError)
+    assert not plan.changes
+    return result
+
+
+def test_minus_one_takes_the_brokers_defaults() -> None:
+    """Partitions and replication factor come from the broker when the client leaves them to it."""
+    image = with_topics(cluster(1), NewTopic("t"))
+    topic = image.topics["t"]
+    assert [partition.index for partition in topic.partitions] == [0, 1, 2]
+    assert all((p.leader, p.leader_epoch, p.replicas, p.isr) == (1, 0, (1,), (1,)) for p in topic.partitions)
+    assert image.topics_by_id[topic.topic_id] is topic
+
+
+def test_configs_are_checked_and_kept() -> None:
+    """A topic whose overrides don't pass is not created; the others of the request are."""
+
+    def check(configs: Mapping[str, str]) -> None:
+        if "bad" in configs:
+            raise KafkaError(ErrorCode.invalid_config, "bad is bad")
+
+    wishes = [NewTopic("a", configs={"bad": "1"}), NewTopic("b", configs={"retention.ms": "5"})]
+    plan = planned_topic_creation(cluster(1), wishes, rules(check))
+    assert isinstance(plan.result["a"], KafkaError)
+    image = after(cluster(1), plan)
+    assert image.topics.keys() == {"b"}
+    assert image.config_overrides(2, "b") == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "code", "message"),
+    [
+        (NewTopic("a b"), ErrorCode.invalid_topic_exception, None),
+        (NewTopic("there"), ErrorCode.topic_already_exists, "Topic 'there' already exists."),
+        (NewTopic("a_b"), ErrorCode.invalid_topic_exception, "Topic 'a_b' collides with existing topic: a.b"),
+        (NewTopic("a.b"), ErrorCode.topic_already_exists, "Topic 'a.b' already exists."),
+        (
+            NewTopic("t", partitions=0),
+            ErrorCode.invalid_partitions,
+            "Number of partitions was set to an invalid non-positive value.",
+        ),
+        (NewTopic("t", partitions=-2), ErrorCode.invalid_partitions, None),
+        (
+            NewTopic("t", replication_factor=0),
+            ErrorCode.invalid_replication_factor,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        ),
+        (
+            NewTopic("t", replication_factor=3),
+            ErrorCode.invalid_replication_factor,
+            "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
+            "only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
+        ),
+        (
+            NewTopic("t", configs={"a": None, "b": "1", "c": None}),
+            ErrorCode.invalid_config,
+            "Null value not supported for topic configs: a,c",
+        ),
+        (
+            NewTopic("t", partitions=1, assignments=[(0, [1])]),
+            ErrorCode.invalid_request,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        ),
+        (
+            NewTopic("t", replication_factor=1, assignments=[(0, [1])]),
+            ErrorCode.invalid_request,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        ),
+        (
+            NewTopic("t", assignments=[(0, [1]), (0, [1])]),
+            ErrorCode.invalid_replica_assignment,
+            "Found multiple manual partition assignments for partition 0",
+        ),
+        (
+            NewTopic("t", assignments=[(0, [1]), (2, [1])]),
+            ErrorCode.invalid_replica_assignment,
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        (
+            NewTopic("t", assignments=[(0, [])]),
+            ErrorCode.invalid_replica_assignment,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+        (
+            NewTopic("t", assignments=[(0, [1, 1])]),
+            ErrorCode.invalid_replica_assignment,
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+        (
+            NewTopic("t", assignments=[(0, [7])]),
+            ErrorCode.invalid_replica_assignment,
+            "The manual partition assignment includes broker 7, but no such broker is registered.",
+        ),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_as_kafka_does(wish: NewTopic, code: ErrorCode, message: str | None) -> None:
+    """Code and words of `ReplicationControlManager`."""
+    image = with_topics(cluster(1), NewTopic("there"), NewTopic("a.b"))
+    error = refusal(image, wish)
+    assert error.code == code
+    if message is not None:
+        assert error.message == message
+
+
+def test_partitions_of_a_manual_assignment_have_one_replication_factor() -> None:
+    """A partition with another number of replicas than the first is refused."""
+    error = refusal(cluster(1, 2), NewTopic("t", assignments=[(0, [1, 2]), (1, [2])]))
+    assert error.message == (
+        "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
+        "previous partitions, which have 2 replica(s)."
+    )
+
+
+def test_a_manual_assignment_is_kept_in_its_order() -> None:
+    """The first replica leads."""
+    image = with_topics(cluster(1, 2, 3), NewTopic("t", assignments=[(1, [3, 1]), (0, [2, 3])]))
+    assert [p.replicas for p in image.topics["t"].partitions] == [(2, 3), (3, 1)]
+    assert [p.leader for p in image.topics["t"].partitions] == [2, 3]
+
+
+def test_without_brokers_nothing_can_be_placed() -> None:
+    """A topic needs somebody who holds it."""
+    error = refusal(EMPTY_IMAGE, NewTopic("t"))
+    assert error.code == ErrorCode.invalid_replication_factor
+
+
+def test_leaders_are_spread_over_the_brokers() -> None:
+    """Every broker leads as many partitions as any other, and no partition has a broker twice."""
+    image = with_topics(cluster(1, 2, 3), NewTopic("t", partitions=6, replication_factor=2))
+    partitions = image.topics["t"].partitions
+    assert sorted(partition.leader for partition in partitions) == [1, 1, 2, 2, 3, 3]
+    assert all(len(set(partition.replicas)) == 2 for partition in partitions)
+
+
+def test_names_of_one_request_may_not_collide_either() -> None:
+    """The second of two that differ only by '.' and '_' is refused."""
+    result = planned_topic_creation(cluster(1), [NewTopic("a.b"), NewTopic("a_b")], rules()).result
+    assert isinstance(result["a.b"], TopicImage)
+    assert isinstance(result["a_b"], KafkaError)
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        [NewTopic("t", partitions=10_001)],
+        [NewTopic("t", partitions=2**31 - 1)],
+        [NewTopic("a", partitions=9_998), NewTopic("b")],
+        [NewTopic("t", assignments=[(0, [1])] * 10_001)],
+    ],
+)
+def test_a_request_for_too_many_partitions_is_refused_as_a_whole(wishes: list[NewTopic]) -> None:
+    """Before anything is placed: 10,000 partitions are what one transaction holds."""
+    with pytest.raises(KafkaError, match="Excessively large number of partitions per request") as caught:
+        planned_topic_creation(cluster(1), wishes, rules())
+    assert caught.value.code == ErrorCode.policy_violation
+
+
+def test_a_deleted_topic_takes_all_of_it_along() -> None:
+    """Deleting what was created leaves the store as it was."""
+    topic = NewTopic("t", configs={"retention.ms": "1"})
+    image = with_topics(cluster(1), topic)
+    plan = planned_topic_deletion(image, [image.topics["t"].topic_id])
+    assert plan.result == {image.topics["t"].topic_id: None}
+    created = planned_topic_creation(cluster(1), [topic], rules())
+    assert {change.key for change in plan.changes} == {change.key for change in created.changes}
+    gone = after(image, plan)
+    assert (gone.topics, gone.topics_by_id, gone.names_by_collision_key) == ({}, {}, {})
+
+
+def test_an_unknown_topic_id_is_said_to_be_unknown() -> None:
+    """The other topics of the request go all the same."""
+    image = with_topics(cluster(1), NewTopic("t"))
+    known, unknown = image.topics["t"].topic_id, TopicId(b"?" * 16)
+    result = planned_topic_deletion(image, [unknown, known]).result
+    assert result[known] is None
+    error = result[unknown]
+    assert error is not None
+    assert error.code == ErrorCode.unknown_topic_id
+
+
+def test_new_partitions_follow_the_old_ones() -> None:
+    """What was there stays as it is; the rest of the image is shared."""
+    image = with_topics(cluster(1), NewTopic("t"), NewTopic("other"))
+    wider = after(image, planned_partition_creation(image, [NewPartitions(topic="t", count=5)]))
+    assert len(wider.topics["t"].partitions) == 5
+    assert wider.topics["t"].partitions[:3] == image.topics["t"].partitions
+    assert wider.topics["t"].topic_id == image.topics["t"].topic_id
+    assert wider.topics["other"] is image.topics["other"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "code", "message"),
+    [
+        (NewPartitions(topic="?", count=5), ErrorCode.unknown_topic_or_partition, None),
+        (NewPartitions(topic="t", count=3), ErrorCode.invalid_partitions, "Topic already has 3 partition(s)."),
+        (
+            NewPartitions(topic="t", count=2),
+            ErrorCode.invalid_partitions,
+            "The topic t currently has 3 partition(s); 2 would not be an increase.",
+        ),
+        (NewPartitions(topic="t", count=-1), ErrorCode.invalid_partitions, None),
+        (
+            NewPartitions(topic="t", count=5, assignments=[[1]]),
+            ErrorCode.invalid_replica_assignment,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            NewPartitions(topic="t", count=4, assignments=[[9]]),
+            ErrorCode.invalid_replica_assignment,
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+        (NewPartitions(topic="t", count=2**31 - 1), ErrorCode.policy_violation, None),
+    ],
+)
+def test_partitions_that_cannot_be_are_refused_as_kafka_does(
+    wish: NewPartitions, code: ErrorCode, message: str | None
+) -> None:
+    """Code and words of `ReplicationControlManager`; a count that a client made up takes no memory."""
+    image = with_topics(cluster(1), NewTopic("t"))
+    plan = planned_partition_creation(image, [wish])
+    error = plan.result[wish.topic]
+    assert error is not None
+    assert error.code == code
+    assert error.message == message or message is None
+    assert not plan.changes
+
+
+def test_several_topics_together_are_bounded_too() -> None:
+    """The one that would be too much is refused, the others get their partitions."""
+    image = with_topics(cluster(1), NewTopic("a"), NewTopic("b"))
+    wishes = [NewPartitions(topic="a", count=9_000), NewPartitions(topic="b", count=2_000)]
+    plan = planned_partition_creation(image, wishes)
+    assert plan.result["a"] is None
+    error = plan.result["b"]
+    assert error is not None
+    assert error.code == ErrorCode.policy_violation
+    assert len(plan.changes) == 8_997
+
+
+def test_what_was_refused_is_no_cycle() -> None:
+    """An error goes with the plan that it is in: its traceback would refer to the plan's own variables."""
+    image = with_topics(cluster(1), NewTopic("t"))
+    gc.collect()
+    gc.disable()
+    try:
+        planned_topic_creation(image, [NewTopic("t")], rules())
+        planned_partition_creation(image, [NewPartitions(topic="unknown", count=4)])
+        assert not gc.collect()
+    finally:
+        gc.enable()

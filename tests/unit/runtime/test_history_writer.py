@@ -1,0 +1,310 @@
+"""How the history of groups gets into its topic: beside everything else, and never in its way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.core.group.history.story import Story, committed, parts
+from tests.unit.runtime.fake_ports import LaterExecutor, ManualTimers, MemoryLog
+
+from klamm.core.group.events import Cause, Event
+from klamm.core.group.offsets.committed_offset import CommittedOffset
+from klamm.protocol.compression import Compression
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.records import Record, read_batch_header
+from klamm.protocol.types import LeaderEpoch, PartitionIndex
+from klamm.runtime.history_writer import GroupHistory
+
+P3 = PartitionIndex(3)
+SECOND_MS = 1000
+ENCODING_MS = 5
+"""What is put into words elsewhere takes so long."""
+
+
+class HistoryInMemory(MemoryLog):
+    """The topic, which has to be made first; `finish` makes it, or fails to."""
+
+    def __init__(self, *, is_ready: bool = True, max_batch_bytes: int = 1_048_588) -> None:
+        super().__init__(max_batch_bytes=max_batch_bytes)
+        self.is_ready = is_ready
+        self.made: list[Callable[[bool], None]] = []
+        self.is_called_off = False
+
+    def make(self, done: Callable[[bool], None]) -> HistoryInMemory:
+        self.made.append(done)
+        return self
+
+    def cancel(self) -> None:
+        self.is_called_off = True
+
+    def finish(self, is_made: bool = True) -> None:
+        self.is_ready = is_made
+        self.made[-1](is_made)
+
+
+class ToldStory(Story):
+    """A story that is told to the writer, for partition 3."""
+
+    def __init__(self, log: HistoryInMemory, *, group_id: str = "orders", writer: GroupHistory | None = None) -> None:
+        super().__init__(group_id=group_id)
+        self.log = log
+        self.timers = ManualTimers()
+        self.committed: dict[str, dict[PartitionIndex, CommittedOffset]] = {}
+        self.epoch_of_coordinator = 5
+        self.writer = writer or GroupHistory(
+            log=log,
+            timers=self.timers,
+            executor=LaterExecutor(self.timers, delay_ms=ENCODING_MS),
+            coordinator_epoch=lambda partition: LeaderEpoch(self.epoch_of_coordinator),
+            committed_offsets=lambda group_id: {topic: dict(offsets) for topic, offsets in self.committed.items()},
+        )
+
+    def tell(self, *events: Event) -> None:
+        self.writer.publish(P3, events)
+
+    def records_written(self) -> list[Record]:
+        return self.log.records(P3)
+
+    def written(self) -> list[dict[str, Any]]:
+        return [json.loads(record.value or b"") for record in self.records_written()]
+
+    def change(self) -> None:
+        """One more record, if the group has a member a."""
+        self.tell(self.paused("a"), self.needed(Cause.LEADER_REJOINED, "a"))
+        self.settle({"a": parts(0)})
+
+
+@pytest.fixture
+def story() -> ToldStory:
+    return ToldStory(HistoryInMemory())
+
+
+def test_change_is_written_under_the_group_and_the_partition_of_its_coordinator(story: ToldStory) -> None:
+    """At the time when it was over, with the coordinator's epoch and what was committed then."""
+    story.committed["events"] = {PartitionIndex(1): committed(42)}
+    story.now = 2000
+    story.start({"a": parts(0, 1)})
+    story.committed["events"][PartitionIndex(1)] = committed(50)
+    story.timers.advance(SECOND_MS)
+    (record,) = story.records_written()
+    assert (record.key, record.timestamp_ms) == (b"orders", 2000)
+    (change,) = story.written()
+    assert (change["coordinator_epoch"], change["sequence"], change["outcome"]) == (5, 0, "stable")
+    assert [move["committed_offset"] for move in change["moved"]] == [None, 42]
+
+
+def test_whoever_tells_does_not_wait(story: ToldStory) -> None:
+    """Nothing is written before the call is over; what comes soon after it is written with it."""
+    story.start({"a": parts(0)})
+    story.change()
+    assert story.log.appends == 0
+    story.timers.advance(SECOND_MS)
+    assert story.log.appends == 1
+    assert [change["sequence"] for change in story.written()] == [0, 1]
+
+
+def test_topic_is_made_when_it_is_first_needed() -> None:
+    """Some time later; what happens meanwhile waits for it."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    story.start({"a": parts(0)})
+    story.timers.advance(10)
+    assert not story.log.made
+    story.timers.advance(SECOND_MS)
+    story.change()
+    story.timers.advance(SECOND_MS)
+    assert len(story.log.made) == 1
+    story.log.finish()
+    assert [change["sequence"] for change in story.written()] == [0, 1]
+
+
+def test_nothing_is_made_for_groups_without_a_change() -> None:
+    """A group that was loaded is as it was."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    story.tell(story.loaded({"a": parts(0)}, epoch=3))
+    story.timers.advance(10 * SECOND_MS)
+    assert not story.log.made
+
+
+def test_topic_that_can_not_be_made_costs_the_records_that_wait(caplog: pytest.LogCaptureFixture) -> None:
+    """The next one tries again, and shows by its sequence that others are missing."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    story.start({"a": parts(0)})
+    story.timers.advance(SECOND_MS)
+    story.log.finish(is_made=False)
+    assert "there is no topic for the history of groups: 1 changes are left out" in caplog.text
+    story.change()
+    story.timers.advance(SECOND_MS)
+    story.log.finish()
+    assert [change["sequence"] for change in story.written()] == [1]
+
+
+def test_log_that_refuses_costs_the_record(story: ToldStory, caplog: pytest.LogCaptureFixture) -> None:
+    """One line says so, and nobody who told it hears of it."""
+    story.log.append_error = ErrorCode.kafka_storage_error
+    story.start({"a": parts(0)})
+    story.timers.advance(SECOND_MS)
+    assert len([line for line in caplog.messages if "are not in their history" in line]) == 1
+    story.log.append_error = None
+    story.change()
+    story.timers.advance(SECOND_MS)
+    assert [change["sequence"] for change in story.written()] == [1]
+
+
+def test_only_so_much_may_wait(caplog: pytest.LogCaptureFixture) -> None:
+    """Beyond that the latest changes are dropped: with one line when it begins, and one that counts them."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    members = {f"member-{index}": parts() for index in range(1000)}
+    story.start(members)
+    for _ in range(40):
+        story.tell(story.needed(Cause.LEADER_REJOINED, "member-0"))
+        story.settle(members)
+    story.timers.advance(SECOND_MS)
+    story.log.finish()
+    story.timers.advance(60 * SECOND_MS)
+    sequences = [change["sequence"] for change in story.written()]
+    assert sequences == list(range(len(sequences)))
+    assert 20 <= len(sequences) < 41
+    assert f"{41 - len(sequences)} changes of groups are not in their history" in caplog.text
+    story.tell(story.needed(Cause.LEADER_REJOINED, "member-0"))
+    story.settle(members)
+    story.timers.advance(SECOND_MS)
+    assert story.written()[-1]["sequence"] == 41
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 50_000), (10_000, 1)])
+def test_committed_offsets_that_are_kept_count_in_what_may_wait(topics: int, partitions: int) -> None:
+    """Of a group of few members too: each change that waits holds a copy of all that the group has committed."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    of_topic = {PartitionIndex(index): committed(index) for index in range(partitions)}
+    story.committed = {f"events-{number}": of_topic for number in range(topics)}
+    story.start({"a": parts(0)})
+    for _ in range(20):
+        story.change()
+    story.timers.advance(SECOND_MS)
+    story.log.finish()
+    sequences = [change["sequence"] for change in story.written()]
+    assert sequences == list(range(len(sequences)))
+    assert 2 <= len(sequences) <= 5
+    story.committed.clear()
+    for _ in range(20):
+        story.change()
+    story.timers.advance(SECOND_MS)
+    assert len(story.written()) == len(sequences) + 20
+
+
+def test_change_of_a_small_group_with_very_many_offsets_is_put_into_words_at_once() -> None:
+    """Keeping the offsets costs something, but only those of partitions that moved are looked at."""
+    story = ToldStory(HistoryInMemory())
+    story.committed["events"] = {PartitionIndex(index): committed(index) for index in range(10_000)}
+    story.start({"a": parts(0)})
+    story.timers.advance(10 + ENCODING_MS - 1)
+    assert [change["sequence"] for change in story.written()] == [0]
+
+
+def large_story() -> ToldStory:
+    """A group whose changes take long to put into words, then one change of it, and a small one after that."""
+    story = ToldStory(HistoryInMemory())
+    story.start({f"member-{index}": parts(index) for index in range(300)})
+    story.timers.advance(60 * SECOND_MS)
+    story.tell(story.needed(Cause.LEADER_REJOINED, "member-0"))
+    story.settle({f"member-{index}": parts(index) for index in range(300)})
+    small = ToldStory(story.log, group_id="small", writer=story.writer)
+    small.start({"a": parts(0)})
+    return story
+
+
+def test_change_of_a_large_group_is_put_into_words_elsewhere() -> None:
+    """Nothing is written meanwhile: the history keeps its order."""
+    story = large_story()
+    before = len(story.written())
+    story.timers.advance(10 + ENCODING_MS - 1)
+    assert len(story.written()) == before
+    story.timers.advance(SECOND_MS)
+    assert [change["group"] for change in story.written()[before:]] == ["orders", "small"]
+
+
+def test_change_that_is_being_put_into_words_is_written_at_the_end() -> None:
+    """And only once."""
+    story = large_story()
+    before = len(story.written())
+    story.timers.advance(10 + ENCODING_MS - 1)
+    story.writer.stop()
+    story.timers.advance(SECOND_MS)
+    assert [change["group"] for change in story.written()[before:]] == ["orders", "small"]
+
+
+def test_batches_are_as_large_as_the_log_takes_and_compressed() -> None:
+    """By gzip, which every client can read."""
+    story = ToldStory(HistoryInMemory(max_batch_bytes=4000))
+    story.start({"a": parts(0)})
+    for _ in range(9):
+        story.change()
+    story.timers.advance(SECOND_MS)
+    batches = story.log.partition(P3).batches
+    assert len(batches) > 1
+    assert {read_batch_header(batch).compression for _, _, batch in batches} == {Compression.GZIP}
+    assert [change["sequence"] for change in story.written()] == list(range(10))
+
+
+def test_names_that_are_not_ascii_are_written_as_they_are(story: ToldStory) -> None:
+    """The key is UTF-8, the value JSON."""
+    other = ToldStory(story.log, group_id="böse ☃", writer=story.writer)
+    other.start({"a": parts(0)})
+    story.timers.advance(SECOND_MS)
+    (record,) = story.records_written()
+    assert record.key == "böse ☃".encode()
+    assert story.written()[0]["group"] == "böse ☃"
+
+
+def test_coordinator_that_resigns_forgets_the_groups(story: ToldStory) -> None:
+    """When it leads the partition again it counts anew, under another epoch."""
+    story.start({"a": parts(0)})
+    story.writer.on_resignation(P3)
+    story.epoch_of_coordinator = 7
+    story.tell(story.loaded({"a": parts(0)}, epoch=1))
+    story.change()
+    story.timers.advance(SECOND_MS)
+    counted = [(change["coordinator_epoch"], change["sequence"], change["outcome"]) for change in story.written()]
+    assert counted == [(5, 0, "stable"), (7, 0, "taken_over"), (7, 1, "stable")]
+
+
+def test_what_waits_is_written_at_the_end(story: ToldStory) -> None:
+    """What comes later is not, and no alarm rings any more."""
+    story.start({"a": parts(0)})
+    story.writer.stop()
+    assert len(story.written()) == 1
+    story.change()
+    story.timers.advance(SECOND_MS)
+    assert len(story.written()) == 1
+
+
+def test_making_the_topic_is_called_off_at_the_end() -> None:
+    """Should it be there all the same, nothing is written."""
+    story = ToldStory(HistoryInMemory(is_ready=False))
+    story.start({"a": parts(0)})
+    story.timers.advance(SECOND_MS)
+    story.writer.stop()
+    assert story.log.is_called_off
+    story.log.finish()
+    assert story.written() == []
+
+
+def test_a_failure_of_its_own_is_not_the_groups(
+    story: ToldStory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins anew with that partition, and says so."""
+
+    def fail(*args: object) -> Any:
+        raise ZeroDivisionError
+
+    story.start({"a": parts(0)})
+    story.writer._coordinator_epoch = fail
+    story.change()
+    assert "the history of its groups has to begin anew" in caplog.text
+    monkeypatch.setattr("klamm.runtime.history_writer.history_record", fail)
+    story.timers.advance(SECOND_MS)
+    assert "can't be told in its history" in caplog.text
+    assert story.written() == []

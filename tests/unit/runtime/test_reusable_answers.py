@@ -1,0 +1,140 @@
+"""Answers that are given again: to whom, until when, and with what goes with them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
+
+from klamm.protocol.codec import encode
+from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
+from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
+from klamm.protocol.schema.leave_group_request import LeaveGroupRequest, MemberIdentity
+from klamm.runtime.reusable_answers import LARGEST_REQUEST_BYTES
+
+SAID = b"the first says that it is there"
+ALIVE = encode(HeartbeatResponse(), 4)
+
+
+class Stable:
+    """A stable classic group of two, whose first member has sent one heartbeat."""
+
+    def __init__(self, *, linger_ms: int = 0) -> None:
+        self.world = CoordinatorWorld(linger_ms=linger_ms)
+        self.ids = self.world.stable_group()
+        self.say(SAID)
+
+    def say(self, said: bytes) -> ErrorCode:
+        """A heartbeat of the first member, in words that stand for it."""
+        request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=self.ids[0])
+        return ErrorCode(
+            self.world.now(self.world.coordinator.heartbeat(request, self.world.client(4), said)).error_code
+        )
+
+    def repeat(self, said: bytes = SAID) -> bytes | None:
+        return self.world.coordinator.repeat(said)
+
+    @property
+    def kept(self) -> int:
+        return len(self.world.coordinator._runtime.standing_answers)
+
+
+@pytest.fixture
+def stable() -> Stable:
+    return Stable()
+
+
+def test_what_was_said_before_is_answered_as_before(stable: Stable) -> None:
+    """In the version in which it was asked, as often as it is said; other words are not known."""
+    assert [stable.repeat(), stable.repeat()] == [ALIVE, ALIVE]
+    assert stable.repeat(b"the second says that it is there") is None
+
+
+def test_words_that_stand_for_nothing_are_not_kept(stable: Stable) -> None:
+    """Whoever asks without them is decided upon each time."""
+    assert stable.say(b"") is ErrorCode.none
+    assert stable.repeat(b"") is None
+
+
+def test_session_begins_anew_with_each_answer(stable: Stable) -> None:
+    """As if it had been decided; and a member that falls silent is dropped, with its answer."""
+    for _ in range(5):
+        stable.world.timers.advance(9_000)
+        assert stable.repeat() == ALIVE
+        assert stable.world.heartbeat(stable.ids[1], 1) is ErrorCode.none
+    stable.world.timers.advance(9_999)
+    assert stable.kept == 1
+    stable.world.timers.advance(1)
+    assert (stable.repeat(), stable.kept) == (None, 0)
+    assert stable.say(SAID) is ErrorCode.unknown_member_id
+
+
+def test_rebalance_is_not_slept_through(stable: Stable) -> None:
+    """While members gather the answer is another one, and after that the generation."""
+    leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=stable.ids[1])])
+    stable.world.coordinator.leave_group(leave, stable.world.client(5))
+    assert stable.repeat() is None
+    assert stable.say(SAID) is ErrorCode.rebalance_in_progress
+    assert stable.repeat() is None
+
+
+def test_member_that_leaves_is_answered_no_more(stable: Stable) -> None:
+    """Nothing is left of it."""
+    leave = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=stable.ids[0])])
+    stable.world.coordinator.leave_group(leave, stable.world.client(5))
+    assert (stable.repeat(), stable.kept) == (None, 0)
+    assert stable.say(SAID) is ErrorCode.unknown_member_id
+
+
+def test_one_answer_is_kept_of_each_member(stable: Stable) -> None:
+    """However many ways there are to say it: the latest."""
+    words = [b"%d" % number for number in range(100)]
+    for said in words:
+        assert stable.say(said) is ErrorCode.none
+    assert stable.kept == 1
+    assert (stable.repeat(words[-1]), stable.repeat(words[-2])) == (ALIVE, None)
+
+
+def test_long_requests_are_not_kept(stable: Stable) -> None:
+    """They may be as long as a client likes."""
+    longest = b"x" * LARGEST_REQUEST_BYTES
+    stable.say(longest + b"x")
+    assert stable.repeat(longest + b"x") is None
+    stable.say(longest)
+    assert stable.repeat(longest) == ALIVE
+
+
+def test_nothing_is_repeated_without_leadership(stable: Stable) -> None:
+    """Whoever resigns forgets; who leads again decides again."""
+    stable.world.coordinator.on_resignation(P0)
+    assert (stable.repeat(), stable.kept) == (None, 0)
+    assert stable.say(SAID) is ErrorCode.not_coordinator
+
+
+def test_nothing_is_repeated_after_the_end(stable: Stable) -> None:
+    """A broker that stops answers nobody."""
+    stable.world.coordinator.stop()
+    assert (stable.repeat(), stable.kept) == (None, 0)
+
+
+def test_what_is_not_committed_comes_first(stable: Stable) -> None:
+    """An answer waits for all that was written before it, so it is not given in between."""
+    stable.world.log.holds_high_watermark = True
+    commit = stable.world.commit(3, group_id="another")
+    assert stable.repeat() is None
+    stable.world.log.commit(P0)
+    assert not stable.world.is_waiting(commit)
+    assert stable.repeat() == ALIVE
+
+
+def test_what_lingers_comes_first() -> None:
+    """A heartbeat that is decided has lingering commits written; one that is repeated does not pass them either."""
+    stable = Stable(linger_ms=5)
+    stable.world.commit(2, group_id="another")
+    stable.world.timers.advance(5)
+    commit = stable.world.commit(3, group_id="another")
+    assert stable.world.is_waiting(commit)
+    assert stable.repeat() is None
+    assert stable.say(SAID) is ErrorCode.none
+    assert not stable.world.is_waiting(commit)
+    assert stable.repeat() == ALIVE
