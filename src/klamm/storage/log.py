@@ -258,7 +258,7 @@ class Log(CompactableLog):
     def _read(
         self, offset: Offset, max_bytes: int, upper_bound: Offset, minimum_one_batch: bool, *, to_send: bool
     ) -> bytes | memoryview | StoredBatches:
-        if self.offline_reason is not None:
+        if self.offline_reason is not None or self._segments.active is None:
             self._check_online()
         log_end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= log_end_offset:
@@ -284,7 +284,9 @@ class Log(CompactableLog):
 
         Nothing outside the log, and nothing where the log can't be read: the read that comes will say why.
         """
-        if self.offline_reason is not None or not self.log_start_offset <= offset < self.log_end_offset:
+        if self.offline_reason is not None or self._segments.active is None:
+            return []
+        if not self.log_start_offset <= offset < self.log_end_offset:
             return []
         try:
             return self._reader.file_ranges(offset, max_bytes)

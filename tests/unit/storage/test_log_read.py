@@ -155,3 +155,20 @@ def test_any_log_reads_back_as_it_was_written(
     found = [record.value for record in read_all(folder.log(), start, max_bytes=data.draw(st.integers(1, 2000)))]
     assert found == expected[start:]
     folder.close()
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["where it lies is not known", "where it lies is remembered"])
+def test_a_closed_log_is_not_read(tmp_path: Path, is_known: bool) -> None:
+    """A request that comes while the broker stops gets an error, and no file is opened again."""
+    log = LogFolder(tmp_path / "data").create()
+    append(log, batch(1))
+    append(log, batch(1))
+    if is_known:
+        log.read(Offset(0), 1, upper_bound=Offset(2), minimum_one_batch=True)
+    log.close()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(KafkaError, match="is closed") as refused:
+        log.read(Offset(1), 1000, upper_bound=Offset(2), minimum_one_batch=True)
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert log.file_ranges(Offset(0), 1000) == []
+    assert len(os.listdir("/proc/self/fd")) == before
