@@ -8,7 +8,7 @@ from pathlib import Path
 
 from klamm.config.broker_config import BASELINE
 from klamm.config.configuration_sources import PROFILES
-from klamm.config.key_support import Treatment
+from klamm.config.key_support import KeySupport
 from klamm.config.own_keys import TOPIC_WEIGHT_PREFIX
 from klamm.config.table import (
     ConfigKey,
@@ -76,12 +76,12 @@ def render() -> str:
         ),
         ("Client metrics", "", client_metrics_keys()),
     ]
-    counts = Counter(key.treatment for _, _, keys in scopes for key in keys.values())
+    counts = Counter(key.support for _, _, keys in scopes for key in keys.values())
     parts = [
         INTRODUCTION.format(
             version=kafka_version(),
             counts=f"Of {sum(counts.values())} keys "
-            + ", ".join(f"{counts[treatment]} are {treatment}" for treatment in Treatment)
+            + ", ".join(f"{counts[support]} are {support}" for support in KeySupport)
             + ".",
             profile=_settings(PROFILES["test"]),
             baseline=_settings(BASELINE),
@@ -89,10 +89,10 @@ def render() -> str:
     ]
     for title, remark, keys in scopes:
         parts.append(f"## {title} keys\n" + (f"\n{remark}\n" if remark else ""))
-        for treatment in Treatment:
-            chosen = [key for key in keys.values() if key.treatment is treatment]
+        for support in KeySupport:
+            chosen = [key for key in keys.values() if key.support is support]
             if chosen:
-                parts.append(f"### {title} keys that are {treatment}\n\n" + "\n".join(_table(chosen)) + "\n")
+                parts.append(f"### {title} keys that are {support}\n\n" + "\n".join(_table(chosen)) + "\n")
     return "\n".join(parts)
 
 

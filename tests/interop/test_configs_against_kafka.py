@@ -18,7 +18,7 @@ from tests.support.steps import finished
 from tests.support.toolchains import toolchain_is_missing
 
 from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
-from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.service import MetadataService, NewTopic
 from klamm.metadata.sqlite_store import SqliteStore
@@ -92,7 +92,7 @@ class KlammPeer:
             clock=lambda: Millis(0),
             metadata=metadata,
             log_directory=NOT_THERE,
-            partitions=Partitions(config.node_id, NOT_THERE, NOT_THERE),
+            partitions=PartitionRegistry(config.node_id, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=NOT_THERE,
             transactions=NOT_THERE,

@@ -14,8 +14,8 @@ from tests.simulation.ports import Clock, Promises, RandomIds, Threads, follow
 from tests.simulation.transactions import REQUESTS, Transactions
 
 from klamm.core.coordinator.shard_contract import ClientContext
-from klamm.core.group.coordinator_config import GroupConfig
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_config import GroupConfig
 from klamm.core.group.partition_traffic import Traffic
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage
 from klamm.protocol.message import Message
@@ -43,8 +43,8 @@ class Broker:
         partition_count: int,
         leader_of: Callable[[PartitionIndex], Broker | None],
         next_producer_id: Callable[[], int] | None,
-        config: GroupConfig,
-        settings: GroupSettings,
+        config: GroupCoordinatorConfig,
+        settings: GroupConfig,
         checkers: Checkers,
     ) -> None:
         self._loop = loop
@@ -85,7 +85,7 @@ class Broker:
             executor=Threads(self._loop, process, (0, 50)),
             publish=self._publish,
             partition_count=lambda: self._partition_count,
-            settings_of=lambda group_id: self._settings,
+            group_config_of=lambda group_id: self._settings,
         )
         self.coordinator.start()
         if self._next_producer_id is not None:

@@ -25,7 +25,7 @@ from klamm.core.group.consumer import heartbeats
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.member_update import Subject, take_place
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import RebalanceNeeded
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
@@ -210,7 +210,7 @@ def _miss_heartbeats_of_a_leader() -> Iterator[None]:
         group = groups.find(request.group_id)
         if group is not None and group.state is GroupState.COMPLETING_REBALANCE:
             result.timers.clear()
-            result.standing = None
+            result.reusable_answer = None
         return result
 
     with patch.object(shard, "heartbeat", heartbeat):
@@ -260,7 +260,11 @@ def _go_on_without_who_left() -> Iterator[None]:
     """A member that leaves while the group waits for its leader's assignment begins no other rebalance."""
 
     def rebalance_soon(
-        group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+        group: ClassicGroup,
+        causes: Sequence[RebalanceNeeded],
+        config: GroupCoordinatorConfig,
+        result: Result,
+        now: Millis,
     ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE:
             rebalance.rebalance_soon(group, causes, config, result, now)

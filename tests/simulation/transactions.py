@@ -16,7 +16,7 @@ from tests.simulation.network import Network
 from tests.simulation.ports import Clock, Promise, Promises, follow
 
 from klamm.core.coordinator.shard_contract import ClientContext
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.markers import TransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.message import Message
@@ -74,7 +74,7 @@ class Transactions:
         self._leader_of = leader_of
         self._next_producer_id = next_producer_id
         self.coordinator = TransactionCoordinator(
-            config=TransactionConfig(abort_interval_ms=ABORT_INTERVAL_MS),
+            config=TransactionCoordinatorConfig(abort_interval_ms=ABORT_INTERVAL_MS),
             log=BrokerLog(disk, broker_id, clock.pass_time, STATE_PARTITION),
             timers=clock,
             wall_clock=clock.wall,

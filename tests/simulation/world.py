@@ -35,8 +35,8 @@ from tests.simulation.topics import Topics
 from tests.simulation.transactions import ABORT_INTERVAL_MS
 from tests.simulation.violation import Violation
 
-from klamm.core.group.coordinator_config import GroupConfig
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_config import GroupConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import PartitionIndex
 
@@ -77,7 +77,7 @@ class World:
         self.topics = Topics(loop, racks)
         for name, partitions in plan.topics.items():
             self.topics.create(name, partitions)
-        self.settings = GroupSettings(
+        self.settings = GroupConfig(
             session_timeout_ms=6_000,
             heartbeat_interval_ms=1_000,
             assignment_interval_ms=plan.assignment_interval_ms,
@@ -100,7 +100,7 @@ class World:
             replication_ms=plan.replication_ms,
             max_batch_bytes=plan.max_batch_bytes,
         )
-        config = GroupConfig(
+        config = GroupCoordinatorConfig(
             initial_rebalance_delay_ms=plan.initial_rebalance_delay_ms,
             offsets_retention_ms=plan.offsets_retention_ms,
             offsets_retention_check_interval_ms=5_000,

@@ -14,7 +14,7 @@ from klamm.protocol.types import BrokerId, Millis
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fetch_sessions import FetchSessionCache
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.transaction_markers import TransactionMarkers
     from klamm.config.broker_config import BrokerConfig
     from klamm.core.group.history.change import UnderWay
@@ -39,7 +39,7 @@ class BrokerContext:
     clock: Callable[[], Millis]
     metadata: MetadataService
     log_directory: LogDirectory
-    partitions: Partitions
+    partitions: PartitionRegistry
     fetch_sessions: FetchSessionCache
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -94,7 +94,7 @@ class RequestContext:
     api_key: ApiKey
     api_version: int
     client_id: str | None
-    said: bytes = b""
+    request_fingerprint: bytes = b""
     """Stands for the whole request and its client, where the same may be said again and again: see `Dispatcher`."""
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from klamm.config.errors import ConfigurationError, InvalidValue
-from klamm.config.key_support import Treatment
+from klamm.config.key_support import KeySupport
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 from klamm.config.topic_config import TopicConfig
 from klamm.config.validation import validate_topic_configs
@@ -117,7 +117,7 @@ def _why_refused(resource_type: int, key: str, value: str) -> str | None:
     known = table().get(key) if table is not None else None
     if known is None:
         return "klamm does not know it"
-    if known.treatment == Treatment.refused and value != known.default:
+    if known.support == KeySupport.refused and value != known.default:
         return known.reason
     try:
         if resource_type == ResourceType.topic:
@@ -151,10 +151,10 @@ def _report(
     for line in (*plan.left_behind, *folders.unused):
         print(f"left behind: {line}")
     for (resource_type, name), configs in sorted(cluster.configs.items()):
-        wished = configs.get("min.insync.replicas", "1")
-        if resource_type in (ResourceType.topic, ResourceType.broker) and wished != "1":
+        wanted = configs.get("min.insync.replicas", "1")
+        if resource_type in (ResourceType.topic, ResourceType.broker) and wanted != "1":
             what = f"topic {name}" if resource_type == ResourceType.topic else "all topics"
-            print(f"note: min.insync.replicas={wished} for {what} can't be met by one broker: acks=all is refused")
+            print(f"note: min.insync.replicas={wanted} for {what} can't be met by one broker: acks=all is refused")
     if is_done:
         print(
             f"Kafka's metadata is kept as {METADATA_FOLDER}{IMPORTED_SUFFIX}; Kafka must not run on {directory} again"

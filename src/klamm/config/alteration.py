@@ -1,4 +1,4 @@
-"""What a wish to alter settings amounts to: set, delete, append to and subtract from what is set (KIP-339).
+"""Applies requested alterations of settings: set, delete, append to and subtract from what is set (KIP-339).
 
 Pure. Source: `ConfigAdminManager` and `ConfigurationControlManager` of Apache Kafka 4.3, codes and words included.
 """
@@ -19,7 +19,7 @@ __all__ = [
     "apply_alterations",
     "check_min_insync_replicas",
     "check_sizes",
-    "check_wishes",
+    "check_alterations",
 ]
 
 MAX_VALUE_LENGTH: Final = 32767
@@ -36,14 +36,14 @@ class Operation(IntEnum):
 
 
 class Alteration(NamedTuple):
-    """One wish. `operation` is the number from the wire."""
+    """One requested alteration. `operation` is the number from the wire."""
 
     name: str
     operation: int
     value: str | None
 
 
-def check_wishes(alterations: Iterable[Alteration]) -> None:
+def check_alterations(alterations: Iterable[Alteration]) -> None:
     """Raises INVALID_REQUEST for a key that is named twice, a value that is missing, an operation that isn't one."""
     names: set[str] = set()
     missing: list[str] = []
@@ -62,7 +62,7 @@ def check_wishes(alterations: Iterable[Alteration]) -> None:
 def apply_alterations(
     current: Mapping[str, str], alterations: Iterable[Alteration], keys: Mapping[str, ConfigKey]
 ) -> dict[str, str]:
-    """What is set once `alterations` (checked by `check_wishes`) are made to `current`.
+    """What is set once `alterations` (checked by `check_alterations`) are made to `current`.
 
     Appending to a key that isn't set begins with its default. Raises INVALID_CONFIG for appending to or subtracting
     from what is no list.
@@ -78,8 +78,8 @@ def apply_alterations(
             continue
         key = keys.get(name)
         if key is None or key.type != "LIST":
-            wish = Operation(operation).name.upper()
-            raise KafkaError(ErrorCode.invalid_config, f"Can't {wish} to key {name} because its type is not LIST.")
+            verb = Operation(operation).name.upper()
+            raise KafkaError(ErrorCode.invalid_config, f"Can't {verb} to key {name} because its type is not LIST.")
         items = [item for item in (result.get(name, key.default) or "").split(",") if item]
         change = _append if operation == Operation.append else _subtract
         result[name] = ",".join(change(items, _split(value)))
@@ -87,7 +87,7 @@ def apply_alterations(
 
 
 def check_min_insync_replicas(
-    broker: str, alterations: Iterable[Alteration], current: Mapping[str, str], wished: Mapping[str, str]
+    broker: str, alterations: Iterable[Alteration], current: Mapping[str, str], wanted: Mapping[str, str]
 ) -> None:
     """Raises INVALID_CONFIG where `min.insync.replicas` would be set on one broker, or unset for all (KIP-966).
 
@@ -96,7 +96,7 @@ def check_min_insync_replicas(
     if broker and any(name == MIN_INSYNC_REPLICAS for name, _, _ in alterations):
         reason = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
         raise KafkaError(ErrorCode.invalid_config, reason)
-    if not broker and MIN_INSYNC_REPLICAS in current and MIN_INSYNC_REPLICAS not in wished:
+    if not broker and MIN_INSYNC_REPLICAS in current and MIN_INSYNC_REPLICAS not in wanted:
         reason = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
         raise KafkaError(ErrorCode.invalid_config, reason)
 
@@ -119,9 +119,9 @@ def _subtract(items: list[str], fewer: list[str]) -> list[str]:
     return left
 
 
-def check_sizes(current: Mapping[str, str], wished: Mapping[str, str]) -> None:
+def check_sizes(current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raises INVALID_CONFIG for a changed value that is too long for Kafka's metadata."""
-    for name, value in wished.items():
+    for name, value in wanted.items():
         if current.get(name) != value and len(value) > MAX_VALUE_LENGTH:
             reason = "The configuration value cannot be added because it exceeds the maximum value size of"
             raise KafkaError(ErrorCode.invalid_config, f"{reason} {MAX_VALUE_LENGTH} bytes.")

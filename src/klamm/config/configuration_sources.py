@@ -23,7 +23,7 @@ from klamm.config.environment import (
     unknown_variables,
 )
 from klamm.config.errors import ConfigurationError, InvalidValue
-from klamm.config.key_support import Treatment
+from klamm.config.key_support import KeySupport
 from klamm.config.nearest import suggestion
 from klamm.config.properties import parse_properties
 from klamm.config.resolve import resolve_fields
@@ -153,9 +153,9 @@ def _values(settings: Mapping[str, Setting]) -> dict[str, Value]:
         except InvalidValue as error:
             shown = "[hidden]" if key.is_sensitive else text
             raise ConfigurationError(f"{name}={shown} ({source}): {error.reason}; {_allowed(key)}") from None
-        if key.treatment is Treatment.refused and value != key.default_value():
+        if key.support is KeySupport.refused and value != key.default_value():
             raise ConfigurationError(f"{name} ({source}) is refused. {key.reason}")
-        if key.treatment is Treatment.accepted and BASELINE.get(name) != text:
+        if key.support is KeySupport.accepted and BASELINE.get(name) != text:
             ineffective.append(name)
     if unknown:
         _log.warning("These configuration keys are not known and are ignored: %s", ", ".join(sorted(unknown)))
@@ -169,7 +169,7 @@ def _refuse_listener_security(name: str, source: str) -> None:
     match = _LISTENER_KEY.fullmatch(name)
     if match is not None:
         key = broker_keys().get(match["key"])
-        if key is not None and key.treatment is Treatment.refused:
+        if key is not None and key.support is KeySupport.refused:
             raise ConfigurationError(f"{name} ({source}) is refused. {key.reason}")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from klamm.config.key_support import TREATMENTS, Treated, Treatment
+from klamm.config.key_support import TREATMENTS, KeySupport, Treated
 from klamm.config.own_keys import OWN_BROKER_KEYS, OWN_GROUP_KEYS, TOPIC_WEIGHT, TOPIC_WEIGHT_PREFIX
 from klamm.config.values import Check, Value, check_value, parse_value
 
@@ -51,7 +51,7 @@ class ConfigKey(NamedTuple):
     """`read-only`, `per-broker` or `cluster-wide`: how it may be set on a running broker."""
     is_dynamic_only: bool
     """It can be set on a running broker, but not in its file."""
-    treatment: Treatment
+    support: KeySupport
     reason: str
 
     @property

@@ -12,7 +12,7 @@ from typing import Final
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.errors import ConfigurationError, InvalidValue
-from klamm.config.key_support import Treatment
+from klamm.config.key_support import KeySupport
 from klamm.config.layers import BrokerLayers
 from klamm.config.resolve import check_cleaner_bounds, check_group_bounds, resolve_topic_defaults
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys_with, group_synonyms, topic_keys
@@ -128,7 +128,7 @@ def validate_broker_configs(
             value = key.parse(text)
         except InvalidValue as error:
             raise KafkaError(ErrorCode.invalid_request, str(error)) from None
-        if key.treatment is Treatment.refused and value != key.default_value():
+        if key.support is KeySupport.refused and value != key.default_value():
             raise KafkaError(ErrorCode.invalid_request, f"{name} is refused. {key.reason}")
     if not per_broker:
         single = [
@@ -150,13 +150,13 @@ def validate_broker_configs(
     _check_cleaner_threads(config.log_cleaner_threads, values["log.cleaner.threads"])
 
 
-def _check_cleaner_threads(current: int, wished: Value) -> None:
+def _check_cleaner_threads(current: int, wanted: Value) -> None:
     """A running cleaner changes by steps, as in Kafka."""
-    assert isinstance(wished, int)
+    assert isinstance(wanted, int)
     reason = None
-    if wished < current // 2:
+    if wanted < current // 2:
         reason = f"reduced to less than half the current value {current}"
-    elif wished > current * 2:
+    elif wanted > current * 2:
         reason = f"increased to more than double the current value {current}"
     if reason is not None:
         raise KafkaError(ErrorCode.invalid_request, f"Log cleaner threads cannot be {reason}")

@@ -60,21 +60,21 @@ def plan_import(
     changes = [put_cluster(cluster_id), put_producer_ids(cluster.next_producer_id)]
     partitions = 0
     for topic in sorted(cluster.topics.values(), key=lambda topic: topic.name):
-        wished = cluster.configs.get((ResourceType.topic, topic.name), {})
-        configs = _accepted(ResourceType.topic, topic.name, wished, why_refused, left_behind)
+        wanted = cluster.configs.get((ResourceType.topic, topic.name), {})
+        configs = _accepted(ResourceType.topic, topic.name, wanted, why_refused, left_behind)
         changes.append(put_topic(TopicImage(topic.name, topic.topic_id, (), configs)))
         for index, partition in sorted(topic.partitions.items()):
             epoch = LeaderEpoch(max(partition.leader_epoch, 0))
             image = PartitionImage(PartitionIndex(index), node_id, epoch, (node_id,), (node_id,))
             changes.append(put_partition(topic.topic_id, image))
         partitions += len(topic.partitions)
-    for (resource_type, name), wished in sorted(cluster.configs.items()):
+    for (resource_type, name), wanted in sorted(cluster.configs.items()):
         if resource_type == ResourceType.topic:
             continue
         if resource_type == ResourceType.broker and name not in ("", str(node_id)):
-            left_behind.append(f"{len(wished)} settings of broker {name}")
+            left_behind.append(f"{len(wanted)} settings of broker {name}")
             continue
-        configs = _accepted(resource_type, name, wished, why_refused, left_behind)
+        configs = _accepted(resource_type, name, wanted, why_refused, left_behind)
         if configs:
             changes.append(put_configs(resource_type, name, configs))
     left_behind.extend(_unknown_to_klamm(cluster, node_id))
@@ -101,11 +101,11 @@ def _some(problems: list[str]) -> str:
 
 
 def _accepted(
-    resource_type: int, name: str, wished: Mapping[str, str], why_refused: WhyRefused, left_behind: list[str]
+    resource_type: int, name: str, wanted: Mapping[str, str], why_refused: WhyRefused, left_behind: list[str]
 ) -> dict[str, str]:
     accepted = {}
     kind = ResourceType(resource_type).name if resource_type in _KINDS else f"resource of type {resource_type}"
-    for key, value in sorted(wished.items()):
+    for key, value in sorted(wanted.items()):
         reason = why_refused(resource_type, key, value)
         if reason is None:
             accepted[key] = value

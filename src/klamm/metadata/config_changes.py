@@ -1,4 +1,4 @@
-"""What becomes of a wish to set or unset config overrides: pure decisions."""
+"""Decides about requests to set or unset config overrides. Pure."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]
     are: who asks has checked them.
     """
     writes: list[Change] = []
-    for (resource_type, name), wished in changes.items():
+    for (resource_type, name), wanted in changes.items():
         yield
         present = image.config_overrides(resource_type, name)
-        merged = {key: value for key, value in {**present, **wished}.items() if value is not None}
+        merged = {key: value for key, value in {**present, **wanted}.items() if value is not None}
         if resource_type == ResourceType.topic:
             topic = image.topics.get(name)
             if topic is None:

@@ -198,12 +198,12 @@ class MetadataService:
         return await self._change(lambda image: plan_topic_deletion(image, topic_ids))
 
     async def create_partitions(
-        self, wishes: Sequence[NewPartitions], *, validate_only: bool = False
+        self, wanted_changes: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """None for each topic that got its partitions, else why it did not. No topic may occur twice."""
         if validate_only:
-            return (await _in_steps(plan_partition_creation(self.image, wishes))).result
-        return await self._change(lambda image: plan_partition_creation(image, wishes))
+            return (await _in_steps(plan_partition_creation(self.image, wanted_changes))).result
+        return await self._change(lambda image: plan_partition_creation(image, wanted_changes))
 
     async def alter_configs(self, changes: ConfigChanges) -> None:
         """Set (or unset, by None) overrides of resources, named by type and name; all of them or none.

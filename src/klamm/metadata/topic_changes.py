@@ -1,4 +1,4 @@
-"""What becomes of a wish to create, delete or widen topics: pure decisions on an image, in steps.
+"""Decides about requests to create, delete or widen topics: pure decisions on an image, in steps.
 
 Order of the checks, codes and words are those of `ReplicationControlManager` of Apache Kafka 4.3, so that a client
 reads the same refusal. Each topic of a request succeeds or fails by itself.
@@ -76,21 +76,21 @@ def plan_topic_creation(
 
     Raises POLICY_VIOLATION when the request as a whole asks for more partitions than one transaction should hold.
     """
-    wished = 0
+    wanted = 0
     for topic in topics:
-        wished += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
-        if wished > MAX_PARTITIONS_PER_REQUEST:
+        wanted += len(topic.assignments) or (rules.partitions if topic.partitions == -1 else max(topic.partitions, 0))
+        if wanted > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.policy_violation, "Excessively large number of partitions per request.")
         yield
     results: dict[str, TopicImage | KafkaError] = {}
     changes: list[Change] = []
     names = dict(image.names_by_collision_key)
-    for wish in topics:
+    for wanted_change in topics:
         yield
         try:
-            created = yield from _new_topic(image, names, wish, rules)
+            created = yield from _new_topic(image, names, wanted_change, rules)
         except KafkaError as error:
-            results[wish.name] = error.with_traceback(None)  # which refers to the results: a cycle
+            results[wanted_change.name] = error.with_traceback(None)  # which refers to the results: a cycle
             continue
         names[collision_key(created.name)] = created.name
         results[created.name] = created
@@ -108,23 +108,23 @@ def _put_partitions(
 
 
 def _new_topic(
-    image: MetadataImage, names: Mapping[str, str], wish: NewTopic, rules: TopicRules
+    image: MetadataImage, names: Mapping[str, str], wanted_change: NewTopic, rules: TopicRules
 ) -> Generator[None, None, TopicImage]:
-    _check_name(names, wish.name)
-    if len(wish.configs) > MAX_CONFIGS_PER_TOPIC:
+    _check_name(names, wanted_change.name)
+    if len(wanted_change.configs) > MAX_CONFIGS_PER_TOPIC:
         raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
-    nulls = [key for key, value in wish.configs.items() if value is None]
+    nulls = [key for key, value in wanted_change.configs.items() if value is None]
     if nulls:
         raise KafkaError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
-    configs = {key: value for key, value in wish.configs.items() if value is not None}
+    configs = {key: value for key, value in wanted_change.configs.items() if value is not None}
     rules.check_configs(configs)
     topic_id = rules.new_topic_id()
-    if wish.assignments:
-        replicas = yield from _assigned_replicas(image, wish)
+    if wanted_change.assignments:
+        replicas = yield from _assigned_replicas(image, wanted_change)
     else:
-        replicas = yield from _placed_replicas(image, wish, rules, topic_id)
+        replicas = yield from _placed_replicas(image, wanted_change, rules, topic_id)
     partitions = yield from _new_partitions(0, replicas)
-    return TopicImage(wish.name, topic_id, tuple(partitions), configs)
+    return TopicImage(wanted_change.name, topic_id, tuple(partitions), configs)
 
 
 def _check_name(names: Mapping[str, str], name: str) -> None:
@@ -138,15 +138,17 @@ def _check_name(names: Mapping[str, str], name: str) -> None:
         raise KafkaError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {known}")
 
 
-def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
+def _assigned_replicas(
+    image: MetadataImage, wanted_change: NewTopic
+) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
     manual = "A manual partition assignment was specified, but"
-    if wish.replication_factor != -1:
+    if wanted_change.replication_factor != -1:
         raise KafkaError(ErrorCode.invalid_request, f"{manual} replication factor was not set to -1.")
-    if wish.partitions != -1:
+    if wanted_change.partitions != -1:
         raise KafkaError(ErrorCode.invalid_request, f"{manual} numPartitions was not set to -1.")
     replicas: dict[int, tuple[BrokerId, ...]] = {}
     replication_factor: int | None = None
-    for index, brokers in wish.assignments:
+    for index, brokers in wanted_change.assignments:
         if index in replicas:
             reason = f"Found multiple manual partition assignments for partition {index}"
             raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
@@ -160,16 +162,16 @@ def _assigned_replicas(image: MetadataImage, wish: NewTopic) -> Generator[None, 
 
 
 def _placed_replicas(
-    image: MetadataImage, wish: NewTopic, rules: TopicRules, topic_id: TopicId
+    image: MetadataImage, wanted_change: NewTopic, rules: TopicRules, topic_id: TopicId
 ) -> Generator[None, None, list[tuple[BrokerId, ...]]]:
-    if wish.replication_factor < -1 or wish.replication_factor == 0:
+    if wanted_change.replication_factor < -1 or wanted_change.replication_factor == 0:
         reason = "Replication factor must be larger than 0, or -1 to use the default value."
         raise KafkaError(ErrorCode.invalid_replication_factor, reason)
-    if wish.partitions < -1 or wish.partitions == 0:
+    if wanted_change.partitions < -1 or wanted_change.partitions == 0:
         reason = "Number of partitions was set to an invalid non-positive value."
         raise KafkaError(ErrorCode.invalid_partitions, reason)
-    count = rules.partitions if wish.partitions == -1 else wish.partitions
-    factor = rules.replication_factor if wish.replication_factor == -1 else wish.replication_factor
+    count = rules.partitions if wanted_change.partitions == -1 else wanted_change.partitions
+    factor = rules.replication_factor if wanted_change.replication_factor == -1 else wanted_change.replication_factor
     try:
         return (yield from _place(image, range(count), factor, topic_id))
     except KafkaError as error:
@@ -224,22 +226,22 @@ def plan_topic_deletion(
 
 
 def plan_partition_creation(
-    image: MetadataImage, wishes: Sequence[NewPartitions]
+    image: MetadataImage, wanted_changes: Sequence[NewPartitions]
 ) -> Planning[dict[str, KafkaError | None]]:
-    """None for each topic that gets its partitions, else why not. No topic occurs twice in `wishes`."""
+    """None for each topic that gets its partitions, else why not. No topic occurs twice in `wanted_changes`."""
     results: dict[str, KafkaError | None] = {}
     changes: list[Change] = []
     reads: list[str] = []
-    for wish in wishes:
+    for wanted_change in wanted_changes:
         yield
         try:
-            topic, partitions = yield from _more_partitions(image, wish)
+            topic, partitions = yield from _more_partitions(image, wanted_change)
             if len(changes) + len(partitions) > MAX_PARTITIONS_PER_REQUEST:
                 raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
         except KafkaError as error:
-            results[wish.topic] = error.with_traceback(None)
+            results[wanted_change.topic] = error.with_traceback(None)
             continue
-        results[wish.topic] = None
+        results[wanted_change.topic] = None
         # The topic must still be there: its own entry is not written, so it has to be named.
         reads.append(topic_key(topic.name))
         yield from _put_partitions(changes, topic.topic_id, partitions)
@@ -247,33 +249,36 @@ def plan_partition_creation(
 
 
 def _more_partitions(
-    image: MetadataImage, wish: NewPartitions
+    image: MetadataImage, wanted_change: NewPartitions
 ) -> Generator[None, None, tuple[TopicImage, list[PartitionImage]]]:
-    topic = image.topics.get(wish.topic)
+    topic = image.topics.get(wanted_change.topic)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition)
     present = len(topic.partitions)
-    if wish.count == present:
+    if wanted_change.count == present:
         raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
-    if wish.count < present:
-        reason = f"The topic {topic.name} currently has {present} partition(s); {wish.count} would not be an increase."
+    if wanted_change.count < present:
+        reason = (
+            f"The topic {topic.name} currently has {present} partition(s); "
+            f"{wanted_change.count} would not be an increase."
+        )
         raise KafkaError(ErrorCode.invalid_partitions, reason)
-    additional = wish.count - present
+    additional = wanted_change.count - present
     factor = len(topic.partitions[0].replicas)
     if additional > MAX_PARTITIONS_PER_REQUEST:
         # Said before they are placed, which would take memory in proportion to a number that a client made up.
         raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
-    if wish.assignments is not None:
-        if len(wish.assignments) != additional:
+    if wanted_change.assignments is not None:
+        if len(wanted_change.assignments) != additional:
             reason = (
-                f"Attempted to add {additional} additional partition(s), but only {len(wish.assignments)} "
+                f"Attempted to add {additional} additional partition(s), but only {len(wanted_change.assignments)} "
                 "assignment(s) were specified."
             )
             raise KafkaError(ErrorCode.invalid_replica_assignment, reason)
         replicas: list[tuple[BrokerId, ...]] = []
-        for brokers in wish.assignments:
+        for brokers in wanted_change.assignments:
             replicas.append(check_assignment(image.brokers.keys(), brokers, factor))
             yield
     else:
-        replicas = yield from _place(image, range(present, wish.count), factor, topic.topic_id)
+        replicas = yield from _place(image, range(present, wanted_change.count), factor, topic.topic_id)
     return topic, (yield from _new_partitions(present, replicas))

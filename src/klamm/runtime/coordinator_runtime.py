@@ -33,12 +33,12 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex
 from klamm.runtime.alarms import AlarmQueue, Alarms
 from klamm.runtime.led_partition import LedPartition, PartitionState, Waiting
 from klamm.runtime.linger import ADAPTIVE, Linger
-from klamm.runtime.load_queue import Loads
+from klamm.runtime.load_queue import LoadQueue
 from klamm.runtime.partition_loading import replay_log
 from klamm.runtime.ports import CoordinatorLog, Executor, Promise, Promises, Timers, WallClock
 from klamm.runtime.record_serde import RecordSerde
-from klamm.runtime.record_writer import OutOfSync, Writer
-from klamm.runtime.reusable_answers import StandingAnswers
+from klamm.runtime.record_writer import OutOfSync, RecordWriter
+from klamm.runtime.reusable_answers import ReusableAnswers
 from klamm.runtime.skipped_records import SkippedRecords
 
 __all__ = ["CoordinatorRuntime"]
@@ -92,13 +92,13 @@ class CoordinatorRuntime(Generic[S]):
         self._executor = executor
         self._publish = publish
         self._write_timeout_ms = write_timeout_ms
-        self._writer = Writer(log, serde, wall_clock, compression)
+        self._writer = RecordWriter(log, serde, wall_clock, compression)
         self._linger_ms = linger_ms
         self._alarm_queue = AlarmQueue(timers)
-        self.standing_answers: Final = StandingAnswers(self._alarm_queue, wall_clock)
+        self.reusable_answers: Final = ReusableAnswers(self._alarm_queue, wall_clock)
         self._topics = NO_TOPICS
         self._led: dict[PartitionIndex, LedPartition[S]] = {}
-        self._loads: Loads[S] = Loads(timers)
+        self._loads: LoadQueue[S] = LoadQueue(timers)
         self._tickets = count()
         self._parked: dict[Ticket, Promise[Any]] = {}
         self._asking: _Asking | None = None
@@ -114,12 +114,12 @@ class CoordinatorRuntime(Generic[S]):
         refuse: Callable[[Q, ErrorCode], R],
         *,
         may_linger: bool = False,
-        said: bytes = b"",
+        request_fingerprint: bytes = b"",
     ) -> R | Awaitable[R]:
         """Have the partition's shard decide the request.
 
         `said` stands for the whole request and who sent it: whatever is equal to it is the same request of the same
-        client. If the answer stands on something, `standing_answers` has it for who says the same.
+        client. If the answer stands on something, `reusable_answers` has it for who says the same.
         `refuse` puts an error into the shape of the API; nothing is raised. A request of the kind whose records linger
         is decided besides what lingers already, any other one after that is written.
         """
@@ -152,8 +152,8 @@ class CoordinatorRuntime(Generic[S]):
             answered, response = result.replies[0]
             if answered == ticket:
                 self._set_alarms(led, result)
-                if said:
-                    self.standing_answers.keep(said, led, result, response, context.api_version)
+                if request_fingerprint:
+                    self.reusable_answers.keep(request_fingerprint, led, result, response, context.api_version)
                 return cast("R", response)
         asking = self._asking = _Asking(ticket)
         try:

@@ -12,11 +12,11 @@ from typing import Final, Literal, overload
 
 from klamm.config.broker_config import BrokerConfig
 from klamm.config.values import parse_value
-from klamm.core.group.coordinator_config import GroupConfig
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_config import GroupConfig
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
 
-__all__ = ["LOAD_PREFIX", "PREVIOUS_OWNER", "CurrentGroupSettings", "group_config", "group_settings"]
+__all__ = ["LOAD_PREFIX", "PREVIOUS_OWNER", "CurrentGroupConfigs", "group_coordinator_config", "group_config"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ LOAD_PREFIX: Final = "klamm.consumer.assignor.load."
 PREVIOUS_OWNER: Final = "klamm.consumer.assignor.previous.owner.ms"
 
 
-def group_config(config: BrokerConfig) -> GroupConfig:
+def group_coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
     """The coordinator's settings as the broker's keys say."""
-    return GroupConfig(
+    return GroupCoordinatorConfig(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -50,7 +50,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-def group_settings(config: BrokerConfig, overrides: Mapping[str, str], group_id: str = "") -> GroupSettings:
+def group_config(config: BrokerConfig, overrides: Mapping[str, str], group_id: str = "") -> GroupConfig:
     """The settings of a group on which `overrides` (keys of the resource type group) are set."""
     bounds = {
         "consumer.session.timeout.ms": (
@@ -73,16 +73,16 @@ def group_settings(config: BrokerConfig, overrides: Mapping[str, str], group_id:
     def within_bounds(key: str) -> int:
         default, lowest, highest = bounds[key]
         text = overrides.get(key)
-        wished = default if text is None else _number(key, text, "INT")
-        value = min(max(wished, lowest), highest)
-        if value != wished:
+        wanted = default if text is None else _number(key, text, "INT")
+        value = min(max(wanted, lowest), highest)
+        if value != wanted:
             where = f"group.{key}" if text is None else f"{key} of group {group_id!r}"
-            logger.warning("%s is %d and taken for %d, the nearest allowed", where, wished, value)
+            logger.warning("%s is %d and taken for %d, the nearest allowed", where, wanted, value)
         return value
 
-    defaults = GroupSettings()
+    defaults = GroupConfig()
     previous_owner = overrides.get(PREVIOUS_OWNER)
-    return GroupSettings(
+    return GroupConfig(
         session_timeout_ms=within_bounds("consumer.session.timeout.ms"),
         heartbeat_interval_ms=within_bounds("consumer.heartbeat.interval.ms"),
         assignment_interval_ms=within_bounds("consumer.assignment.interval.ms"),
@@ -108,28 +108,28 @@ def _number(key: str, text: str, kind: str) -> float:
     return value
 
 
-class CurrentGroupSettings:
+class CurrentGroupConfigs:
     """The settings of each group as configuration and metadata have them now; cheap enough to ask at every heartbeat.
 
-    Calling it is a `SettingsOf`.
+    Calling it is a `GroupConfigOf`.
     """
 
     def __init__(self, config: BrokerConfig, image: MetadataImage = EMPTY_IMAGE) -> None:
         self._config = config
         self._image = image
-        self._default = group_settings(config, {})
-        self._of_groups: dict[str, GroupSettings] = {}
+        self._default = group_config(config, {})
+        self._of_groups: dict[str, GroupConfig] = {}
 
     def use(self, config: BrokerConfig, image: MetadataImage) -> None:
         """From now on, go by these."""
         if config is not self._config:
-            self._default = group_settings(config, {})
+            self._default = group_config(config, {})
         if config is not self._config or image.configs is not self._image.configs:
             self._of_groups.clear()
         self._config = config
         self._image = image
 
-    def __call__(self, group_id: str) -> GroupSettings:
+    def __call__(self, group_id: str) -> GroupConfig:
         """The settings of that group at this moment."""
         if not self._image.configs:
             return self._default  # As in most clusters: nobody has set anything on a group, or on a broker.
@@ -139,5 +139,5 @@ class CurrentGroupSettings:
         overrides = self._image.config_overrides(ResourceType.group, group_id)
         if not overrides:
             return self._default
-        settings = self._of_groups[group_id] = group_settings(self._config, overrides, group_id)
+        settings = self._of_groups[group_id] = group_config(self._config, overrides, group_id)
         return settings

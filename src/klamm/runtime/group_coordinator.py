@@ -17,8 +17,8 @@ from klamm.core.coordinator.java_hash import partition_for
 from klamm.core.coordinator.shard_contract import ClientContext, DeletedTopic, Result, Ticket
 from klamm.core.group.assignors.assignor import Assignor
 from klamm.core.group.assignors.load_settings import LoadSettings
-from klamm.core.group.coordinator_config import GroupConfig
-from klamm.core.group.group_config import GroupSettings, SettingsOf
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_config import GroupConfig, GroupConfigOf
 from klamm.core.group.group_meter import GroupFigures, GroupMeter
 from klamm.core.group.offsets.committed_offset import PartitionOffsets
 from klamm.core.group.partition_traffic import Traffic
@@ -74,7 +74,7 @@ _NOT_READY: Final = (
 )
 _NOBODY: Final = ClientContext("", "", -1)
 
-_DEFAULT_SETTINGS: Final = GroupSettings()
+_DEFAULT_SETTINGS: Final = GroupConfig()
 
 
 @cache
@@ -93,14 +93,14 @@ class GroupCoordinator:
     """All groups whose partition of `__consumer_offsets` this broker leads.
 
     `assignors` are those that there are, by default the built-in ones; `config` names the ones that consumer groups
-    may use. `settings_of` says what a consumer group is set to. `partition_count` says how many partitions
+    may use. `group_config_of` says what a consumer group is set to. `partition_count` says how many partitions
     `__consumer_offsets` has, or will have; `start` asks it once.
     """
 
     def __init__(
         self,
         *,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         log: CoordinatorLog,
         timers: Timers,
         wall_clock: WallClock,
@@ -109,13 +109,13 @@ class GroupCoordinator:
         executor: Executor,
         publish: Callable[[PartitionIndex, Sequence[object]], None],
         partition_count: Callable[[], int],
-        settings_of: SettingsOf = lambda group_id: _DEFAULT_SETTINGS,
+        group_config_of: GroupConfigOf = lambda group_id: _DEFAULT_SETTINGS,
         assignors: Mapping[str, Assignor] | None = None,
         write_timeout_ms: int = 5000,
         compression: Compression = Compression.NONE,
     ) -> None:
         self._config = config
-        self._settings_of = settings_of
+        self._group_config_of = group_config_of
         self._wall_clock = wall_clock
         self._traffic: Traffic = {}
         self._meter = GroupMeter()
@@ -125,7 +125,7 @@ class GroupCoordinator:
         self._partition_count = 0
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             lambda leader_epoch: load_shard_class()(
-                config, ids.member_id, new_uuid=ids.uuid, settings_of=settings_of, assignors=self._assignors
+                config, ids.member_id, new_uuid=ids.uuid, group_config_of=group_config_of, assignors=self._assignors
             ),
             serde=GroupRecordSerde(),
             log=log,
@@ -138,7 +138,7 @@ class GroupCoordinator:
             compression=compression,
             linger_ms=config.offset_commit_linger_ms,
         )
-        self.repeat: Final = self._runtime.standing_answers.repeat
+        self.repeat: Final = self._runtime.reusable_answers.repeat
         """The encoded answer to a heartbeat that was `said` before in the very same words, with all that goes with it,
         if it would be the same now. None if it has to be asked for."""
         # The hash walks over every character, and the same groups ask again and again.
@@ -234,7 +234,7 @@ class GroupCoordinator:
             shard.groups.member_count(group_id),
             shard.store.offsets_of(group_id),
             self._traffic,
-            settings=LoadSettings.from_mapping(self._settings_of(group_id).load),
+            settings=LoadSettings.from_mapping(self._group_config_of(group_id).load),
             now=self._wall_clock(),
         )
 
@@ -253,7 +253,7 @@ class GroupCoordinator:
         )
 
     def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, said: bytes = b""
+        self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, request_fingerprint: bytes = b""
     ) -> Answer[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves.
 
@@ -271,7 +271,7 @@ class GroupCoordinator:
             request,
             context,
             errors.consumer_group_heartbeat_error,
-            said=said,
+            request_fingerprint=request_fingerprint,
         )
 
     def sync_group(self, request: SyncGroupRequest, context: ClientContext) -> Answer[SyncGroupResponse]:
@@ -286,7 +286,7 @@ class GroupCoordinator:
         )
 
     def heartbeat(
-        self, request: HeartbeatRequest, context: ClientContext, said: bytes = b""
+        self, request: HeartbeatRequest, context: ClientContext, request_fingerprint: bytes = b""
     ) -> Answer[HeartbeatResponse]:
         """Heartbeat of a member.
 
@@ -298,7 +298,12 @@ class GroupCoordinator:
             return errors.heartbeat_error(request, ErrorCode.invalid_group_id)
         partition = self._partition_of(request.group_id)
         return self._runtime.submit(
-            partition, load_shard_class().handle_heartbeat, request, context, errors.heartbeat_error, said=said
+            partition,
+            load_shard_class().handle_heartbeat,
+            request,
+            context,
+            errors.heartbeat_error,
+            request_fingerprint=request_fingerprint,
         )
 
     def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:

@@ -15,7 +15,7 @@ from klamm.protocol.types import Offset
 from klamm.runtime.led_partition import LedPartition, PartitionState
 from klamm.runtime.ports import Cancellable, Timers
 
-__all__ = ["Loads"]
+__all__ = ["LoadQueue"]
 
 S = TypeVar("S", bound=Shard)
 
@@ -25,7 +25,7 @@ _STEP_MS: Final = 4.0
 """After so long the event loop has its turn. What it finds then should not have waited ten."""
 
 
-class Loads(Generic[S]):
+class LoadQueue(Generic[S]):
     """The loads under way."""
 
     def __init__(self, timers: Timers) -> None:

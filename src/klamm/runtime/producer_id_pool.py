@@ -15,14 +15,14 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import ProducerId
 from klamm.runtime.ports import Spawn
 
-__all__ = ["ProducerIdStock"]
+__all__ = ["ProducerIdPool"]
 
 _log = logging.getLogger(__name__)
 
 _STOCK: Final = 16
 
 
-class ProducerIdStock:
+class ProducerIdPool:
     """Hands out producer ids that nobody else has, as long as there are any at hand."""
 
     def __init__(self, next_producer_id: Callable[[], Awaitable[ProducerId]], spawn: Spawn) -> None:

@@ -13,7 +13,7 @@ from klamm.runtime.led_partition import LedPartition
 from klamm.runtime.ports import CoordinatorLog, WallClock
 from klamm.runtime.record_serde import RecordSerde
 
-__all__ = ["OutOfSync", "Writer"]
+__all__ = ["OutOfSync", "RecordWriter"]
 
 S = TypeVar("S", bound=Shard)
 
@@ -24,7 +24,7 @@ class OutOfSync(Exception):
     """The shard and the log tell different stories; only reading the log anew helps."""
 
 
-class Writer:
+class RecordWriter:
     """Appends to the partitions of one internal topic."""
 
     def __init__(

@@ -1,26 +1,27 @@
-"""Answers that are given again without another decision: to heartbeats that say byte for byte what was said before.
+"""Answers to heartbeats that are given again without another decision.
 
-Nearly every heartbeat says only that its member is still there, and is answered as the one before it. The shard says
-on what such an answer stands (`core.coordinator.contract.Standing`). While that holds, whoever brings the same bytes
-gets the same bytes back, and the member's session begins anew; neither is read, decided nor written again. Otherwise
-the request goes the whole way.
+Two heartbeats are equal if they differ only in the correlation id. Most heartbeats of a member are equal to the one
+before, and get the same answer. The shard says under which condition an answer may be repeated
+(`core.coordinator.shard_contract.ReusableAnswer`). While the condition holds, a client that sends the same bytes gets the
+same bytes back, and the session of the member starts again; the request is not decoded, decided or encoded. Otherwise
+the request takes the normal way.
 
-One answer is kept for each timer that is armed by one, which is one for each member, and goes with the timer: when the
-member goes, when the session runs out, when leadership ends.
+One answer is kept for each session timer, so one for each member. The answer goes with the timer: when the member
+leaves, when the session expires, when leadership ends.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from klamm.core.coordinator.shard_contract import Result, Standing
+from klamm.core.coordinator.shard_contract import Result, ReusableAnswer
 from klamm.protocol.codec import encode
 from klamm.protocol.message import Message
 from klamm.runtime.alarms import Alarm, AlarmQueue
 from klamm.runtime.led_partition import LedPartition
 from klamm.runtime.ports import WallClock
 
-__all__ = ["LARGEST_REQUEST_BYTES", "StandingAnswers"]
+__all__ = ["LARGEST_REQUEST_BYTES", "ReusableAnswers"]
 
 LARGEST_REQUEST_BYTES: Final = 1024
 """Of a request whose answer is kept; heartbeats are a hundred bytes long, and what is kept is paid with memory."""
@@ -29,34 +30,34 @@ LARGEST_REQUEST_BYTES: Final = 1024
 class _Answer:
     """One answer, until its timer is no longer armed."""
 
-    __slots__ = ("alarm", "answers", "delay_ms", "encoded", "led", "said", "standing")
+    __slots__ = ("alarm", "answers", "delay_ms", "encoded", "led", "request_fingerprint", "reusable_answer")
 
     def __init__(
         self,
         answers: dict[bytes, _Answer],
-        said: bytes,
+        request_fingerprint: bytes,
         *,
         led: LedPartition[Any],
-        standing: Standing,
+        reusable_answer: ReusableAnswer,
         alarm: Alarm,
         delay_ms: int,
         encoded: bytes,
     ) -> None:
         self.answers = answers
-        self.said = said
+        self.request_fingerprint = request_fingerprint
         self.led = led
-        self.standing = standing
+        self.reusable_answer = reusable_answer
         self.alarm = alarm
         self.delay_ms = delay_ms
         self.encoded = encoded
 
     def cancel(self) -> None:
         """It is given no more."""
-        if self.answers.get(self.said) is self:
-            del self.answers[self.said]
+        if self.answers.get(self.request_fingerprint) is self:
+            del self.answers[self.request_fingerprint]
 
 
-class StandingAnswers:
+class ReusableAnswers:
     """The answers of one coordinator that stand."""
 
     __slots__ = ("_alarm_queue", "_answers", "_wall_clock")
@@ -66,9 +67,9 @@ class StandingAnswers:
         self._wall_clock = wall_clock
         self._answers: dict[bytes, _Answer] = {}
 
-    def repeat(self, said: bytes) -> bytes | None:
+    def repeat(self, request_fingerprint: bytes) -> bytes | None:
         """The encoded answer to what was said, with all that the decision on it would do; None if it has to be made."""
-        answer = self._answers.get(said)
+        answer = self._answers.get(request_fingerprint)
         if answer is None:
             return None
         led = answer.led
@@ -76,15 +77,17 @@ class StandingAnswers:
             led.lingering
             or led.waiting
             or led.high_watermark < led.log_end_offset
-            or not answer.standing.holds(self._wall_clock())
+            or not answer.reusable_answer.holds(self._wall_clock())
         ):
             return None
         self._alarm_queue.set_deadline(answer.alarm, answer.delay_ms)
         return answer.encoded
 
-    def keep(self, said: bytes, led: LedPartition[Any], result: Result, response: Message, api_version: int) -> None:
+    def keep(
+        self, request_fingerprint: bytes, led: LedPartition[Any], result: Result, response: Message, api_version: int
+    ) -> None:
         """Keep the answer to what was said, if it stands on something. Its timer must have been armed."""
-        if result.standing is None or len(said) > LARGEST_REQUEST_BYTES:
+        if result.reusable_answer is None or len(request_fingerprint) > LARGEST_REQUEST_BYTES:
             return
         ((key, delay_ms),) = result.timers
         alarm = led.alarms.armed(key)
@@ -92,15 +95,15 @@ class StandingAnswers:
             return
         answer = _Answer(
             self._answers,
-            said,
+            request_fingerprint,
             led=led,
-            standing=result.standing,
+            reusable_answer=result.reusable_answer,
             alarm=alarm,
             delay_ms=delay_ms,
             encoded=encode(response, api_version),
         )
         alarm.tie(answer)
-        self._answers[said] = answer
+        self._answers[request_fingerprint] = answer
 
     def __len__(self) -> int:
         return len(self._answers)

@@ -19,7 +19,7 @@ from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.core.coordinator.shard_contract import ClientContext, DeletedTopic
 from klamm.core.txn.additions import partitions_of, result_for, topics_of
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.events import TransactionRemark
 from klamm.core.txn.markers import MarkerWriter
 from klamm.core.txn.shard import TransactionShard
@@ -50,7 +50,7 @@ from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.runtime.image_topics import ImageTopics
 from klamm.runtime.marker_executor import MarkerExecutor
 from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers, WallClock
-from klamm.runtime.producer_id_pool import ProducerIdStock
+from klamm.runtime.producer_id_pool import ProducerIdPool
 from klamm.runtime.transaction_record_serde import TransactionRecordSerde
 
 __all__ = ["TransactionCoordinator", "merge_lists"]
@@ -74,7 +74,7 @@ class TransactionCoordinator:
     def __init__(
         self,
         *,
-        config: TransactionConfig,
+        config: TransactionCoordinatorConfig,
         log: CoordinatorLog,
         timers: Timers,
         wall_clock: WallClock,
@@ -90,7 +90,7 @@ class TransactionCoordinator:
         self._promises = promises
         self._count_partitions = partition_count
         self._partition_count = 0
-        self._producer_ids = ProducerIdStock(next_producer_id, spawn)
+        self._producer_ids = ProducerIdPool(next_producer_id, spawn)
         self._topics: ImageTopics | None = None
         self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             lambda leader_epoch: TransactionShard(config, self._producer_ids.take, leader_epoch),

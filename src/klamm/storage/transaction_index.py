@@ -18,7 +18,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple
 
-from klamm.core.log.ongoing_transactions import CompletedTransaction, Transactions
+from klamm.core.log.ongoing_transactions import CompletedTransaction, OngoingTransactions
 from klamm.protocol.types import Offset, ProducerId
 from klamm.storage.index_file import CorruptIndex, IndexFile
 
@@ -43,7 +43,7 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: Offset
 
     @classmethod
-    def from_completed(cls, completed: CompletedTransaction, transactions: Transactions) -> AbortedTransaction:
+    def from_completed(cls, completed: CompletedTransaction, transactions: OngoingTransactions) -> AbortedTransaction:
         """What the index says of a transaction that has just been aborted; `transactions` still has it for ongoing."""
         return cls(
             completed.producer_id,

@@ -12,7 +12,7 @@ from klamm.config.topic_config import TopicConfig
 from klamm.core.log import producer_state
 from klamm.core.log.compaction_batches import BatchJudge
 from klamm.core.log.leader_epoch import LeaderEpochs
-from klamm.core.log.ongoing_transactions import Transactions
+from klamm.core.log.ongoing_transactions import OngoingTransactions
 from klamm.core.log.producer_state import ProducerEntry, ProducerState
 from klamm.core.log.retention import DeletionPlan, SegmentFacts, plan_deletion
 from klamm.core.log.transaction_checks import check_marker
@@ -72,12 +72,12 @@ def _forget_to_truncate_producers() -> Iterator[None]:
 @contextmanager
 def _pass_an_open_transaction() -> Iterator[None]:
     """The last stable offset is the high watermark while only one transaction is open."""
-    first_undecided_offset = Transactions.first_undecided_offset
+    first_undecided_offset = OngoingTransactions.first_undecided_offset
 
-    def first_of_several(transactions: Transactions) -> Offset | None:
+    def first_of_several(transactions: OngoingTransactions) -> Offset | None:
         return first_undecided_offset(transactions) if len(transactions) > 1 else None
 
-    with patch.object(Transactions, "first_undecided_offset", first_of_several):
+    with patch.object(OngoingTransactions, "first_undecided_offset", first_of_several):
         yield
 
 

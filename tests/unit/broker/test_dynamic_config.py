@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.support.wire import Wire
 
 from klamm.broker.server import BrokerServer
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.group_config import GroupConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -72,9 +72,9 @@ def test_a_change_outlives_a_restart() -> None:
             assert broker.run_in_broker(look) == 7654321
 
 
-def settings_of(broker: Broker, group: str) -> GroupSettings:
-    async def look(server: BrokerServer) -> GroupSettings:
-        return server.services._group_settings(group)
+def group_config_of(broker: Broker, group: str) -> GroupConfig:
+    async def look(server: BrokerServer) -> GroupConfig:
+        return server.services._group_configs(group)
 
     return broker.run_in_broker(look)
 
@@ -101,7 +101,7 @@ def test_what_is_set_on_a_group_is_told_to_its_members_with_their_next_heartbeat
     alter(wire, group, "consumer.heartbeat.interval.ms", str(before + 7), GROUP)
     assert (beat(group), beat(other)) == (before + 7, before)
     alter(wire, group, "klamm.consumer.assignor.load.topic.weight.orders", "2.5", GROUP)
-    assert settings_of(served, group).load == {"topic.weight.orders": 2.5}
+    assert group_config_of(served, group).load == {"topic.weight.orders": 2.5}
 
 
 def test_what_groups_get_by_default_changes_on_the_running_broker() -> None:
@@ -112,7 +112,7 @@ def test_what_groups_get_by_default_changes_on_the_running_broker() -> None:
             alter(wire, "", "group.consumer.assignment.interval.ms", "1234")
             alter(wire, "own", "consumer.assignment.interval.ms", "4321", GROUP)
         expected = [1234, 4321]
-        assert [settings_of(broker, group).assignment_interval_ms for group in ("any", "own")] == expected
+        assert [group_config_of(broker, group).assignment_interval_ms for group in ("any", "own")] == expected
         broker.stop()
         broker.start()
-        assert [settings_of(broker, group).assignment_interval_ms for group in ("any", "own")] == expected
+        assert [group_config_of(broker, group).assignment_interval_ms for group in ("any", "own")] == expected

@@ -16,7 +16,9 @@ import klamm.broker
 BROKER = Path(klamm.broker.__file__).parent
 SHORT = {
     "handlers/list_config_resources.py": ["for kind in _ORDER"],  # the kinds of resources
-    "wide_fetch.py": ["while self._observed"],  # once in steps, and all that is left where the work is stopped
+    "partitions/wide_fetch.py": [
+        "while self._observed"
+    ],  # once in steps, and all that is left where the work is stopped
     "handlers/write_txn_markers.py": ["for topic, index, code"],  # the partitions of a part
 }
 

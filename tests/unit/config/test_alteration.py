@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from klamm.config.alteration import Alteration, Operation, apply_alterations, check_sizes, check_wishes
+from klamm.config.alteration import Alteration, Operation, apply_alterations, check_alterations, check_sizes
 from klamm.config.table import broker_keys, topic_keys
 from klamm.protocol.errors import ErrorCode, KafkaError
 
@@ -56,7 +56,7 @@ def test_only_lists_can_be_appended_to() -> None:
 def test_a_wish_that_makes_no_sense_is_refused(alterations: list[Alteration], message: str) -> None:
     """INVALID_REQUEST, before anything is looked up."""
     with pytest.raises(KafkaError) as refusal:
-        check_wishes(alterations)
+        check_alterations(alterations)
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.invalid_request, message)
 
 

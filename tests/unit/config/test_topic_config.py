@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from klamm.config.key_support import Treatment
+from klamm.config.key_support import KeySupport
 from klamm.config.table import ConfigKey, topic_keys
 from klamm.config.topic_config import TopicConfig
 from klamm.config.validation import validate_topic_configs
@@ -23,7 +23,7 @@ def test_the_defaults_are_kafkas() -> None:
 def test_every_honoured_key_has_a_field() -> None:
     """What is honoured can be read; the internal key shares the field of the public one."""
     names = {field.name for field in fields(TopicConfig)}
-    honoured = {name for name, key in topic_keys().items() if key.treatment is Treatment.honoured}
+    honoured = {name for name, key in topic_keys().items() if key.support is KeySupport.honoured}
     assert {name.replace(".", "_") for name in honoured} - names == {"internal_segment_bytes"}
 
 

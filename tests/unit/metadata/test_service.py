@@ -318,8 +318,8 @@ def test_an_ensured_topic_is_there_whoever_made_it(open_service: OpenService) ->
             with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR"):
                 await service.ensure_topic(NewTopic("__consumer_offsets"))
             await service.start_broker("h", 9092)
-            wish = NewTopic("__consumer_offsets", partitions=2, configs={"cleanup.policy": "compact"})
-            topics = await asyncio.gather(*(service.ensure_topic(wish) for _ in range(4)))
+            wanted_change = NewTopic("__consumer_offsets", partitions=2, configs={"cleanup.policy": "compact"})
+            topics = await asyncio.gather(*(service.ensure_topic(wanted_change) for _ in range(4)))
             assert all(topic is topics[0] for topic in topics)
             assert topics[0].is_internal
             assert topics[0].configs == {"cleanup.policy": "compact"}

@@ -88,8 +88,8 @@ def test_configs_are_checked_and_kept() -> None:
         if "bad" in configs:
             raise KafkaError(ErrorCode.invalid_config, "bad is bad")
 
-    wishes = [NewTopic("a", configs={"bad": "1"}), NewTopic("b", configs={"retention.ms": "5"})]
-    plan = planned_topic_creation(cluster(1), wishes, rules(check))
+    wanted_changes = [NewTopic("a", configs={"bad": "1"}), NewTopic("b", configs={"retention.ms": "5"})]
+    plan = planned_topic_creation(cluster(1), wanted_changes, rules(check))
     assert isinstance(plan.result["a"], KafkaError)
     image = after(cluster(1), plan)
     assert image.topics.keys() == {"b"}
@@ -97,7 +97,7 @@ def test_configs_are_checked_and_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "code", "message"),
+    ("wanted_change", "code", "message"),
     [
         (NewTopic("a b"), ErrorCode.invalid_topic_exception, None),
         (NewTopic("there"), ErrorCode.topic_already_exists, "Topic 'there' already exists."),
@@ -162,10 +162,12 @@ def test_configs_are_checked_and_kept() -> None:
         ),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused_as_kafka_does(wish: NewTopic, code: ErrorCode, message: str | None) -> None:
+def test_a_topic_that_cannot_be_is_refused_as_kafka_does(
+    wanted_change: NewTopic, code: ErrorCode, message: str | None
+) -> None:
     """Code and words of `ReplicationControlManager`."""
     image = with_topics(cluster(1), NewTopic("there"), NewTopic("a.b"))
-    error = refusal(image, wish)
+    error = refusal(image, wanted_change)
     assert error.code == code
     if message is not None:
         assert error.message == message
@@ -209,7 +211,7 @@ def test_names_of_one_request_may_not_collide_either() -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "wanted_changes",
     [
         [NewTopic("t", partitions=10_001)],
         [NewTopic("t", partitions=2**31 - 1)],
@@ -217,10 +219,10 @@ def test_names_of_one_request_may_not_collide_either() -> None:
         [NewTopic("t", assignments=[(0, [1])] * 10_001)],
     ],
 )
-def test_a_request_for_too_many_partitions_is_refused_as_a_whole(wishes: list[NewTopic]) -> None:
+def test_a_request_for_too_many_partitions_is_refused_as_a_whole(wanted_changes: list[NewTopic]) -> None:
     """Before anything is placed: 10,000 partitions are what one transaction holds."""
     with pytest.raises(KafkaError, match="Excessively large number of partitions per request") as caught:
-        planned_topic_creation(cluster(1), wishes, rules())
+        planned_topic_creation(cluster(1), wanted_changes, rules())
     assert caught.value.code == ErrorCode.policy_violation
 
 
@@ -258,7 +260,7 @@ def test_new_partitions_follow_the_old_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "code", "message"),
+    ("wanted_change", "code", "message"),
     [
         (NewPartitions(topic="?", count=5), ErrorCode.unknown_topic_or_partition, None),
         (NewPartitions(topic="t", count=3), ErrorCode.invalid_partitions, "Topic already has 3 partition(s)."),
@@ -282,12 +284,12 @@ def test_new_partitions_follow_the_old_ones() -> None:
     ],
 )
 def test_partitions_that_cannot_be_are_refused_as_kafka_does(
-    wish: NewPartitions, code: ErrorCode, message: str | None
+    wanted_change: NewPartitions, code: ErrorCode, message: str | None
 ) -> None:
     """Code and words of `ReplicationControlManager`; a count that a client made up takes no memory."""
     image = with_topics(cluster(1), NewTopic("t"))
-    plan = planned_partition_creation(image, [wish])
-    error = plan.result[wish.topic]
+    plan = planned_partition_creation(image, [wanted_change])
+    error = plan.result[wanted_change.topic]
     assert error is not None
     assert error.code == code
     assert error.message == message or message is None
@@ -297,8 +299,8 @@ def test_partitions_that_cannot_be_are_refused_as_kafka_does(
 def test_several_topics_together_are_bounded_too() -> None:
     """The one that would be too much is refused, the others get their partitions."""
     image = with_topics(cluster(1), NewTopic("a"), NewTopic("b"))
-    wishes = [NewPartitions(topic="a", count=9_000), NewPartitions(topic="b", count=2_000)]
-    plan = planned_partition_creation(image, wishes)
+    wanted_changes = [NewPartitions(topic="a", count=9_000), NewPartitions(topic="b", count=2_000)]
+    plan = planned_partition_creation(image, wanted_changes)
     assert plan.result["a"] is None
     error = plan.result["b"]
     assert error is not None

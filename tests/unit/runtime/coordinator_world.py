@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from tests.unit.runtime.fake_ports import CountingIds, LaterExecutor, ManualTimers, MemoryLog, Pledge, Pledges
 
 from klamm.core.coordinator.shard_contract import ClientContext
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode
@@ -44,7 +44,7 @@ class CoordinatorWorld:
     def __init__(
         self,
         *,
-        config: GroupConfig | None = None,
+        config: GroupCoordinatorConfig | None = None,
         log: MemoryLog | None = None,
         partitions: int = 1,
         is_loaded: bool = True,
@@ -55,7 +55,9 @@ class CoordinatorWorld:
         self.timers = ManualTimers()
         self.events: list[object] = []
         self.coordinator = GroupCoordinator(
-            config=replace(config or GroupConfig(initial_rebalance_delay_ms=0), offset_commit_linger_ms=linger_ms),
+            config=replace(
+                config or GroupCoordinatorConfig(initial_rebalance_delay_ms=0), offset_commit_linger_ms=linger_ms
+            ),
             log=self.log,
             timers=self.timers,
             wall_clock=self.timers.wall_clock,

@@ -7,7 +7,7 @@ from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, Coordinato
 from tests.unit.runtime.fake_ports import MemoryLog, Pledge
 
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import NewEpoch
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
@@ -181,7 +181,7 @@ def test_log_that_somebody_else_wrote_to_is_read_anew() -> None:
 
 def test_expiry_of_much_is_spread_over_batches() -> None:
     """Each within the topic's limit; a decision that must be whole is refused instead."""
-    config = GroupConfig(offsets_retention_ms=1, offsets_retention_check_interval_ms=1000)
+    config = GroupCoordinatorConfig(offsets_retention_ms=1, offsets_retention_check_interval_ms=1000)
     world = CoordinatorWorld(config=config, log=MemoryLog(max_batch_bytes=400))
     for index in range(30):
         assert world.commit_code(index, topic=f"topic-{index}") is ErrorCode.none
@@ -290,7 +290,7 @@ def test_partitions_are_independent() -> None:
 
 def test_what_was_written_is_told_once_though_the_replicas_did_not_follow_in_time() -> None:
     """The record is in the log and may commit yet; who asked gets an error all the same."""
-    world = CoordinatorWorld(config=GroupConfig(initial_rebalance_delay_ms=0))
+    world = CoordinatorWorld(config=GroupCoordinatorConfig(initial_rebalance_delay_ms=0))
     (member_id,) = world.stable_group(1)
     world.events.clear()
     world.log.holds_high_watermark = True

@@ -10,14 +10,14 @@ from klamm.config.broker_config import CONSUMER_ASSIGNORS, BrokerConfig
 from klamm.config.table import group_keys
 from klamm.core.group.assignors.built_in import BUILT_IN
 from klamm.core.group.assignors.load_settings import DEFAULT_LOAD_SETTINGS, LoadSettings
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.group_config import GroupConfig
 from klamm.metadata.image import MetadataImage, ResourceType
 from klamm.runtime.group_configs import (
     LOAD_PREFIX,
     PREVIOUS_OWNER,
-    CurrentGroupSettings,
+    CurrentGroupConfigs,
     group_config,
-    group_settings,
+    group_coordinator_config,
 )
 from klamm.runtime.linger import ADAPTIVE
 
@@ -32,14 +32,14 @@ def image(overrides: dict[str, str]) -> MetadataImage:
 
 def test_a_group_on_which_nothing_is_set_has_the_brokers_settings() -> None:
     """And those are Kafka's defaults on a broker on which nothing is set."""
-    assert group_settings(CONFIG, {}) == GroupSettings()
+    assert group_config(CONFIG, {}) == GroupConfig()
     config = replace(
         CONFIG,
         group_consumer_session_timeout_ms=50_000,
         group_consumer_heartbeat_interval_ms=6_000,
         group_consumer_assignment_interval_ms=0,
     )
-    assert group_settings(config, {}) == GroupSettings(
+    assert group_config(config, {}) == GroupConfig(
         session_timeout_ms=50_000, heartbeat_interval_ms=6_000, assignment_interval_ms=0
     )
 
@@ -51,7 +51,7 @@ def test_what_may_be_set_can_be_read() -> None:
         "klamm.consumer.assignor.previous.owner.ms": "\x009\x00",
         "klamm.consumer.assignor.load.some.share": " 0.25d\x02",
     }
-    assert group_settings(CONFIG, overrides) == GroupSettings(
+    assert group_config(CONFIG, overrides) == GroupConfig(
         session_timeout_ms=46_000, previous_owner_ms=9, load={"some.share": 0.25}
     )
 
@@ -66,7 +66,7 @@ def test_what_is_set_on_the_group_goes_before() -> None:
         "klamm.consumer.assignor.load.some.share": "0.25",
         "share.session.timeout.ms": "47000",
     }
-    assert group_settings(CONFIG, overrides) == GroupSettings(
+    assert group_config(CONFIG, overrides) == GroupConfig(
         session_timeout_ms=46_000,
         heartbeat_interval_ms=5_001,
         assignment_interval_ms=7,
@@ -77,7 +77,7 @@ def test_what_is_set_on_the_group_goes_before() -> None:
 
 def test_bounds_that_have_changed_since_cap_what_is_set(caplog: pytest.LogCaptureFixture) -> None:
     """As Kafka's `GroupConfig.evaluate`, with a line in the log that says so."""
-    settings = group_settings(
+    settings = group_config(
         CONFIG, {"consumer.session.timeout.ms": "1000", "consumer.assignment.interval.ms": "20000"}, GROUP
     )
     assert (settings.session_timeout_ms, settings.assignment_interval_ms) == (45_000, 15_000)
@@ -86,17 +86,17 @@ def test_bounds_that_have_changed_since_cap_what_is_set(caplog: pytest.LogCaptur
 
 def test_settings_follow_the_metadata_and_the_configuration() -> None:
     """A change holds from the next question on, for the group and for those on which nothing is set."""
-    settings_of = CurrentGroupSettings(CONFIG)
-    assert settings_of(GROUP) == GroupSettings()
+    group_config_of = CurrentGroupConfigs(CONFIG)
+    assert group_config_of(GROUP) == GroupConfig()
     changed = image({"consumer.session.timeout.ms": "46000"})
-    settings_of.use(CONFIG, changed)
-    assert settings_of(GROUP).session_timeout_ms == 46_000
-    assert settings_of("others") == GroupSettings()
-    settings_of.use(replace(CONFIG, group_consumer_assignment_interval_ms=3), changed)
-    assert settings_of("others").assignment_interval_ms == 3
-    assert settings_of(GROUP) == GroupSettings(session_timeout_ms=46_000, assignment_interval_ms=3)
-    settings_of.use(CONFIG, MetadataImage())
-    assert settings_of(GROUP) == GroupSettings()
+    group_config_of.use(CONFIG, changed)
+    assert group_config_of(GROUP).session_timeout_ms == 46_000
+    assert group_config_of("others") == GroupConfig()
+    group_config_of.use(replace(CONFIG, group_consumer_assignment_interval_ms=3), changed)
+    assert group_config_of("others").assignment_interval_ms == 3
+    assert group_config_of(GROUP) == GroupConfig(session_timeout_ms=46_000, assignment_interval_ms=3)
+    group_config_of.use(CONFIG, MetadataImage())
+    assert group_config_of(GROUP) == GroupConfig()
 
 
 def test_defaults_are_those_of_the_table() -> None:
@@ -106,7 +106,7 @@ def test_defaults_are_those_of_the_table() -> None:
         if each.name != "topic_weights":
             key = keys[f"{LOAD_PREFIX}{each.name.replace('_', '.')}"]
             assert key.default_value() == getattr(DEFAULT_LOAD_SETTINGS, each.name), key.name
-    assert keys[PREVIOUS_OWNER].default_value() == GroupSettings().previous_owner_ms
+    assert keys[PREVIOUS_OWNER].default_value() == GroupConfig().previous_owner_ms
 
 
 def test_every_assignor_that_may_be_named_is_there() -> None:
@@ -116,9 +116,9 @@ def test_every_assignor_that_may_be_named_is_there() -> None:
 
 def test_settings_are_worked_out_once() -> None:
     """Every heartbeat asks for them."""
-    settings_of = CurrentGroupSettings(CONFIG, image({"consumer.session.timeout.ms": "46000"}))
-    assert settings_of(GROUP) is settings_of(GROUP)
-    assert settings_of("one") is settings_of("another")
+    group_config_of = CurrentGroupConfigs(CONFIG, image({"consumer.session.timeout.ms": "46000"}))
+    assert group_config_of(GROUP) is group_config_of(GROUP)
+    assert group_config_of("one") is group_config_of("another")
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_settings_are_worked_out_once() -> None:
 )
 def test_commits_linger_as_kafkas_key_says_unless_klamms_own_does(changes: dict[str, int], linger_ms: int) -> None:
     """Zero says something, too."""
-    assert group_config(replace(CONFIG, **changes)).offset_commit_linger_ms == linger_ms  # type: ignore[arg-type]
+    assert group_coordinator_config(replace(CONFIG, **changes)).offset_commit_linger_ms == linger_ms  # type: ignore[arg-type]
 
 
 def test_ephemeral_groups_are_those_that_the_broker_names() -> None:
     """With their time; the others have that of `offsets.retention.minutes`."""
-    config = group_config(
+    config = group_coordinator_config(
         replace(
             CONFIG,
             klamm_group_ephemeral_patterns=("tmp-*",),

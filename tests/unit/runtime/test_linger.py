@@ -9,7 +9,7 @@ import pytest
 from tests.unit.runtime.coordinator_world import GROUP, P0, TOPIC_ID, CoordinatorWorld
 from tests.unit.runtime.fake_ports import MemoryLog
 
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.metadata.image import MetadataImage, TopicImage
 from klamm.protocol.coordinator_records import decode_group_record
 from klamm.protocol.errors import ErrorCode
@@ -243,7 +243,7 @@ def test_group_is_deleted_with_what_lingered() -> None:
 
 def test_timers_are_decided_after_what_lingers() -> None:
     """A commit that has just arrived does not expire; the session of who committed it does."""
-    w = world(linger_ms=50_000, config=GroupConfig(offsets_retention_check_interval_ms=1000))
+    w = world(linger_ms=50_000, config=GroupCoordinatorConfig(offsets_retention_check_interval_ms=1000))
     answer = w.commit(1)
     w.timers.advance(999)
     assert w.is_waiting(answer)

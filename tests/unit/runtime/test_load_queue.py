@@ -12,7 +12,7 @@ from klamm.protocol.types import LeaderEpoch, Offset, PartitionIndex
 from klamm.runtime.alarms import AlarmQueue, Alarms
 from klamm.runtime.led_partition import LedPartition, PartitionState
 from klamm.runtime.linger import Linger
-from klamm.runtime.load_queue import Loads
+from klamm.runtime.load_queue import LoadQueue
 
 
 class World:
@@ -21,7 +21,7 @@ class World:
     def __init__(self) -> None:
         self.timers = ManualTimers()
         self.finished: list[PartitionIndex] = []
-        self.loads: Loads[Any] = Loads(self.timers)
+        self.loads: LoadQueue[Any] = LoadQueue(self.timers)
 
     def add(self, partition: int, steps: int, error: Exception | None = None) -> LedPartition[Any]:
         led = LedPartition(

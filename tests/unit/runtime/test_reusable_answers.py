@@ -24,19 +24,21 @@ class Stable:
         self.ids = self.world.stable_group()
         self.say(SAID)
 
-    def say(self, said: bytes) -> ErrorCode:
+    def say(self, request_fingerprint: bytes) -> ErrorCode:
         """A heartbeat of the first member, in words that stand for it."""
         request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=self.ids[0])
         return ErrorCode(
-            self.world.now(self.world.coordinator.heartbeat(request, self.world.client(4), said)).error_code
+            self.world.now(
+                self.world.coordinator.heartbeat(request, self.world.client(4), request_fingerprint)
+            ).error_code
         )
 
-    def repeat(self, said: bytes = SAID) -> bytes | None:
-        return self.world.coordinator.repeat(said)
+    def repeat(self, request_fingerprint: bytes = SAID) -> bytes | None:
+        return self.world.coordinator.repeat(request_fingerprint)
 
     @property
     def kept(self) -> int:
-        return len(self.world.coordinator._runtime.standing_answers)
+        return len(self.world.coordinator._runtime.reusable_answers)
 
 
 @pytest.fixture
@@ -89,8 +91,8 @@ def test_member_that_leaves_is_answered_no_more(stable: Stable) -> None:
 def test_one_answer_is_kept_of_each_member(stable: Stable) -> None:
     """However many ways there are to say it: the latest."""
     words = [b"%d" % number for number in range(100)]
-    for said in words:
-        assert stable.say(said) is ErrorCode.none
+    for request_fingerprint in words:
+        assert stable.say(request_fingerprint) is ErrorCode.none
     assert stable.kept == 1
     assert (stable.repeat(words[-1]), stable.repeat(words[-2])) == (ALIVE, None)
 

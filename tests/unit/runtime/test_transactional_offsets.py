@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.runtime.coordinator_world import GROUP, P0, CoordinatorWorld
 
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.schema.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -155,7 +155,7 @@ def test_a_group_that_is_not_known_is_a_simple_one() -> None:
 
 def test_metadata_has_its_limit() -> None:
     """The partition is refused alone, and nothing is written for it."""
-    world = CoordinatorWorld(config=GroupConfig(offset_metadata_max_bytes=3))
+    world = CoordinatorWorld(config=GroupCoordinatorConfig(offset_metadata_max_bytes=3))
     assert commit_code(world, 1, metadata="four") is ErrorCode.offset_metadata_too_large
     assert world.log.appends == 0
     assert commit_code(world, 1, metadata=None) is ErrorCode.none

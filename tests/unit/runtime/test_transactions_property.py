@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.runtime.fake_ports import Pledge
 from tests.unit.runtime.transaction_world import P0, TransactionWorld, close_unfinished
 
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.transaction import NO_PRODUCER_EPOCH
 from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode
@@ -52,7 +52,7 @@ class Transactions(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = TransactionWorld(config=TransactionConfig(max_timeout_ms=60_000))
+        self.world = TransactionWorld(config=TransactionCoordinatorConfig(max_timeout_ms=60_000))
         self.producers: list[Producer] = []
         self.current: dict[str, Producer] = {}
         """The last one that was let in, by transactional id: others must achieve nothing."""

@@ -10,7 +10,7 @@ from tests.unit.runtime.fake_ports import ManualTimers, MemoryLog, Pledge, Pledg
 
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import topics_of
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.markers import TransactionMarker
 from klamm.core.txn.shard import TransactionShard
 from klamm.core.txn.transaction import Transaction
@@ -107,7 +107,7 @@ class TransactionWorld:
     def __init__(
         self,
         *,
-        config: TransactionConfig | None = None,
+        config: TransactionCoordinatorConfig | None = None,
         log: MemoryLog | None = None,
         marker_logs: MarkerLogs | None = None,
         producer_ids: count[int] | None = None,
@@ -117,7 +117,7 @@ class TransactionWorld:
         self.log = log or MemoryLog()
         self.timers = timers or ManualTimers()
         self.marker_logs = marker_logs or MarkerLogs()
-        self.config = config or TransactionConfig()
+        self.config = config or TransactionCoordinatorConfig()
         self.leader_epoch = leader_epoch
         self.producer_ids = producer_ids or count(1000)
         self.image = _image({"events": 3})

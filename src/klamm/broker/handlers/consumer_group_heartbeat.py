@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> A
     """
     check_consumer_protocol(context.broker.config)
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
-    return context.broker.groups.consumer_group_heartbeat(request, client, context.said)
+    return context.broker.groups.consumer_group_heartbeat(request, client, context.request_fingerprint)
 
 
 def error_response(

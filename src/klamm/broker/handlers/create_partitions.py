@@ -35,20 +35,20 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
                 )
             )
         yield None
-    wishes: list[NewPartitions] = []
+    wanted_changes: list[NewPartitions] = []
     for topic in request.topics:
         if counts[topic.name] == 1:
-            wishes.append((yield from _wish(topic)))
+            wanted_changes.append((yield from _new_partitions(topic)))
         yield None
     outcome = yield from wait_for(
-        context.broker.metadata.create_partitions(wishes, validate_only=request.validate_only)
+        context.broker.metadata.create_partitions(wanted_changes, validate_only=request.validate_only)
     )
     yield from wait_for(context.broker.partitions.settled())
     for name, error in outcome.items():
         code, message = (ErrorCode.none, None) if error is None else (error.code, error.message)
         response.results.append(CreatePartitionsTopicResult(name=name, error_code=code, error_message=message))
         yield None
-    free_later(counts, wishes, outcome)
+    free_later(counts, wanted_changes, outcome)
     return response
 
 
@@ -64,7 +64,7 @@ def error_response(
     )
 
 
-def _wish(topic: CreatePartitionsTopic) -> Work[NewPartitions]:
+def _new_partitions(topic: CreatePartitionsTopic) -> Work[NewPartitions]:
     assignments: list[list[int]] | None = None
     if topic.assignments is not None:
         assignments = []

@@ -40,12 +40,14 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
     for topic in request.topics:
         counts[topic.name] += 1
         yield None
-    wishes: list[NewTopic] = []
+    wanted_changes: list[NewTopic] = []
     for topic in request.topics:
         if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC:
-            wishes.append((yield from _wish(topic)))
+            wanted_changes.append((yield from _new_topic(topic)))
         yield None
-    outcome = yield from wait_for(context.broker.metadata.create_topics(wishes, validate_only=request.validate_only))
+    outcome = yield from wait_for(
+        context.broker.metadata.create_topics(wanted_changes, validate_only=request.validate_only)
+    )
     yield from wait_for(context.broker.partitions.settled())
     defaults = _default_configs(context) if context.api_version >= TELLS_WHAT_WAS_MADE else {}
     response = CreateTopicsResponse()
@@ -59,7 +61,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
     if counts[CLUSTER_METADATA_TOPIC] == 1:
         reason = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         response.topics.append(_refuse(CLUSTER_METADATA_TOPIC, ErrorCode.invalid_request, reason))
-    free_later(counts, wishes, outcome)
+    free_later(counts, wanted_changes, outcome)
     return response
 
 
@@ -70,7 +72,7 @@ def error_response(
     return CreateTopicsResponse(topics=[_refuse(topic.name, code, message) for topic in request.topics])
 
 
-def _wish(topic: CreatableTopic) -> Work[NewTopic]:
+def _new_topic(topic: CreatableTopic) -> Work[NewTopic]:
     assignments: list[tuple[int, list[int]]] = []
     for assignment in topic.assignments:
         assignments.append((assignment.partition_index, assignment.broker_ids))

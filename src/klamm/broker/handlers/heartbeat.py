@@ -23,7 +23,7 @@ __all__ = ["error_response", "handle"]
 def handle(context: RequestContext, request: HeartbeatRequest) -> Answer[HeartbeatResponse]:
     """Begins the member's session anew."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
-    return context.broker.groups.heartbeat(request, client, context.said)
+    return context.broker.groups.heartbeat(request, client, context.request_fingerprint)
 
 
 def error_response(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.broker.handlers.shared.config_resources import MAXIMUM_CHANGES, Wish, alter_resources
+from klamm.broker.handlers.shared.config_resources import MAXIMUM_CHANGES, AlterRequest, alter_resources
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.config.alteration import Alteration
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -28,30 +28,30 @@ __all__ = ["error_response", "handle"]
 
 def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Work[IncrementalAlterConfigsResponse]:
     """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
-    wishes: list[Wish] = []
+    wanted_changes: list[AlterRequest] = []
     results: list[KafkaError | None] = []
     try:
-        return (yield from _alter(context, request, wishes, results))
+        return (yield from _alter(context, request, wanted_changes, results))
     finally:
-        free_later(wishes, results)
+        free_later(wanted_changes, results)
 
 
 def _alter(
     context: RequestContext,
     request: IncrementalAlterConfigsRequest,
-    wishes: list[Wish],
+    wanted_changes: list[AlterRequest],
     results: list[KafkaError | None],
 ) -> Work[IncrementalAlterConfigsResponse]:
-    """The answer. What was wished and what came of it is left to be freed by the caller."""
+    """Returns the answer. The caller frees the requests and their results."""
     for resource in request.resources:
         alterations: list[Alteration] = []
         for config in resource.configs:
             if len(alterations) <= MAXIMUM_CHANGES:  # one more, and the resource is refused
                 alterations.append(Alteration(config.name, config.config_operation, config.value))
             yield None
-        wishes.append(Wish(resource.resource_type, resource.resource_name, alterations, replaces=False))
+        wanted_changes.append(AlterRequest(resource.resource_type, resource.resource_name, alterations, replaces=False))
         yield None
-    results += yield from wait_for(alter_resources(context.broker, wishes, validate_only=request.validate_only))
+    results += yield from wait_for(alter_resources(context.broker, wanted_changes, validate_only=request.validate_only))
     response = IncrementalAlterConfigsResponse()
     for resource, error in zip(request.resources, results, strict=True):
         response.responses.append(_response(resource, error))

@@ -78,10 +78,10 @@ class Dispatcher:
         None where the protocol has no answer. Raises MalformedMessage when the frame can't be answered and its
         connection should be closed.
         """
-        said = b""
+        request_fingerprint = b""
         if START.size <= len(frame) <= LONGEST_REPEATED and frame[1] in REPEATED_FLEXIBLE_FROM and not frame[0]:
-            said = b"".join((connection.name_in_requests, frame[:4], frame[8:]))
-            repeated = self._broker.groups.repeat(said)
+            request_fingerprint = b"".join((connection.name_in_requests, frame[:4], frame[8:]))
+            repeated = self._broker.groups.repeat(request_fingerprint)
             if repeated is not None:
                 number, version, correlation_id = START.unpack_from(frame)
                 return correlation_id, version >= REPEATED_FLEXIBLE_FROM[number], [repeated]
@@ -98,7 +98,7 @@ class Dispatcher:
                 return header.correlation_id, False, self._downgraded_api_versions()
             name = ApiKey(api_key).name
             raise MalformedMessage(f"{name} version {version} is not served ({lowest} to {highest} are)")
-        context = RequestContext(self._broker, connection, api_key, version, header.client_id, said)
+        context = RequestContext(self._broker, connection, api_key, version, header.client_id, request_fingerprint)
         body = route(context, frame, header.end)
         if body is None:
             return None

@@ -17,7 +17,7 @@ from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
 
 __all__ = ["DelayedProduce", "Uncommitted", "find_uncommitted"]
 
@@ -33,7 +33,7 @@ class Uncommitted(NamedTuple):
     last_offset: Offset
 
 
-def find_uncommitted(partitions: Partitions, answers: Sequence[ProduceTopicResponse]) -> list[Uncommitted]:
+def find_uncommitted(partitions: PartitionRegistry, answers: Sequence[ProduceTopicResponse]) -> list[Uncommitted]:
     """Those of the answers that say of a batch that it was written, which is not committed yet.
 
     For the batch of a retry, which may lie further back, the whole log counts: it is in the same sync.

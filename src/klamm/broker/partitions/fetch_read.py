@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from klamm.broker.partitions.fetch_sessions import CachedPartition
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import LedTopic, Partitions
+    from klamm.broker.partitions.partition_registry import LedTopic, PartitionRegistry
     from klamm.broker.partitions.warm_reads import WarmReads
     from klamm.storage.log import Log
 
@@ -73,7 +73,7 @@ class FetchRead:
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: PartitionRegistry,
         warm_reads: WarmReads,
         request: FetchRequest,
         version: int,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from klamm.storage.durable_log import DurableLog
     from klamm.storage.flush import Flush
 
-__all__ = ["GroupSync"]
+__all__ = ["FsyncBatcher"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ RETRY_S: Final = 0.5
 """How long to wait when a sync could not even be begun, for want of descriptors for example."""
 
 
-class GroupSync:
+class FsyncBatcher:
     """Syncs logs on threads of its own; everything else happens on the event loop that made it."""
 
     def __init__(

@@ -18,7 +18,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions.fsync_batcher import GroupSync
+    from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.broker.partitions.warm_reads import WarmRead
     from klamm.core.log.batch_opening import BatchOpening
     from klamm.metadata.image import PartitionImage
@@ -54,7 +54,7 @@ class Partition:
 
     __slots__ = (
         "_commit_observers",
-        "_group_sync",
+        "_fsync_batcher",
         "_high_watermark_listeners",
         "_observers",
         "_unsynced",
@@ -67,8 +67,8 @@ class Partition:
         "warm_read",
     )
 
-    def __init__(self, topic: str, image: PartitionImage, log: Log, group_sync: GroupSync | None = None) -> None:
-        """With a `group_sync`, what is appended is committed when it was synced, else at once."""
+    def __init__(self, topic: str, image: PartitionImage, log: Log, fsync_batcher: FsyncBatcher | None = None) -> None:
+        """With a `fsync_batcher`, what is appended is committed when it was synced, else at once."""
         self.topic = topic
         self.index = image.index
         self.log = log
@@ -81,7 +81,7 @@ class Partition:
         """What was made ready for a consumer that will read here next."""
         self._observers: set[AppendObserver] = set()
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
-        self._group_sync = group_sync
+        self._fsync_batcher = fsync_batcher
         self._unsynced: deque[tuple[Offset, int]] = deque()
         """Where batches end that are not committed yet, and their sizes."""
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
@@ -117,13 +117,13 @@ class Partition:
             transaction_version=transaction_version,
             open_batch=open_batch,
         )
-        if self._group_sync is None:
+        if self._fsync_batcher is None:
             log.advance_high_watermark(log.log_end_offset)
             if self._observers or self._high_watermark_listeners or self._commit_observers:
                 self._tell_committed(len(records))
         elif not info.is_duplicate:
             self._unsynced.append((log.log_end_offset, len(records)))
-            self._group_sync.request(log, self._synced)
+            self._fsync_batcher.request(log, self._synced)
         return info
 
     def _tell_committed(self, size_bytes: int) -> None:
@@ -154,11 +154,11 @@ class Partition:
         log = self.log
         if log.is_offline:
             return
-        if self._group_sync is None or log.recovery_point == log.log_end_offset:
+        if self._fsync_batcher is None or log.recovery_point == log.log_end_offset:
             log.advance_high_watermark(log.log_end_offset)
         else:
             log.advance_high_watermark(log.recovery_point)
-            self._group_sync.request_tail(log, self._synced)
+            self._fsync_batcher.request_tail(log, self._synced)
 
     def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:
         """Tells `observer` once when `last_offset`, which is not committed yet, is, or when it won't be."""

@@ -16,13 +16,13 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions.fsync_batcher import GroupSync
+    from klamm.broker.partitions.fsync_batcher import FsyncBatcher
     from klamm.config.topic_config import TopicConfig
     from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
     from klamm.storage.log import Log
     from klamm.storage.log_directory import LogDirectory
 
-__all__ = ["LedTopic", "Partitions"]
+__all__ = ["LedTopic", "PartitionRegistry"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class LedTopic:
         return partition
 
 
-class Partitions:
+class PartitionRegistry:
     """Every partition that this broker leads; follows the metadata image."""
 
     def __init__(
@@ -66,11 +66,11 @@ class Partitions:
         node_id: BrokerId,
         log_directory: LogDirectory,
         topic_config_of: Callable[[TopicImage], TopicConfig],
-        group_sync: GroupSync | None = None,
+        fsync_batcher: FsyncBatcher | None = None,
     ) -> None:
-        """With a `group_sync`, records are committed when they were synced (`klamm.fsync=ack`)."""
-        self._group_sync = group_sync
-        self.commit_later = group_sync is not None
+        """With a `fsync_batcher`, records are committed when they were synced (`klamm.fsync=ack`)."""
+        self._fsync_batcher = fsync_batcher
+        self.commit_later = fsync_batcher is not None
         """Whether what is appended is not committed at once."""
         self._node_id = node_id
         self._log_directory = log_directory
@@ -242,7 +242,7 @@ class Partitions:
                 logger.error("%s", led.failures[image.index])
                 continue
             led.failures.pop(image.index, None)
-            partition = Partition(topic.name, image, log, self._group_sync)
+            partition = Partition(topic.name, image, log, self._fsync_batcher)
             led.partitions[image.index] = partition
             if not log.is_offline:
                 partition.commit_found()

@@ -23,7 +23,7 @@ from klamm.runtime.answers import then
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.core.txn.markers import TransactionMarker
     from klamm.protocol.schema.write_txn_markers_response import WritableTxnMarkerPartitionResult
     from klamm.runtime.group_coordinator import GroupCoordinator
@@ -38,7 +38,7 @@ class TransactionMarkers:
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: PartitionRegistry,
         groups: GroupCoordinator,
         *,
         clock: Callable[[], Millis],

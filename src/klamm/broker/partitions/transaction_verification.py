@@ -19,7 +19,7 @@ from klamm.protocol.types import Millis, ProducerEpoch, ProducerId, TopicPartiti
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.protocol.produce import ProduceTopic
     from klamm.protocol.record_batch import BatchHeader
     from klamm.runtime.transaction_coordinator import TransactionCoordinator
@@ -103,7 +103,7 @@ class TransactionVerification:
 
 
 def find_transactional(
-    partitions: Partitions, topics: Sequence[ProduceTopic]
+    partitions: PartitionRegistry, topics: Sequence[ProduceTopic]
 ) -> Iterator[tuple[Partition, BatchHeader]]:
     """The batches of a Produce request that belong to a transaction, with their partitions.
 

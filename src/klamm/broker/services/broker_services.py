@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from klamm.broker.handler_context import BrokerContext
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
-from klamm.broker.partitions.fsync_batcher import GroupSync
+from klamm.broker.partitions.fsync_batcher import FsyncBatcher
 from klamm.broker.partitions.partition import Partition
-from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs, RandomIds, ThreadExecutor
 from klamm.broker.services.housekeeping import Housekeeping
 from klamm.broker.services.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_topic
-from klamm.broker.services.lazy_history import LateHistory
+from klamm.broker.services.lazy_history import LazyHistory
 from klamm.broker.services.log_cleaning import LogCleaning
 from klamm.broker.services.traffic_meter import TrafficMeter
-from klamm.broker.services.transaction_services import Transactions
+from klamm.broker.services.transaction_services import TransactionServices
 from klamm.broker.services.warm_handover import WarmHandover
 from klamm.broker.time_slices import STEP_S
 from klamm.config.topic_config import TopicConfig
@@ -38,7 +38,7 @@ from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, PartitionIndex, TopicPartition
 from klamm.runtime.event_log import log_events
-from klamm.runtime.group_configs import CurrentGroupSettings, group_config
+from klamm.runtime.group_configs import CurrentGroupConfigs, group_coordinator_config
 from klamm.runtime.group_coordinator import GroupCoordinator, load_shard_class
 from klamm.storage.log_directory import LogDirectory
 from klamm.storage.lost_metadata import refuse_lost_metadata
@@ -91,15 +91,15 @@ class BrokerServices:
         self._housekeeping: Housekeeping | None = None
         self._metadata: MetadataService | None = None
         self._groups: GroupCoordinator | None = None
-        self._transactions: Transactions | None = None
-        self._group_settings = CurrentGroupSettings(config)
-        self._history: LateHistory | None = None
+        self._transactions: TransactionServices | None = None
+        self._group_configs = CurrentGroupConfigs(config)
+        self._history: LazyHistory | None = None
         self._handover: WarmHandover | None = None
         self._traffic_meter: TrafficMeter | None = None
         self._executor: ThreadExecutor | None = None
         self._group_code: asyncio.TimerHandle | None = None
         self._log_cleaning: LogCleaning | None = None
-        self._group_sync: GroupSync | None = None
+        self._fsync_batcher: FsyncBatcher | None = None
 
     async def start(self, open_store: Callable[[], Awaitable[MetadataStore]]) -> BrokerContext:
         """Starts everything and returns what handlers see of it. The store is opened once the data folder is locked.
@@ -119,7 +119,7 @@ class BrokerServices:
         if not metadata.image.cluster_id:
             refuse_lost_metadata(directory)
         config = self._use_dynamic_config(metadata.image)
-        self._group_settings.use(config, metadata.image)
+        self._group_configs.use(config, metadata.image)
         await asyncio.to_thread(log_directory.open, lambda topic: self._log_config_of(metadata.image.topics.get(topic)))
         log_directory.find_lost(
             {
@@ -149,17 +149,17 @@ class BrokerServices:
         self._housekeeping = housekeeping = Housekeeping(log_directory, self._clock)
         if config.klamm_fsync != "os":
             # Broken off again and again, a broker would otherwise read and sync the same at each start.
-            self._group_sync = GroupSync(loop, self._clock, on_tails_synced=housekeeping.checkpoint_soon)
-        partitions = Partitions(
+            self._fsync_batcher = FsyncBatcher(loop, self._clock, on_tails_synced=housekeeping.checkpoint_soon)
+        partitions = PartitionRegistry(
             config.node_id,
             log_directory,
             self._log_config_of,
-            self._group_sync if config.klamm_fsync == "ack" else None,
+            self._fsync_batcher if config.klamm_fsync == "ack" else None,
         )
         log_directory.on_offline(lambda partition: _call_on(loop, self._resign, partition))
         self._executor = ThreadExecutor(loop)
         self._groups = groups = GroupCoordinator(
-            config=group_config(config),
+            config=group_coordinator_config(config),
             log=PartitionLogs(OFFSETS_TOPIC, partitions, self._clock),
             timers=LoopTimers(loop),
             wall_clock=self._clock,
@@ -168,13 +168,13 @@ class BrokerServices:
             executor=self._executor,
             publish=self._publish,
             partition_count=self._offsets_partition_count,
-            settings_of=self._group_settings,
+            group_config_of=self._group_configs,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
         )
-        self._transactions = transactions = Transactions(config, partitions, metadata, groups, clock=self._clock)
+        self._transactions = transactions = TransactionServices(config, partitions, metadata, groups, clock=self._clock)
         if config.klamm_group_history_enable:
-            self._history = LateHistory(
+            self._history = LazyHistory(
                 LoopTimers(loop),
                 self._executor,
                 load=_load_history,
@@ -211,7 +211,7 @@ class BrokerServices:
         self._traffic_meter.start()
         self._log_cleaning = LogCleaning(log_directory.cleaner, config, self._clock)
         self._log_cleaning.start()
-        housekeeping.start(config, partitions, context.fetch_sessions, metadata, self._group_sync)
+        housekeeping.start(config, partitions, context.fetch_sessions, metadata, self._fsync_batcher)
         return context
 
     async def stop(self) -> None:
@@ -236,9 +236,9 @@ class BrokerServices:
             self.context.warm_reads.stop()
             self.context.batch_opener.stop()
             self.context.partitions.finish()
-        if self._group_sync is not None:
-            await asyncio.to_thread(self._group_sync.stop)
-            self._group_sync = None
+        if self._fsync_batcher is not None:
+            await asyncio.to_thread(self._fsync_batcher.stop)
+            self._fsync_batcher = None
         if self.log_directory is not None:
             await asyncio.to_thread(self.log_directory.close)
             self.log_directory = None
@@ -282,7 +282,7 @@ class BrokerServices:
         if old.configs is new.configs or self.context is None:
             return
         is_changed = self._use_dynamic_config(new) != before
-        self._group_settings.use(self.config, new)
+        self._group_configs.use(self.config, new)
         if not is_changed:
             return
         self.context.config = self.config
@@ -325,7 +325,7 @@ class BrokerServices:
         if self._groups is not None and self.context is not None:
             self.context.partitions.resign(topic_partition)
 
-    def _begin_history(self, partitions: Partitions, groups: GroupCoordinator) -> GroupHistory:
+    def _begin_history(self, partitions: PartitionRegistry, groups: GroupCoordinator) -> GroupHistory:
         from klamm.broker.services.history_topic import HistoryTopic
         from klamm.runtime.history_writer import GroupHistory
 

@@ -16,7 +16,7 @@ from klamm.protocol.types import Millis, Offset, PartitionIndex
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
 
 __all__ = ["LoopTimers", "PartitionLogs", "RandomIds", "ThreadExecutor"]
 
@@ -26,7 +26,7 @@ READ_BYTES: Final = 256 * 1024
 class PartitionLogs:
     """The partitions of one internal topic, for the runtime that keeps its state in them."""
 
-    def __init__(self, topic: str, partitions: Partitions, clock: Callable[[], Millis]) -> None:
+    def __init__(self, topic: str, partitions: PartitionRegistry, clock: Callable[[], Millis]) -> None:
         self._topic = topic
         self._partitions = partitions
         self._clock = clock

@@ -12,7 +12,7 @@ from klamm.broker.services.internal_topics import HISTORY_TOPIC
 from klamm.protocol.types import Millis
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
 
 __all__ = ["HistoryTopic"]
 
@@ -23,7 +23,7 @@ class HistoryTopic(PartitionLogs):
     """Its partitions, and how it is made. `ensure_topic` creates an internal topic by name unless it is there."""
 
     def __init__(
-        self, partitions: Partitions, clock: Callable[[], Millis], ensure_topic: Callable[[str], Awaitable[None]]
+        self, partitions: PartitionRegistry, clock: Callable[[], Millis], ensure_topic: Callable[[str], Awaitable[None]]
     ) -> None:
         super().__init__(HISTORY_TOPIC, partitions, clock)
         self._ensure_topic = ensure_topic

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fetch_sessions import FetchSessionCache
-    from klamm.broker.partitions.fsync_batcher import GroupSync
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.fsync_batcher import FsyncBatcher
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.protocol.types import Millis
@@ -59,12 +59,12 @@ class Housekeeping:
     def start(
         self,
         config: BrokerConfig,
-        partitions: Partitions,
+        partitions: PartitionRegistry,
         fetch_sessions: FetchSessionCache,
         metadata: MetadataService,
-        group_sync: GroupSync | None,
+        fsync_batcher: FsyncBatcher | None,
     ) -> None:
-        """Begins with everything; `group_sync` is whom `klamm.fsync=interval` asks."""
+        """Begins with everything; `fsync_batcher` is whom `klamm.fsync=interval` asks."""
 
         async def keep_house() -> None:
             await _take(self._log_directory.housekeep_in_steps(self._clock()))
@@ -75,8 +75,8 @@ class Housekeeping:
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
         self._every(SESSIONS_CHECK_INTERVAL_MS, lambda: _take(fetch_sessions.expire(self._clock())))
         if config.klamm_fsync == "interval":
-            assert group_sync is not None
-            self._every(config.klamm_fsync_interval_ms, lambda: _take(self._sync_all(group_sync)))
+            assert fsync_batcher is not None
+            self._every(config.klamm_fsync_interval_ms, lambda: _take(self._sync_all(fsync_batcher)))
 
     def checkpoint_soon(self) -> None:
         """Writes the checkpoint files without waiting for their time."""
@@ -113,10 +113,10 @@ class Housekeeping:
                 log.flush_if_due(now_ms)
             yield
 
-    def _sync_all(self, group_sync: GroupSync) -> Iterator[None]:
+    def _sync_all(self, fsync_batcher: FsyncBatcher) -> Iterator[None]:
         for log in self._logs():
             if log.log_end_offset > log.recovery_point:
-                group_sync.request(log, _nothing)
+                fsync_batcher.request(log, _nothing)
             yield
 
     def _logs(self) -> Iterator[Log]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from klamm.runtime.history_writer import GroupHistory
     from klamm.runtime.ports import Cancellable, Executor, Timers
 
-__all__ = ["LateHistory"]
+__all__ = ["LazyHistory"]
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class _Untold(NamedTuple):
     """What happened there; None if the partition is led no more."""
 
 
-class LateHistory:
+class LazyHistory:
     """Stands for the history until `begin` has made it, and then hands on what it is told.
 
     `load` brings the code that `begin` needs; that takes more than a moment and is done beside the event loop.

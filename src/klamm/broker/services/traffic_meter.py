@@ -16,7 +16,7 @@ from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
 
 __all__ = ["TrafficMeter"]
 
@@ -40,7 +40,7 @@ _Marks: TypeAlias = "dict[Partition, _Mark]"
 class TrafficMeter:
     """Reports the traffic of all partitions led here, every `interval_s` until it is stopped."""
 
-    def __init__(self, partitions: Partitions, interval_s: float, report: Callable[[Traffic], None]) -> None:
+    def __init__(self, partitions: PartitionRegistry, interval_s: float, report: Callable[[Traffic], None]) -> None:
         self._partitions = partitions
         self._interval_s = interval_s
         self._report = report

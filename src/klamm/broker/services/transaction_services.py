@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 from klamm.broker.partitions.transaction_markers import TransactionMarkers
 from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs
 from klamm.broker.services.internal_topics import TRANSACTIONS_TOPIC
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.metadata.image import EMPTY_IMAGE
 from klamm.protocol.types import Millis
 from klamm.runtime.transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
     from klamm.runtime.group_coordinator import GroupCoordinator
 
-__all__ = ["LoopTasks", "Transactions", "transaction_config"]
+__all__ = ["LoopTasks", "TransactionServices", "transaction_config"]
 
 MARKER_TIMEOUT_MS: Final = 30_000
 """A marker that is not committed by then is asked for again; Kafka's default of `request.timeout.ms`."""
@@ -47,9 +47,9 @@ class LoopTasks:
             task.cancel()
 
 
-def transaction_config(config: BrokerConfig) -> TransactionConfig:
+def transaction_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
     """What the broker's configuration means for transactions."""
-    return TransactionConfig(
+    return TransactionCoordinatorConfig(
         max_timeout_ms=config.transaction_max_timeout_ms,
         id_expiration_ms=config.transactional_id_expiration_ms,
         abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
@@ -59,13 +59,13 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
     )
 
 
-class Transactions:
+class TransactionServices:
     """The coordinator, and the markers of this broker's partitions. To be made on the running event loop."""
 
     def __init__(
         self,
         config: BrokerConfig,
-        partitions: Partitions,
+        partitions: PartitionRegistry,
         metadata: MetadataService,
         groups: GroupCoordinator,
         *,

@@ -14,7 +14,7 @@ from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, PartitionIndex
 
 if TYPE_CHECKING:
-    from klamm.broker.partitions.partition_registry import Partitions
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.partitions.warm_reads import WarmReads
 
 __all__ = ["WarmHandover"]
@@ -26,7 +26,7 @@ MOVES_AT_ONCE: Final = 64
 class WarmHandover:
     """Listens to what happens in groups."""
 
-    def __init__(self, partitions: Partitions, warm_reads: WarmReads) -> None:
+    def __init__(self, partitions: PartitionRegistry, warm_reads: WarmReads) -> None:
         self._partitions = partitions
         self._warm_reads = warm_reads
 

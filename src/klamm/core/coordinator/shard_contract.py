@@ -42,7 +42,7 @@ __all__ = [
     "EndOfTransaction",
     "Result",
     "Shard",
-    "Standing",
+    "ReusableAnswer",
     "Ticket",
     "TimerKey",
     "TransactionalWrite",
@@ -113,7 +113,7 @@ class EndOfTransaction(NamedTuple):
     transaction_version: int
 
 
-class Standing(Protocol):
+class ReusableAnswer(Protocol):
     """What a decision stood on from which nothing followed but a reply to the request and one timer: a heartbeat's.
 
     While it holds, the decision need not be made again.
@@ -150,7 +150,7 @@ class Result:
         "on_failure",
         "records",
         "replies",
-        "standing",
+        "reusable_answer",
         "tasks",
         "timers",
         "transaction",
@@ -166,7 +166,7 @@ class Result:
         self.timers: list[tuple[TimerKey, int | None]] = []
         self.events: list[object] = []
         self.tasks: list[BackgroundTask] = []
-        self.standing: Standing | None = None
+        self.reusable_answer: ReusableAnswer | None = None
         self.on_append: Callable[[], None] | None = None
         self.on_commit: Callable[[Millis], Result] | None = None
         self.on_failure: Callable[[ErrorCode, Millis], Result] | None = None

@@ -9,13 +9,13 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["GroupConfig"]
+__all__ = ["GroupCoordinatorConfig"]
 
 _SHORTEST_INTERVAL_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
+class GroupCoordinatorConfig:
     """Settings of the group coordinator, with Kafka's defaults; each field says its key."""
 
     initial_rebalance_delay_ms: int = 3000

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["GroupSettings", "SettingsOf"]
+__all__ = ["GroupConfig", "GroupConfigOf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class GroupConfig:
     """Settings of one consumer group, with Kafka's defaults; each field says its group key."""
 
     session_timeout_ms: int = 45_000
@@ -28,5 +28,5 @@ class GroupSettings:
     """`klamm.consumer.assignor.load.*`, by what stands for the star."""
 
 
-SettingsOf: TypeAlias = Callable[[str], GroupSettings]
+GroupConfigOf: TypeAlias = Callable[[str], GroupConfig]
 """The settings of a group by its id, at this moment."""

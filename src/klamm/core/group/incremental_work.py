@@ -1,8 +1,8 @@
-"""Work of a shard that would hold the event loop for too long, done a little at a time.
+"""Work of a shard that is too long for one turn of the event loop, and is therefore done in steps.
 
-A chore is an iterator of results: between two of them others have their turn, so whatever it looked at before may have
-changed, and it has to look again. Several chores take turns, so that a long one holds nobody up. They end with
-leadership; each is of a kind that the next coordinator begins anew, or that its client asks for again.
+A piece of work is an iterator of results. Other requests are decided between two of its steps, so a step must look at
+all state it depends on again. Several pieces of work take turns. All work ends with leadership: each kind of it is
+started again by the next coordinator, or requested again by its client.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from typing import Final
 from klamm.core.coordinator.shard_contract import Result, TimerKey
 from klamm.protocol.types import Millis
 
-__all__ = ["CHORES_TIMER", "Chores"]
+__all__ = ["INCREMENTAL_WORK_TIMER", "IncrementalWork"]
 
-CHORES_TIMER: Final[TimerKey] = ("chores",)
+INCREMENTAL_WORK_TIMER: Final[TimerKey] = ("incremental work",)
 
 
-class Chores:
-    """The chores of one shard. Its timer has to be handed to `step`."""
+class IncrementalWork:
+    """All unfinished work of one shard. The shard passes its timer to `step`."""
 
-    __slots__ = ("_chores", "now")
+    __slots__ = ("_unfinished", "now")
 
     def __init__(self) -> None:
-        self._chores: deque[Iterator[Result]] = deque()
+        self._unfinished: deque[Iterator[Result]] = deque()
         self.now = Millis(0)
-        """When the present step is made: a chore outlives the moment at which it began."""
+        """The time of the current step. Work outlives the moment at which it began, so it reads its time here."""
 
     def __len__(self) -> int:
-        return len(self._chores)
+        return len(self._unfinished)
 
-    def add(self, chore: Iterator[Result], result: Result) -> None:
-        """Begin a chore soon: nothing of it is done before the next step."""
-        self._chores.append(chore)
-        result.arm(CHORES_TIMER, 0)
+    def add(self, work: Iterator[Result], result: Result) -> None:
+        """Queues a piece of work. Its first step is done by the next `step`, not here."""
+        self._unfinished.append(work)
+        result.arm(INCREMENTAL_WORK_TIMER, 0)
 
     def step(self, now: Millis) -> Result:
-        """A little of the chore whose turn it is."""
+        """Does one step of the piece of work whose turn it is."""
         self.now = now
-        while self._chores:
-            chore = self._chores.popleft()
-            result = next(chore, None)
+        while self._unfinished:
+            work = self._unfinished.popleft()
+            result = next(work, None)
             if result is not None:
-                self._chores.append(chore)
-                result.arm(CHORES_TIMER, 0)
+                self._unfinished.append(work)
+                result.arm(INCREMENTAL_WORK_TIMER, 0)
                 return result
         return Result()

@@ -45,12 +45,12 @@ from klamm.core.group.consumer.migration.classic_members import (
     leave_consumer_group,
     sync_in_consumer_group,
 )
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
-from klamm.core.group.group_config import SettingsOf
+from klamm.core.group.group_config import GroupConfigOf
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
-from klamm.core.group.incremental_work import CHORES_TIMER, Chores
+from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER, IncrementalWork
 from klamm.core.group.offsets.lingering_commits import LingeringCommits
 from klamm.core.group.offsets.offset_commits import commit_offsets
 from klamm.core.group.offsets.offset_fetches import fetch_offsets
@@ -88,30 +88,30 @@ class GroupShard:
     """Groups and offsets of one partition.
 
     `new_member_id` makes a member id for a classic group from a client id or group instance id, `new_uuid` one for a
-    consumer group, whichever protocol the member speaks. `settings_of` says what a consumer group is
+    consumer group, whichever protocol the member speaks. `group_config_of` says what a consumer group is
     set to, and `assignors` are those that consumer groups may use, by name, the default first.
     """
 
     def __init__(
         self,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         new_member_id: Callable[[str], str],
         *,
         new_uuid: Callable[[], str],
-        settings_of: SettingsOf,
+        group_config_of: GroupConfigOf,
         assignors: Mapping[str, Assignor],
     ) -> None:
         self.config = config
         self.store = GroupStore()
         self.groups = GroupRegistry(self.store)
         self.consumer_groups = ConsumerGroups(
-            self.groups, config, new_member_id=new_uuid, settings_of=settings_of, assignors=assignors
+            self.groups, config, new_member_id=new_uuid, group_config_of=group_config_of, assignors=assignors
         )
         self._lingering = LingeringCommits()
         self._loader: OffsetLoader | None = None
         self._new_member_id = new_member_id
-        self._chores = Chores()
-        self._deletions = Deletions(self.groups, self._chores, config.looks_per_step)
+        self._incremental_work = IncrementalWork()
+        self._deletions = Deletions(self.groups, self._incremental_work, config.looks_per_step)
         self._last_offset = Offset(-1)
 
     # The log
@@ -188,11 +188,11 @@ class GroupShard:
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
         """Forget what was committed for topics that are gone, and have groups look at topics that have changed."""
         result = Result()
-        self._chores.add(self.consumer_groups.on_topics(topics), result)
+        self._incremental_work.add(self.consumer_groups.on_topics(topics), result)
         if deleted_topics:
             looks = self.config.looks_per_step
             gone = delete_topics(self.store, deleted_topics, last_offset=self._last_offset, looks_per_step=looks)
-            self._chores.add(gone, result)
+            self._incremental_work.add(gone, result)
         return result
 
     def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
@@ -202,10 +202,10 @@ class GroupShard:
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """A session, a wait for members or assignments, or the time between two looks at old offsets is over."""
         result = Result()
-        if key == CHORES_TIMER:
-            return self._chores.step(now)
+        if key == INCREMENTAL_WORK_TIMER:
+            return self._incremental_work.step(now)
         if key == _EXPIRY:
-            self._chores.add(self._expire(), result)
+            self._incremental_work.add(self._expire(), result)
             return result
         if is_consumer_timer(key):
             return on_consumer_timer(self.consumer_groups, key, now)
@@ -228,7 +228,7 @@ class GroupShard:
         return on_consumer_task(self.consumer_groups, key, outcome, now)
 
     def _expire(self) -> Iterator[Result]:
-        yield from expire_groups(self.groups, self.config, lambda: self._chores.now)
+        yield from expire_groups(self.groups, self.config, lambda: self._incremental_work.now)
         result = Result()
         result.arm(_EXPIRY, self.config.expiry_interval_ms)
         yield result

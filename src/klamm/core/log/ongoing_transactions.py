@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from klamm.protocol.types import Offset, ProducerId
 
-__all__ = ["CompletedTransaction", "Transactions"]
+__all__ = ["CompletedTransaction", "OngoingTransactions"]
 
 
 class CompletedTransaction(NamedTuple):
@@ -26,7 +26,7 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
-class Transactions:
+class OngoingTransactions:
     """The transactions of one log that bear on its last stable offset."""
 
     __slots__ = ("_decided", "_ongoing")

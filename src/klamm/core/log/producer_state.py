@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from klamm.core.log.ongoing_transactions import CompletedTransaction, Transactions
+from klamm.core.log.ongoing_transactions import CompletedTransaction, OngoingTransactions
 from klamm.core.log.transaction_checks import (
     check_epoch,
     check_first_of_transaction,
@@ -138,7 +138,7 @@ class ProducerState:
         self._refused: dict[int, tuple[int, int]] = {}
         """Of unknown producers: epoch and sequence of the first batch that could not be written."""
         self.end_offset = end_offset
-        self.transactions = Transactions()
+        self.transactions = OngoingTransactions()
         self.verifications = Verifications()
 
     def __len__(self) -> int:

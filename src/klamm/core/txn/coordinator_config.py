@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["TransactionConfig"]
+__all__ = ["TransactionCoordinatorConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionConfig:
+class TransactionCoordinatorConfig:
     """Times are milliseconds."""
 
     max_timeout_ms: int = 900_000

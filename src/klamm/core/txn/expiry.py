@@ -11,7 +11,7 @@ from typing import Final
 
 from klamm.core.coordinator.shard_contract import Result, TimerKey
 from klamm.core.txn.completion import Completions
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.endings import fenced
 from klamm.core.txn.events import TransactionRemark
 from klamm.core.txn.transaction import Transaction
@@ -21,7 +21,7 @@ from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Millis, ProducerId
 
-__all__ = ["ABORT", "EXPIRY", "Lapses"]
+__all__ = ["ABORT", "EXPIRY", "Expiry"]
 
 ABORT: Final[TimerKey] = ("abort",)
 EXPIRY: Final[TimerKey] = ("expiry",)
@@ -29,14 +29,14 @@ _ABORTED_IN_A_STEP: Final = 100
 _LOOKED_AT_IN_A_STEP: Final = 2000
 
 
-class Lapses:
+class Expiry:
     """Looks through the transactional ids of one shard when its timers say so."""
 
     def __init__(
         self,
         store: TransactionStore,
         completions: Completions,
-        config: TransactionConfig,
+        config: TransactionCoordinatorConfig,
         new_producer_id: Callable[[], ProducerId],
     ) -> None:
         self._store = store

@@ -21,9 +21,9 @@ from klamm.core.coordinator.shard_contract import (
 )
 from klamm.core.txn.additions import add_partitions
 from klamm.core.txn.completion import Completions
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.endings import end_transaction
-from klamm.core.txn.expiry import ABORT, Lapses
+from klamm.core.txn.expiry import ABORT, Expiry
 from klamm.core.txn.initializations import initialize_producer
 from klamm.core.txn.transaction import EPOCH_BUMP_VERSION
 from klamm.core.txn.transaction_description import describe_transactions, list_transactions
@@ -51,12 +51,12 @@ class TransactionShard:
     """
 
     def __init__(
-        self, config: TransactionConfig, new_producer_id: Callable[[], ProducerId], leader_epoch: LeaderEpoch
+        self, config: TransactionCoordinatorConfig, new_producer_id: Callable[[], ProducerId], leader_epoch: LeaderEpoch
     ) -> None:
         self.store = TransactionStore()
         self._new_producer_id = new_producer_id
         self._completions = Completions(self.store, leader_epoch)
-        self._lapses = Lapses(self.store, self._completions, config, new_producer_id)
+        self._lapses = Expiry(self.store, self._completions, config, new_producer_id)
 
     # The log
 

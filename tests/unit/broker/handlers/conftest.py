@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
-from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.metadata_store import MetadataStore
 from klamm.metadata.service import MetadataService, NewTopic
@@ -33,7 +33,7 @@ class MetadataBroker:
             metadata=metadata,
             log_directory=NOT_THERE,
             # It leads nothing, so there is nothing that a handler could wait for.
-            partitions=Partitions(config.node_id, NOT_THERE, NOT_THERE),
+            partitions=PartitionRegistry(config.node_id, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=NOT_THERE,
             transactions=NOT_THERE,

@@ -15,7 +15,7 @@ from tests.unit.runtime.fake_ports import Pledge
 from tests.unit.runtime.transaction_world import TransactionWorld
 
 from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
-from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.time_slices import Work
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -76,7 +76,7 @@ class GroupBroker:
             metadata=cast(Any, self.metadata),
             log_directory=NOT_THERE,
             # It leads nothing that could be offline.
-            partitions=Partitions(BROKER, NOT_THERE, NOT_THERE),
+            partitions=PartitionRegistry(BROKER, NOT_THERE, NOT_THERE),
             fetch_sessions=NOT_THERE,
             groups=self.world.coordinator,
             transactions=self.transactions.coordinator,

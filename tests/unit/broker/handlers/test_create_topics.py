@@ -139,12 +139,12 @@ def test_replicas_can_be_assigned_by_hand(serve_metadata: Serve) -> None:
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
-            wish = topic("t")
-            wish.assignments = [CreatableReplicaAssignment(partition_index=i, broker_ids=[1]) for i in (1, 0)]
-            assert (await create(broker, wish))["t"].num_partitions == 2
-            wish.name = "u"
-            wish.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[2])]
-            assert (await create(broker, wish))["u"].error_code == ErrorCode.invalid_replica_assignment
+            wanted_change = topic("t")
+            wanted_change.assignments = [CreatableReplicaAssignment(partition_index=i, broker_ids=[1]) for i in (1, 0)]
+            assert (await create(broker, wanted_change))["t"].num_partitions == 2
+            wanted_change.name = "u"
+            wanted_change.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=[2])]
+            assert (await create(broker, wanted_change))["u"].error_code == ErrorCode.invalid_replica_assignment
 
     asyncio.run(scenario())
 

@@ -53,14 +53,14 @@ async def test_settings_are_set_and_unset(serve_metadata: ServeMetadata) -> None
     """What is not named stays."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1, configs={"retention.ms": "5"})])
-        wish = resource(
+        wanted_change = resource(
             ResourceType.topic, "t", ("segment.ms", Operation.set, "7"), ("cleanup.policy", Operation.append, "compact")
         )
-        assert await alter(broker, wish) == [(0, None)]
+        assert await alter(broker, wanted_change) == [(0, None)]
         configs = broker.metadata.image.config_overrides(ResourceType.topic, "t")
         assert configs == {"retention.ms": "5", "segment.ms": "7", "cleanup.policy": "delete,compact"}
-        wish = resource(ResourceType.topic, "t", ("retention.ms", Operation.delete, None))
-        assert await alter(broker, wish) == [(0, None)]
+        wanted_change = resource(ResourceType.topic, "t", ("retention.ms", Operation.delete, None))
+        assert await alter(broker, wanted_change) == [(0, None)]
         assert "retention.ms" not in broker.metadata.image.config_overrides(ResourceType.topic, "t")
 
 
@@ -68,12 +68,12 @@ async def test_settings_are_set_and_unset(serve_metadata: ServeMetadata) -> None
 async def test_a_trial_changes_nothing(serve_metadata: ServeMetadata) -> None:
     """validate_only answers as the real thing would."""
     async with serve_metadata(BrokerConfig()) as broker:
-        wishes = (
+        wanted_changes = (
             resource(ResourceType.broker, "", ("max.connections", Operation.set, "5")),
             resource(ResourceType.broker, "1", ("max.connections", Operation.set, "-5")),
         )
         before = broker.metadata.image.configs
-        codes = [code for code, _ in await alter(broker, *wishes, validate_only=True)]
+        codes = [code for code, _ in await alter(broker, *wanted_changes, validate_only=True)]
         assert codes == [ErrorCode.none, ErrorCode.invalid_request]
         assert broker.metadata.image.configs == before
 
@@ -93,7 +93,7 @@ async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMe
 
 
 @pytest.mark.parametrize(
-    ("wish", "code", "message"),
+    ("wanted_change", "code", "message"),
     [
         (
             resource(ResourceType.topic, "t", ("a", Operation.set, "1"), ("a", Operation.set, "2")),
@@ -160,22 +160,22 @@ async def test_each_resource_succeeds_or_fails_by_itself(serve_metadata: ServeMe
 )
 @in_loop
 async def test_what_can_not_be_is_refused_in_kafkas_words(
-    serve_metadata: ServeMetadata, wish: AlterConfigsResource, code: ErrorCode, message: str
+    serve_metadata: ServeMetadata, wanted_change: AlterConfigsResource, code: ErrorCode, message: str
 ) -> None:
     """Codes and messages are those of Kafka's ConfigAdminManager and controller."""
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
-        assert await alter(broker, wish) == [(code, message)]
+        assert await alter(broker, wanted_change) == [(code, message)]
 
 
 @in_loop
 async def test_a_resource_that_is_named_twice_is_not_changed(serve_metadata: ServeMetadata) -> None:
     """Neither of the two wishes is the one that is meant."""
     async with serve_metadata(BrokerConfig()) as broker:
-        wish = resource(ResourceType.broker, "", ("max.connections", Operation.set, "5"))
+        wanted_change = resource(ResourceType.broker, "", ("max.connections", Operation.set, "5"))
         refusal = (ErrorCode.invalid_request, "Each resource must appear at most once.")
         before = broker.metadata.image.configs
-        assert await alter(broker, wish, wish) == [refusal, refusal]
+        assert await alter(broker, wanted_change, wanted_change) == [refusal, refusal]
         assert broker.metadata.image.configs == before
 
 
@@ -206,8 +206,10 @@ async def test_two_appends_at_once_both_stay(serve_metadata: ServeMetadata) -> N
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
         key = "leader.replication.throttled.replicas"
-        wishes = [resource(ResourceType.topic, "t", (key, Operation.append, f"{index}:1")) for index in range(3)]
-        await asyncio.gather(*(alter(broker, wish) for wish in wishes))
+        wanted_changes = [
+            resource(ResourceType.topic, "t", (key, Operation.append, f"{index}:1")) for index in range(3)
+        ]
+        await asyncio.gather(*(alter(broker, wanted_change) for wanted_change in wanted_changes))
         value = broker.metadata.image.config_overrides(ResourceType.topic, "t")[key]
         assert sorted(value.split(",")) == ["0:1", "1:1", "2:1"]
 
@@ -217,8 +219,8 @@ async def test_what_has_no_effect_is_said_once(serve_metadata: ServeMetadata, ca
     """When it is set, and not when it is unset."""
     async with serve_metadata(BrokerConfig()) as broker:
         with caplog.at_level(logging.WARNING):
-            wish = (("num.io.threads", Operation.set, "2"), ("max.connections", Operation.set, "2"))
-            await alter(broker, resource(ResourceType.broker, "1", *wish))
+            wanted_change = (("num.io.threads", Operation.set, "2"), ("max.connections", Operation.set, "2"))
+            await alter(broker, resource(ResourceType.broker, "1", *wanted_change))
             await alter(broker, resource(ResourceType.broker, "1", ("num.io.threads", Operation.delete, None)))
         assert [record.getMessage() for record in caplog.records] == [
             "These keys were set on broker '1' and have no effect: num.io.threads"

@@ -84,8 +84,8 @@ def test_a_large_cluster_is_described_in_one_piece(serve_metadata: Serve) -> Non
 
     async def scenario() -> None:
         async with serve_metadata(BrokerConfig()) as broker:
-            wishes = [CreatableTopic(name=f"t{n}", num_partitions=6, replication_factor=1) for n in range(100)]
-            await finished(create_topics.handle(broker.request(7), CreateTopicsRequest(topics=wishes)))
+            wanted_changes = [CreatableTopic(name=f"t{n}", num_partitions=6, replication_factor=1) for n in range(100)]
+            await finished(create_topics.handle(broker.request(7), CreateTopicsRequest(topics=wanted_changes)))
             answer = await finished(metadata.handle(broker.request(13), MetadataRequest(topics=None)))
             decoded, _ = decode(type(answer), 13, encode(answer, 13))
             assert decoded == answer

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.log_folder import append
 
-from klamm.broker.handlers.shared.config_resources import Wish, alter_resources
+from klamm.broker.handlers.shared.config_resources import AlterRequest, alter_resources
 from klamm.broker.partitions import partition_registry as partitions_module
 from klamm.broker.server import BrokerServer
 from klamm.config.alteration import Alteration, Operation
@@ -66,7 +66,7 @@ def test_others_have_their_turn_while_the_defaults_of_all_logs_change(
         await partitions.settled()
         monkeypatch.setattr(partitions_module, "STEP_S", 0)
         alteration = Alteration("log.retention.bytes", Operation.set, "12345")
-        wish = Wish(ResourceType.broker, "", [alteration], replaces=False)
+        wish = AlterRequest(ResourceType.broker, "", [alteration], replaces=False)
         altering = asyncio.ensure_future(alter_resources(server.context, [wish], validate_only=False))
         seen = set()
         while not altering.done():

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from tests.support.event_loop import in_loop
 
-from klamm.broker.partitions.partition_registry import Partitions
+from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.services.coordinator_ports import LoopTimers, PartitionLogs, RandomIds
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis
@@ -65,7 +65,7 @@ def partition_logs(*limits: int | None) -> PartitionLogs:
         for limit in limits
     ]
     topics: dict[str, Any] = {"offsets": SimpleNamespace(partitions=partitions)}
-    return PartitionLogs("offsets", cast(Partitions, SimpleNamespace(by_name=topics)), lambda: Millis(0))
+    return PartitionLogs("offsets", cast(PartitionRegistry, SimpleNamespace(by_name=topics)), lambda: Millis(0))
 
 
 def test_largest_batch_is_the_topics_whoever_leads_its_first_partition() -> None:

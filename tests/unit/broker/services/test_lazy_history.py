@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from tests.unit.runtime.fake_ports import LaterExecutor, ManualTimers
 
-from klamm.broker.services.lazy_history import LateHistory
+from klamm.broker.services.lazy_history import LazyHistory
 from klamm.protocol.types import PartitionIndex
 from klamm.runtime.history_writer import GroupHistory
 
@@ -54,12 +54,12 @@ def timers() -> ManualTimers:
 
 
 @pytest.fixture
-def history(listener: Listener, timers: ManualTimers) -> LateHistory:
-    return LateHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
+def history(listener: Listener, timers: ManualTimers) -> LazyHistory:
+    return LazyHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
 
 
 def test_nothing_begins_as_long_as_nothing_happens(
-    history: LateHistory, listener: Listener, timers: ManualTimers
+    history: LazyHistory, listener: Listener, timers: ManualTimers
 ) -> None:
     """Leadership that ends is nothing to tell either."""
     history.on_resignation(P0)
@@ -69,7 +69,7 @@ def test_nothing_begins_as_long_as_nothing_happens(
 
 
 def test_what_happens_in_the_first_moment_is_told_in_order(
-    history: LateHistory, listener: Listener, timers: ManualTimers
+    history: LazyHistory, listener: Listener, timers: ManualTimers
 ) -> None:
     """And what happens later at once."""
     history.publish(P0, ["a"])
@@ -88,7 +88,7 @@ def test_what_happens_in_the_first_moment_is_told_in_order(
 def test_catching_up_lets_others_have_their_turn(timers: ManualTimers) -> None:
     """After a start there may be thousands of groups; what comes meanwhile waits for its place."""
     listener = Listener(timers)
-    history = LateHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
+    history = LazyHistory(timers, LaterExecutor(timers), load=listener.load, begin=listener.begin)
     for number in range(5):
         history.publish(P0, [number])
     timers.advance(200)
@@ -100,7 +100,7 @@ def test_catching_up_lets_others_have_their_turn(timers: ManualTimers) -> None:
 
 
 def test_stop_within_the_first_moment_is_the_end(
-    history: LateHistory, listener: Listener, timers: ManualTimers
+    history: LazyHistory, listener: Listener, timers: ManualTimers
 ) -> None:
     """Nothing begins any more."""
     history.publish(P0, ["a"])
@@ -120,7 +120,7 @@ def test_history_that_can_not_begin_costs_what_waits_for_it(
             raise OSError("too many open files")
         return cast(GroupHistory, listener)
 
-    history = LateHistory(timers, LaterExecutor(timers), load=listener.load, begin=begin)
+    history = LazyHistory(timers, LaterExecutor(timers), load=listener.load, begin=begin)
     history.publish(P0, ["a"])
     timers.advance(1000)
     assert "the history of groups can't begin" in caplog.text

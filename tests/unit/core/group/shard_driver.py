@@ -21,16 +21,16 @@ from klamm.core.coordinator.shard_contract import (
     ClientContext,
     CoordinatorRecord,
     Result,
-    Standing,
+    ReusableAnswer,
     Ticket,
     TimerKey,
 )
 from klamm.core.group.assignors.assignor import Assignor
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.coordinator_config import GroupConfig
-from klamm.core.group.group_config import GroupSettings
-from klamm.core.group.incremental_work import CHORES_TIMER
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_config import GroupConfig
+from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.consumer_protocol import encode_subscription
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -88,7 +88,7 @@ class Stood(NamedTuple):
     """A request that was decided in a way that may still stand."""
 
     decide: Callable[[Ticket, Millis], Result]
-    standing: Standing
+    reusable_answer: ReusableAnswer
     response: Message
     timers: list[tuple[TimerKey, int | None]]
 
@@ -100,16 +100,16 @@ class ShardDriver:
 
     def __init__(
         self,
-        config: GroupConfig | None = None,
+        config: GroupCoordinatorConfig | None = None,
         *,
         log: Sequence[Written] = (),
         now: Millis = START,
         ids: Iterator[int] | None = None,
         topics: ClusterTopics = NO_TOPICS,
-        settings: GroupSettings | None = None,
+        settings: GroupConfig | None = None,
     ) -> None:
-        self.config = config or GroupConfig()
-        self.settings = settings or GroupSettings()
+        self.config = config or GroupCoordinatorConfig()
+        self.settings = settings or GroupConfig()
         self.topics = topics
         self.now = now
         self._ids = count(1) if ids is None else ids
@@ -118,7 +118,7 @@ class ShardDriver:
             self.config,
             lambda prefix: f"{prefix}-{next(self._ids)}",
             new_uuid=lambda: f"uuid-{next(self._ids)}",
-            settings_of=lambda group_id: self.settings,
+            group_config_of=lambda group_id: self.settings,
             assignors=self.assignors,
         )
         self.log: list[Written] = []
@@ -161,13 +161,13 @@ class ShardDriver:
 
     def do_chores(self) -> None:
         """Let the shard do all that it does a little at a time."""
-        while CHORES_TIMER in self.timers:
+        while INCREMENTAL_WORK_TIMER in self.timers:
             self.step_chores()
 
     def step_chores(self) -> None:
         """Let it do a little."""
-        del self.timers[CHORES_TIMER]
-        self.apply(self.shard.handle_timer(CHORES_TIMER, self.now))
+        del self.timers[INCREMENTAL_WORK_TIMER]
+        self.apply(self.shard.handle_timer(INCREMENTAL_WORK_TIMER, self.now))
 
     def _write(self, written: Written) -> None:
         self.shard.replay(Offset(len(self.log)), written.producer_id, ProducerEpoch(-1), written.record)
@@ -257,11 +257,14 @@ class ShardDriver:
         except KafkaError as error:
             self._release([(ticket, error.code)])
             return ticket
-        if result.standing is not None:
-            assert result.standing.holds(self.now), "a decision does not stand on what it has just been made on"
+        if result.reusable_answer is not None:
+            assert result.reusable_answer.holds(self.now), "a decision does not stand on what it has just been made on"
             self._stood.append(
                 Stood(
-                    partial(handle, self.shard, request, context), result.standing, result.replies[0][1], result.timers
+                    partial(handle, self.shard, request, context),
+                    result.reusable_answer,
+                    result.replies[0][1],
+                    result.timers,
                 )
             )
         self.apply(result, ticket)
@@ -270,7 +273,7 @@ class ShardDriver:
     def check_what_stands(self) -> None:
         """Make every decision again that still stands, as far as it is said: nothing else may come of it."""
         for stood in self._stood:
-            if not stood.standing.holds(self.now):
+            if not stood.reusable_answer.holds(self.now):
                 continue
             ticket = Ticket(-1)
             try:
@@ -480,6 +483,6 @@ class ShardDriver:
         return {member_id: member_id.encode() for member_id in ids}
 
 
-def small_sessions(**changes: Any) -> GroupConfig:
+def small_sessions(**changes: Any) -> GroupCoordinatorConfig:
     """A configuration with some settings other than Kafka's defaults."""
-    return replace(GroupConfig(), **changes)
+    return replace(GroupCoordinatorConfig(), **changes)

@@ -16,7 +16,7 @@ from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
@@ -36,7 +36,7 @@ REFUSALS = {
 class GroupMachine(RuleBasedStateMachine):
     """One group, six clients (dynamic, of an old version, static), and what can happen to them."""
 
-    config = GroupConfig()
+    config = GroupCoordinatorConfig()
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class GroupMachine(RuleBasedStateMachine):
 class BatchingGroupMachine(GroupMachine):
     """The same where joins and leaves wait for others."""
 
-    config = GroupConfig(rebalance_batch_ms=2000)
+    config = GroupCoordinatorConfig(rebalance_batch_ms=2000)
 
 
 TestBatchingGroup = pytest.mark.timeout(300)(BatchingGroupMachine.TestCase)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.log_folder import NOW_MS, batch
 
-from klamm.core.log.ongoing_transactions import CompletedTransaction, Transactions
+from klamm.core.log.ongoing_transactions import CompletedTransaction, OngoingTransactions
 from klamm.core.log.producer_state import ProducerState
 from klamm.core.log.transaction_verification import NO_GUARD, UNVERIFIED
 from klamm.protocol.control_batch import EndTransactionMarker
@@ -63,7 +63,7 @@ def _marker_refusal(state: ProducerState, epoch: int, version: int, coordinator_
 
 def test_the_oldest_open_transaction_holds_the_last_stable_offset() -> None:
     """Whichever ends first; and a decided one counts until the high watermark has passed its marker."""
-    transactions = Transactions()
+    transactions = OngoingTransactions()
     assert transactions.first_unstable_offset(Offset(100)) is None
     transactions.begin(ProducerId(1), Offset(10))
     transactions.begin(ProducerId(2), Offset(20))
@@ -78,7 +78,7 @@ def test_the_oldest_open_transaction_holds_the_last_stable_offset() -> None:
 
 def test_what_is_stable_is_forgotten_though_nobody_asks() -> None:
     """A topic without readers takes no memory for the transactions it has seen."""
-    transactions = Transactions()
+    transactions = OngoingTransactions()
     for offset in range(0, 3_000, 3):
         transactions.begin(ProducerId(1), Offset(offset))
         end = CompletedTransaction(ProducerId(1), Offset(offset), Offset(offset + 2), False)
@@ -88,7 +88,7 @@ def test_what_is_stable_is_forgotten_though_nobody_asks() -> None:
 
 def test_what_is_found_in_a_log_is_stable_together() -> None:
     """However many transactions a crash left above what is known to be committed, they are remembered as one."""
-    transactions = Transactions()
+    transactions = OngoingTransactions()
     for offset in range(0, 300, 3):
         transactions.begin(ProducerId(1), Offset(offset))
         end = CompletedTransaction(ProducerId(1), Offset(offset), Offset(offset + 2), False)
@@ -101,7 +101,7 @@ def test_what_is_found_in_a_log_is_stable_together() -> None:
 
 def test_the_index_says_how_far_all_is_decided_after_a_marker() -> None:
     """Up to the next open transaction of another producer; else the marker is the end of what was open."""
-    transactions = Transactions()
+    transactions = OngoingTransactions()
     transactions.begin(ProducerId(1), Offset(10))
     transactions.begin(ProducerId(2), Offset(20))
     first = CompletedTransaction(ProducerId(1), Offset(10), Offset(30), True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.transaction_world import E0, E1, ID, TransactionWorld
 
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import ProducerEpoch, ProducerId
@@ -143,7 +143,7 @@ def test_broker_waits_for_the_markers_of_the_transaction_before() -> None:
 
 def test_broker_does_not_wait_for_long() -> None:
     """`add.partitions.to.txn.retry.backoff.max.ms`; then the producer asks again."""
-    world = TransactionWorld(config=TransactionConfig(add_retry_max_ms=40))
+    world = TransactionWorld(config=TransactionCoordinatorConfig(add_retry_max_ms=40))
     producer = world.inited()
     world.add_by_broker(producer)
     world.marker_logs.refusals[E0] = ErrorCode.not_leader_or_follower

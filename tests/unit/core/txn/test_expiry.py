@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.runtime.transaction_world import E0, ID, TransactionWorld
 
-from klamm.core.txn.coordinator_config import TransactionConfig
+from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 
@@ -74,7 +74,7 @@ def test_abort_that_can_not_be_written_is_tried_again() -> None:
 
 def test_id_that_nobody_uses_is_forgotten() -> None:
     """After `transactional.id.expiration.ms`, in the log as well."""
-    world = TransactionWorld(config=TransactionConfig(id_expiration_ms=LONG_MS))
+    world = TransactionWorld(config=TransactionCoordinatorConfig(id_expiration_ms=LONG_MS))
     world.inited("unused")
     used = world.inited("ended")
     world.add_code(used, (E0,), "ended")
@@ -88,7 +88,7 @@ def test_id_that_nobody_uses_is_forgotten() -> None:
 
 def test_open_transactions_keep_their_ids() -> None:
     """However long they are open, and whatever becomes of their markers."""
-    config = TransactionConfig(id_expiration_ms=1000, max_timeout_ms=2**31 - 1, expiry_interval_ms=1000)
+    config = TransactionCoordinatorConfig(id_expiration_ms=1000, max_timeout_ms=2**31 - 1, expiry_interval_ms=1000)
     world = TransactionWorld(config=config)
     world.add_code(world.inited(timeout_ms=2**31 - 1))
     ending = world.inited("ending")
@@ -101,7 +101,7 @@ def test_open_transactions_keep_their_ids() -> None:
 
 def test_use_keeps_an_id() -> None:
     """A forgotten one begins anew, with another producer id."""
-    world = TransactionWorld(config=TransactionConfig(id_expiration_ms=LONG_MS))
+    world = TransactionWorld(config=TransactionCoordinatorConfig(id_expiration_ms=LONG_MS))
     first = world.inited()
     world.timers.advance(LONG_MS - 1_000_000)
     second = world.inited()

@@ -15,11 +15,11 @@ from klamm.broker.time_slices import Work, finish_in_steps, free_later
 from klamm.config.alteration import (
     Alteration,
     apply_alterations,
+    check_alterations,
     check_min_insync_replicas,
     check_sizes,
-    check_wishes,
 )
-from klamm.config.key_support import Treatment
+from klamm.config.key_support import KeySupport
 from klamm.config.layers import BrokerLayers, apply_dynamic
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 from klamm.config.validation import (
@@ -35,7 +35,7 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
 
-__all__ = ["MAXIMUM_CHANGES", "Wish", "alter_resources", "check_topic_name", "layers_of"]
+__all__ = ["MAXIMUM_CHANGES", "AlterRequest", "alter_resources", "check_topic_name", "layers_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ MAXIMUM_CHANGES: Final = 10_000
 _TOO_MANY_CHANGES: Final = "Unable to perform excessively large batch operation."
 
 
-class Wish(NamedTuple):
+class AlterRequest(NamedTuple):
     """What a client wants of one resource. `replaces`: what it does not name is to be unset (AlterConfigs)."""
 
     resource_type: int
@@ -78,14 +78,14 @@ def check_topic_name(name: str) -> None:
 
 
 async def alter_resources(
-    broker: BrokerContext, wishes: Sequence[Wish], *, validate_only: bool
+    broker: BrokerContext, wanted_changes: Sequence[AlterRequest], *, validate_only: bool
 ) -> list[KafkaError | None]:
-    """What came of each wish; those that can be had are written together, all or none.
+    """Returns the outcome of each request; all valid ones are written in one transaction, or none.
 
     Raises POLICY_VIOLATION where that would be more than `MAXIMUM_CHANGES`.
     """
     async with broker.config_changes:
-        results, changes = await finish_in_steps(_decide_all(broker, wishes))
+        results, changes = await finish_in_steps(_decide_all(broker, wanted_changes))
         if validate_only or not changes:
             return results
         try:
@@ -98,27 +98,27 @@ async def alter_resources(
 
 
 def _decide_all(
-    broker: BrokerContext, wishes: Sequence[Wish]
+    broker: BrokerContext, wanted_changes: Sequence[AlterRequest]
 ) -> Work[tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
-    """What comes of each wish, and the changes that fulfil those that can be had."""
+    """Returns the outcome of each request, and the changes that carry out the valid ones."""
     counts: Counter[tuple[int, str]] = Counter()
     results: list[KafkaError | None] = []
     changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
-    for wish in wishes:
-        counts[wish.resource_type, wish.name] += 1
+    for wanted_change in wanted_changes:
+        counts[wanted_change.resource_type, wanted_change.name] += 1
         yield None
     room = MAXIMUM_CHANGES
-    for wish in wishes:
+    for wanted_change in wanted_changes:
         try:
-            if counts[wish.resource_type, wish.name] > 1:
+            if counts[wanted_change.resource_type, wanted_change.name] > 1:
                 raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-            changed = yield from _decide(broker, wish)
+            changed = yield from _decide(broker, wanted_change)
         except KafkaError as error:
             results.append(error.with_traceback(None))  # which would keep a frame for each
         else:
             results.append(None)
             if changed:
-                changes[wish.resource_type, wish.name] = changed
+                changes[wanted_change.resource_type, wanted_change.name] = changed
                 room -= len(changed)
                 if room < 0:
                     free_later(counts, results, changes)
@@ -129,34 +129,34 @@ def _decide_all(
     return results, changes
 
 
-def _decide(broker: BrokerContext, wish: Wish) -> Work[dict[str, str | None]]:
-    """The changes that fulfil a wish: key to value, None to unset. Raises KafkaError as Kafka would answer."""
-    if len(wish.alterations) > MAXIMUM_CHANGES:
+def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str, str | None]]:
+    """Returns the changes a request asks for: key to value, None to unset. Raises KafkaError as Kafka answers."""
+    if len(wanted_change.alterations) > MAXIMUM_CHANGES:
         raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
-    check_wishes(wish.alterations)
-    keys = _keys_of(wish)
-    if wish.resource_type == ResourceType.broker and wish.name:
-        _check_is_this_broker(broker, wish.name)
+    check_alterations(wanted_change.alterations)
+    keys = _keys_of(wanted_change)
+    if wanted_change.resource_type == ResourceType.broker and wanted_change.name:
+        _check_is_this_broker(broker, wanted_change.name)
     yield None
-    current = broker.metadata.image.config_overrides(wish.resource_type, wish.name)
-    wished = apply_alterations({} if wish.replaces else current, wish.alterations, keys)
-    if wish.resource_type == ResourceType.broker:
-        check_min_insync_replicas(wish.name, wish.alterations, current, wished)
-    check_sizes(current, wished)
+    current = broker.metadata.image.config_overrides(wanted_change.resource_type, wanted_change.name)
+    wanted = apply_alterations({} if wanted_change.replaces else current, wanted_change.alterations, keys)
+    if wanted_change.resource_type == ResourceType.broker:
+        check_min_insync_replicas(wanted_change.name, wanted_change.alterations, current, wanted)
+    check_sizes(current, wanted)
     yield None
-    _validate(broker, wish, wished)
+    _validate(broker, wanted_change, wanted)
     yield None
-    changes: dict[str, str | None] = {key: value for key, value in wished.items() if current.get(key) != value}
-    changes.update(dict.fromkeys(key for key in current if key not in wished))
+    changes: dict[str, str | None] = {key: value for key, value in wanted.items() if current.get(key) != value}
+    changes.update(dict.fromkeys(key for key in current if key not in wanted))
     return changes
 
 
-def _keys_of(wish: Wish) -> Mapping[str, ConfigKey]:
-    if wish.resource_type == ResourceType.broker_logger and not wish.replaces:
+def _keys_of(wanted_change: AlterRequest) -> Mapping[str, ConfigKey]:
+    if wanted_change.resource_type == ResourceType.broker_logger and not wanted_change.replaces:
         raise KafkaError(ErrorCode.invalid_request, "Log levels are not set by request.")
-    keys = _KEYS.get(wish.resource_type)  # type: ignore[call-overload]  # an IntEnum is the number from the wire
+    keys = _KEYS.get(wanted_change.resource_type)  # type: ignore[call-overload]  # an IntEnum is the number from the wire
     if keys is None:
-        raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {wish.resource_type}")
+        raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {wanted_change.resource_type}")
     found: Mapping[str, ConfigKey] = keys()
     return found
 
@@ -171,26 +171,26 @@ def _check_is_this_broker(broker: BrokerContext, name: str) -> None:
         raise KafkaError(ErrorCode.invalid_request, reason)
 
 
-def _validate(broker: BrokerContext, wish: Wish, wished: Mapping[str, str]) -> None:
-    match wish.resource_type:
+def _validate(broker: BrokerContext, wanted_change: AlterRequest, wanted: Mapping[str, str]) -> None:
+    match wanted_change.resource_type:
         case ResourceType.topic:
-            if not wish.name:
+            if not wanted_change.name:
                 raise KafkaError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
-            check_topic_name(wish.name)
+            check_topic_name(wanted_change.name)
             layers = layers_of(broker)
             defaults = apply_dynamic(broker.config, layers.cluster, layers.broker).topic_defaults
-            validate_topic_configs(wished, defaults)
-            if wish.name not in broker.metadata.image.topics:
-                reason = f"The topic '{wish.name}' does not exist."
+            validate_topic_configs(wanted, defaults)
+            if wanted_change.name not in broker.metadata.image.topics:
+                reason = f"The topic '{wanted_change.name}' does not exist."
                 raise KafkaError(ErrorCode.unknown_topic_or_partition, reason)
         case ResourceType.broker:
-            validate_broker_configs(wished, broker.config, layers_of(broker), per_broker=bool(wish.name))
+            validate_broker_configs(wanted, broker.config, layers_of(broker), per_broker=bool(wanted_change.name))
         case ResourceType.group:
-            if not wish.name:
+            if not wanted_change.name:
                 raise KafkaError(ErrorCode.invalid_request, "Default group resources are not allowed.")
-            validate_group_configs(wished, layers_of(broker).values())
+            validate_group_configs(wanted, layers_of(broker).values())
         case ResourceType.client_metrics:
-            validate_client_metrics_configs(wish.name, wished)
+            validate_client_metrics_configs(wanted_change.name, wanted)
 
 
 def _warn_of_no_effect(changes: Mapping[tuple[int, str], Mapping[str, str | None]]) -> None:
@@ -199,7 +199,7 @@ def _warn_of_no_effect(changes: Mapping[tuple[int, str], Mapping[str, str | None
         idle = [
             key
             for key, value in changed.items()
-            if value is not None and key in keys and keys[key].treatment is Treatment.accepted
+            if value is not None and key in keys and keys[key].support is KeySupport.accepted
         ]
         if idle:
             resource = ResourceType(resource_type).name

@@ -11,7 +11,7 @@ from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.rebalance import answer_parked_requests, complete_join, rebalance_soon
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -39,11 +39,11 @@ def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) 
     code = ErrorCode.rebalance_in_progress if is_gathering else ErrorCode.none
     result.replies.append((ticket, HeartbeatResponse(error_code=code)))
     if not is_gathering:
-        result.standing = _Standing(groups, group, member, request.group_instance_id)
+        result.reusable_answer = _ReusableAnswer(groups, group, member, request.group_instance_id)
     return result
 
 
-class _Standing:
+class _ReusableAnswer:
     """A member of this generation that nobody has told to join again."""
 
     __slots__ = ("generation", "group", "groups", "instance_id", "member", "session_timeout_ms")
@@ -71,7 +71,9 @@ class _Standing:
         )
 
 
-def on_session_timer(group: ClassicGroup, member_id: str, config: GroupConfig, result: Result, now: Millis) -> None:
+def on_session_timer(
+    group: ClassicGroup, member_id: str, config: GroupCoordinatorConfig, result: Result, now: Millis
+) -> None:
     """A member, or somebody who was given a member id, was not heard of in time: go on without."""
     if member_id in group.pending_join:
         group.remove(member_id)

@@ -25,7 +25,7 @@ from klamm.core.group.classic.rebalance import (
     rebalance_soon,
 )
 from klamm.core.group.classic.rejoins import REJOIN_DETAILS, rejoin_cause, topic_change
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.offsets.offset_records import group_metadata_record
@@ -61,7 +61,7 @@ class Join:
         *,
         groups: GroupRegistry,
         topics: ClusterTopics,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         request: JoinGroupRequest,
         context: ClientContext,
         ticket: Ticket,

@@ -14,7 +14,7 @@ from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import session_timer
 from klamm.core.group.classic.rebalance import answer_parked_requests, rebalance_soon
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ _ADMIN_REASON: Final = "member was removed by an admin"
 
 
 def leave_group(
-    groups: GroupRegistry, config: GroupConfig, request: LeaveGroupRequest, ticket: Ticket, now: Millis
+    groups: GroupRegistry, config: GroupCoordinatorConfig, request: LeaveGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
     """Let the members go that the request names, each with its own error code.
 

@@ -19,7 +19,7 @@ from klamm.core.group.classic.classic_events import lost, new_generation, stable
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupEvent, GroupState
 from klamm.core.group.classic.member import Member
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded, Remark
 from klamm.core.group.offsets.offset_records import group_metadata_record
 from klamm.protocol.errors import ErrorCode
@@ -60,7 +60,7 @@ def batch_timer(group_id: str) -> TimerKey:
 
 
 def rebalance_soon(
-    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
     """Members have come or gone: have a rebalance answer it, and with it who comes or goes within the batch time.
 
@@ -76,14 +76,14 @@ def rebalance_soon(
     prepare_or_complete(group, causes, config, result, now)
 
 
-def on_batch_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
+def on_batch_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: Result, now: Millis) -> None:
     """Everybody who came or went in time is part of the rebalance that begins now."""
     if group.is_batching:
         prepare_rebalance(group, [], config, result, now)
 
 
 def prepare_or_complete(
-    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
     """Begin a rebalance; if one is gathering members already, see whether it has them all."""
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -94,7 +94,7 @@ def prepare_or_complete(
 
 
 def prepare_rebalance(
-    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupConfig, result: Result, now: Millis
+    group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
     """Begin a rebalance: everybody has to join again. The group is Empty, CompletingRebalance or Stable."""
     result.events.extend(causes)
@@ -127,7 +127,7 @@ def maybe_complete_join(group: ClassicGroup, result: Result, now: Millis) -> Non
         complete_join(group, result, now)
 
 
-def on_join_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
+def on_join_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: Result, now: Millis) -> None:
     """The wait for members is over, unless it is an initial one that newcomers have earned an extension."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return

@@ -20,7 +20,7 @@ from klamm.core.group.classic.rebalance import (
     prepare_rebalance,
     sync_timer,
 )
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.offsets.offset_records import group_metadata_record
@@ -33,7 +33,7 @@ __all__ = ["on_sync_timer", "sync_group"]
 
 
 def sync_group(
-    groups: GroupRegistry, config: GroupConfig, request: SyncGroupRequest, ticket: Ticket, now: Millis
+    groups: GroupRegistry, config: GroupCoordinatorConfig, request: SyncGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
     """Give a member its assignment, or park the request until the leader has brought it."""
     result = Result()
@@ -82,7 +82,7 @@ def _differs(asked: str | None, own: str | None) -> bool:
 
 
 def _persist(
-    group: ClassicGroup, leader: Member, config: GroupConfig, request: SyncGroupRequest, result: Result
+    group: ClassicGroup, leader: Member, config: GroupCoordinatorConfig, request: SyncGroupRequest, result: Result
 ) -> None:
     assignments = {each.member_id: each.assignment for each in request.assignments}
     generation = group.generation
@@ -121,7 +121,7 @@ def _persist(
     result.on_failure = on_failure
 
 
-def on_sync_timer(group: ClassicGroup, config: GroupConfig, result: Result, now: Millis) -> None:
+def on_sync_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: Result, now: Millis) -> None:
     """Members that have joined, and then never asked for their assignment, are gone: the others rebalance without
     them.
     """

@@ -133,7 +133,7 @@ def describe(
     read = subscriptions or at_present(group)
     names = read.topics if change is None else read.topics | groups.subscribed_names(group, change.new)
     topics = {name: facts for name in names if (facts := groups.topics.by_name(name)) is not None}
-    settings = groups.settings_of(group_id)
+    settings = groups.group_config_of(group_id)
     # An assignor by load also wants to know of those that may not come back any more: what has moved, rests.
     rest_ms = LoadSettings.from_mapping(settings.load).min_dwell_ms if is_by_load else 0
     specs = {facts.topic_id: TopicSpec(name, facts.partition_count) for name, facts in topics.items()}
@@ -144,7 +144,7 @@ def describe(
         regexes=dict(group.regexes),
         topics=topics,
         size=_size(group, read, topics),
-        held_back=groups.lives.held_back(group_id, _after(group.members, change), now).keys(),
+        held_back=groups.lifetimes.held_back(group_id, _after(group.members, change), now).keys(),
         is_homogeneous=read.is_homogeneous,
         loads=partition_loads(groups.store, groups.traffic, group_id, specs) if is_by_load else {},
         previous_owners=_previous_owners(groups, group_id, max(settings.previous_owner_ms, rest_ms), now),

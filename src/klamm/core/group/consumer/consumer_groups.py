@@ -14,21 +14,21 @@ from klamm.core.group.assignors.assignor import Assignor, PreviousOwner
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import Assigned, ConsumerGroupMember, Target
-from klamm.core.group.consumer.member_lifetimes import Lives
+from klamm.core.group.consumer.member_lifetimes import MemberLifetimes
 from klamm.core.group.consumer.timers import join_timer, rebalance_timer, session_timer, sync_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, PartitionsByTopic
-from klamm.core.group.group_config import SettingsOf
+from klamm.core.group.group_config import GroupConfigOf
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, PartitionIndex, TopicId
 
-__all__ = ["ConsumerGroups", "Decision", "Reason"]
+__all__ = ["ConsumerGroups", "Decision", "CauseDetails"]
 
 
-class Reason(NamedTuple):
+class CauseDetails(NamedTuple):
     """Why the group epoch rises: something that happened to a member, or to a topic that the group reads."""
 
     cause: Cause
@@ -39,7 +39,7 @@ class Reason(NamedTuple):
 
 _CAUSES_KEPT: Final = 10
 """Of a group that nobody is in touch with while its topics change again and again."""
-_TAKEN_OVER: Final = Reason(Cause.COORDINATOR_MOVED, "the topics changed while no coordinator looked")
+_TAKEN_OVER: Final = CauseDetails(Cause.COORDINATOR_MOVED, "the topics changed while no coordinator looked")
 
 
 class Decision(NamedTuple):
@@ -65,14 +65,14 @@ class ConsumerGroups:
         "awaiting_sync",
         "config",
         "default_assignor",
-        "lives",
+        "group_config_of",
+        "lifetimes",
         "new_member_id",
         "new_topics_version",
         "outdated",
         "previous_owners",
         "registry",
         "resolving",
-        "settings_of",
         "store",
         "to_weigh",
         "topics",
@@ -82,17 +82,17 @@ class ConsumerGroups:
     def __init__(
         self,
         registry: GroupRegistry,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         *,
         new_member_id: Callable[[], str],
-        settings_of: SettingsOf,
+        group_config_of: GroupConfigOf,
         assignors: Mapping[str, Assignor],
     ) -> None:
         self.registry = registry
         self.store = registry.store
         self.config = config
         self.new_member_id = new_member_id
-        self.settings_of = settings_of
+        self.group_config_of = group_config_of
         self.assignors = assignors
         self.default_assignor = next(iter(assignors))
         self.topics: ClusterTopics = NO_TOPICS
@@ -100,11 +100,11 @@ class ConsumerGroups:
         """What flowed through the partitions when somebody looked last; empty until then."""
         self.to_weigh: list[str] = []
         """Groups that nobody has looked at since the latest figures; those that are assigned by load are weighed."""
-        self.lives = Lives()
+        self.lifetimes = MemberLifetimes()
         self.new_topics_version = 0
         """The version of the cluster that brought the last new topic: regular expressions resolved before it may
         stand for too little."""
-        self.outdated: dict[str, tuple[Reason, ...]] = {}
+        self.outdated: dict[str, tuple[CauseDetails, ...]] = {}
         """Groups whose topics may differ from what their hash says, and why."""
         self.resolving: set[str] = set()
         """Groups whose regular expressions are being resolved."""
@@ -167,7 +167,7 @@ class ConsumerGroups:
 
     def _readers(
         self, before: ClusterTopics, now: ClusterTopics, names: Sequence[str]
-    ) -> Iterator[tuple[str, Reason] | None]:
+    ) -> Iterator[tuple[str, CauseDetails] | None]:
         for name in names:
             change = _compare(name, before.by_name(name), now.by_name(name))
             yield None
@@ -185,7 +185,7 @@ class ConsumerGroups:
         self.resolving.discard(group_id)
         self.assigning.pop(group_id, None)
         self.previous_owners.pop(group_id, None)
-        self.lives.forget(group_id)
+        self.lifetimes.forget(group_id)
 
     def watch(self, group_id: str, member: ConsumerGroupMember, result: Result) -> None:
         """Arm the timers that the member must have, from now on."""
@@ -207,14 +207,14 @@ class ConsumerGroups:
         """How long the member may be silent: in the classic protocol it says so itself."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
-        return self.settings_of(group_id).session_timeout_ms
+        return self.group_config_of(group_id).session_timeout_ms
 
     def note_commit(self, group_id: str, member_id: str) -> None:
         """Somebody has committed; if it is a member of a consumer group, it has got something done."""
         group = self.store.consumer_groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if member is not None:
-            self.lives.committed(group_id, member)
+            self.lifetimes.committed(group_id, member)
 
     # What members read and have
 
@@ -235,21 +235,21 @@ class ConsumerGroups:
                 named[facts.name] = of_topic if isinstance(of_topic, frozenset) else frozenset(of_topic)
         return named
 
-    def causes(self, group_id: str) -> Sequence[Reason]:
+    def causes(self, group_id: str) -> Sequence[CauseDetails]:
         """Why the group's topics may have changed; never empty."""
         return self.outdated.get(group_id) or (_TAKEN_OVER,)
 
 
-def _compare(name: str, before: TopicFacts | None, now: TopicFacts | None) -> Reason | None:
+def _compare(name: str, before: TopicFacts | None, now: TopicFacts | None) -> CauseDetails | None:
     if before is now or (before is not None and now is not None and before.hash == now.hash):
         return None
     if now is None:
-        return Reason(Cause.TOPIC_DELETED, f"topic {name} was deleted")
+        return CauseDetails(Cause.TOPIC_DELETED, f"topic {name} was deleted")
     if before is None or before.topic_id != now.topic_id:
-        return Reason(Cause.TOPIC_CREATED, f"topic {name} was created")
+        return CauseDetails(Cause.TOPIC_CREATED, f"topic {name} was created")
     if before.partition_count != now.partition_count:
-        return Reason(
+        return CauseDetails(
             Cause.PARTITIONS_ADDED,
             f"topic {name} has {now.partition_count} partitions instead of {before.partition_count}",
         )
-    return Reason(Cause.PARTITIONS_ADDED, f"replicas of topic {name} are in other racks")
+    return CauseDetails(Cause.PARTITIONS_ADDED, f"replicas of topic {name} are in other racks")

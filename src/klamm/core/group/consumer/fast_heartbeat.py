@@ -12,7 +12,7 @@ from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.regexes import is_refresh_due
 from klamm.core.group.consumer.timers import session_timer
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.group_config import GroupConfig
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from klamm.protocol.types import Millis
@@ -30,9 +30,9 @@ def answer_if_quiet(
     member = None if group is None else group.members.get(request.member_id)
     if group is None or member is None or not _says_nothing_new(request, context, member):
         return None
-    settings = groups.settings_of(request.group_id)
-    standing = _Standing(groups, group, member, settings)
-    if not standing.holds(now):
+    settings = groups.group_config_of(request.group_id)
+    reusable_answer = _ReusableAnswer(groups, group, member, settings)
+    if not reusable_answer.holds(now):
         return None
     result = Result()
     result.timers.append((session_timer(group.group_id, member.member_id), settings.session_timeout_ms))
@@ -42,7 +42,7 @@ def answer_if_quiet(
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
     )
     result.replies.append((ticket, response))
-    result.standing = standing
+    result.reusable_answer = reusable_answer
     return result
 
 
@@ -64,13 +64,13 @@ def _says_nothing_new(
     )
 
 
-class _Standing:
+class _ReusableAnswer:
     """A member, which is a value and stays what it is as long as it is there, and what its group was set to."""
 
     __slots__ = ("group", "group_id", "groups", "member", "member_epoch", "member_id", "settings")
 
     def __init__(
-        self, groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerGroupMember, settings: GroupSettings
+        self, groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerGroupMember, settings: GroupConfig
     ) -> None:
         self.groups = groups
         self.group = group
@@ -89,6 +89,6 @@ class _Standing:
             and self.member_epoch == group.target_epoch >= group.epoch
             and group_id not in groups.outdated
             and groups.store.consumer_groups.get(group_id) is group
-            and groups.settings_of(group_id) is self.settings
+            and groups.group_config_of(group_id) is self.settings
             and not (group.regex_counts and is_refresh_due(groups, group, group.regex_counts, now))
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from klamm.core.group.consumer.changed_subscriptions import Subscriptions
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import epoch_record
-from klamm.core.group.consumer.consumer_groups import Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
 from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.events import GroupIsStable, GroupType, NewEpoch, RebalanceNeeded
@@ -19,7 +19,7 @@ def raise_epoch(
     decision: Decision,
     group: ConsumerGroup,
     subscriptions: Subscriptions,
-    causes: Sequence[Reason],
+    causes: Sequence[CauseDetails],
     *,
     member_id: str | None,
     member_ids: Iterable[str],

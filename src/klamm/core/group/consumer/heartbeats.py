@@ -122,7 +122,7 @@ class Heartbeat:
             has_subscription_changed=names_changed or regex_change is not RegexChange.NONE,
             owned=request.topic_partitions,
         )
-        settings = self.groups.settings_of(group.group_id)
+        settings = self.groups.group_config_of(group.group_id)
         result.arm(session_timer(group.group_id, new.member_id), settings.session_timeout_ms)
         response = ConsumerGroupHeartbeatResponse(
             member_id=reconciled.member_id,

@@ -13,7 +13,7 @@ from klamm.core.coordinator.shard_contract import Result
 from klamm.core.group.consumer.assignor_input import Description
 from klamm.core.group.consumer.changed_subscriptions import at_present
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
-from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
 from klamm.core.group.consumer.follow_ups import RETRY_MS, after_append, retry_on_failure
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.member import ConsumerGroupMember
@@ -27,8 +27,8 @@ def begin_life(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMe
     """A member is new: remember since when, and say so if it is held back."""
     groups, result, now = decision
     group_id = group.group_id
-    after_append(result, lambda: groups.lives.joined(group_id, member.member_id, now))
-    until = groups.lives.held_back(group_id, [*group.members.values(), member], now).get(member.member_id)
+    after_append(result, lambda: groups.lifetimes.joined(group_id, member.member_id, now))
+    until = groups.lifetimes.held_back(group_id, [*group.members.values(), member], now).get(member.member_id)
     if until is not None:
         text = f"member {member.member_id} gets no partitions for {until - now} ms: it died again and again"
         result.events.append(Remark(group_id, text))
@@ -41,7 +41,7 @@ def watch_back_offs(decision: Decision, group: ConsumerGroup, described: Descrip
     for member_id in described.held_back:
         is_changed = change is not None and change.new.member_id == member_id
         member = change.new if change is not None and is_changed else group.members[member_id]
-        until = groups.lives.back_off_end(group.group_id, member, now)
+        until = groups.lifetimes.back_off_end(group.group_id, member, now)
         if until is not None:
             result.arm(back_off_timer(group.group_id, member_id), until - now)
 
@@ -73,11 +73,11 @@ def on_back_off_timer(decision: Decision, group_id: str, member_id: str) -> None
         return
     if not is_held_back(groups, group, group.members[member_id]):
         return
-    until = groups.lives.held_back(group_id, group.members.values(), now).get(member_id)
+    until = groups.lifetimes.held_back(group_id, group.members.values(), now).get(member_id)
     if until is not None:
         result.arm(back_off_timer(group_id, member_id), until - now)  # Another of its name has died meanwhile.
         return
-    cause = Reason(Cause.MEMBER_HELD_BACK, f"member {member_id} was held back and may have partitions again")
+    cause = CauseDetails(Cause.MEMBER_HELD_BACK, f"member {member_id} was held back and may have partitions again")
     raise_epoch(decision, group, at_present(group), [cause], member_id=member_id, member_ids=list(group.members))
     result.arm(target_timer(group_id), 0)
     retry_on_failure(result, back_off_timer(group_id, member_id))

@@ -17,7 +17,7 @@ from klamm.core.group.assignors.load import LoadAssignor, is_improvement
 from klamm.core.group.consumer.assignor_input import Description, describe
 from klamm.core.group.consumer.changed_subscriptions import at_present, preferred_assignor
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
-from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
 from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.group_state import ConsumerGroupState
@@ -99,7 +99,7 @@ def on_weighed(decision: Decision, key: TimerKey, outcome: object) -> None:
 
 
 def _rebalance(decision: Decision, group: ConsumerGroup) -> None:
-    cause = Reason(Cause.LOAD_REBALANCED, "the load of the members differs by more than the hysteresis")
+    cause = CauseDetails(Cause.LOAD_REBALANCED, "the load of the members differs by more than the hysteresis")
     raise_epoch(decision, group, at_present(group), [cause], member_id=None, member_ids=list(group.members))
     decision.result.arm(target_timer(group.group_id), 0)
     retry_on_failure(decision.result, _TIMER)

@@ -15,7 +15,7 @@ from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.crash_loops import CrashLoops, lasting_name
 from klamm.protocol.types import Millis
 
-__all__ = ["Lives"]
+__all__ = ["MemberLifetimes"]
 
 _LONG_AGO: Final = Millis(0)
 
@@ -28,18 +28,18 @@ class _Life:
         self.has_committed = False
 
 
-class Lives:
+class MemberLifetimes:
     """The lives of all members of a shard's consumer groups, as far as this coordinator has seen them."""
 
-    __slots__ = ("_lives", "_loops")
+    __slots__ = ("_lifetimes", "_loops")
 
     def __init__(self) -> None:
-        self._lives: dict[str, dict[str, _Life]] = {}
+        self._lifetimes: dict[str, dict[str, _Life]] = {}
         self._loops: dict[str, CrashLoops] = {}
 
     def joined(self, group_id: str, member_id: str, now: Millis) -> None:
         """A member is new."""
-        self._lives.setdefault(group_id, {})[member_id] = _Life(now)
+        self._lifetimes.setdefault(group_id, {})[member_id] = _Life(now)
 
     def committed(self, group_id: str, member: ConsumerGroupMember) -> None:
         """The member has got something done; what happened to others of its name before is forgiven.
@@ -47,9 +47,9 @@ class Lives:
         If it joined under another coordinator, or in the classic protocol, its life is known from now on: others of its
         name that die again and again are not to hold it back.
         """
-        life = self._lives.get(group_id, {}).get(member.member_id)
+        life = self._lifetimes.get(group_id, {}).get(member.member_id)
         if life is None:
-            life = self._lives.setdefault(group_id, {})[member.member_id] = _Life(_LONG_AGO)
+            life = self._lifetimes.setdefault(group_id, {})[member.member_id] = _Life(_LONG_AGO)
         if not life.has_committed:
             life.has_committed = True
             loops = self._loops.get(group_id)
@@ -70,7 +70,7 @@ class Lives:
 
     def deaths_with(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> int:
         """How many of the member's name will have been lost in a row, without a commit, once it is."""
-        life = self._lives.get(group_id, {}).get(member.member_id)
+        life = self._lifetimes.get(group_id, {}).get(member.member_id)
         if life is None:
             return 0
         loops = self._loops.get(group_id) or CrashLoops()
@@ -83,7 +83,7 @@ class Lives:
 
     def forget(self, group_id: str) -> None:
         """The group is gone."""
-        self._lives.pop(group_id, None)
+        self._lifetimes.pop(group_id, None)
         self._loops.pop(group_id, None)
 
     def held_back(self, group_id: str, members: Iterable[ConsumerGroupMember], now: Millis) -> dict[str, Millis]:
@@ -103,18 +103,18 @@ class Lives:
     def back_off_end(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> Millis | None:
         """Until when the member should get no partitions if there are others to get them; None if it may."""
         loops = self._loops.get(group_id)
-        life = self._lives.get(group_id, {}).get(member.member_id)
+        life = self._lifetimes.get(group_id, {}).get(member.member_id)
         if loops is None or (life is not None and life.has_committed):
             return None
         return loops.held_back_until(_name(member), now)
 
     def _end(self, group_id: str, member: ConsumerGroupMember) -> _Life | None:
-        lives = self._lives.get(group_id)
-        if lives is None:
+        lifetimes = self._lifetimes.get(group_id)
+        if lifetimes is None:
             return None
-        life = lives.pop(member.member_id, None)
-        if not lives:
-            del self._lives[group_id]
+        life = lifetimes.pop(member.member_id, None)
+        if not lifetimes:
+            del self._lifetimes[group_id]
         return life
 
 

@@ -22,7 +22,7 @@ from klamm.core.group.consumer.consumer_group_records import (
     regex_tombstone,
     target_tombstone,
 )
-from klamm.core.group.consumer.consumer_groups import Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
 from klamm.core.group.consumer.follow_ups import after_append, retry_on_failure
 from klamm.core.group.consumer.group_epoch import announce_stability, raise_epoch
 from klamm.core.group.consumer.group_state import MemberState
@@ -68,7 +68,7 @@ def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ti
     why = "left"
     if member.instance_id is not None:
         why = f"with instance id {member.instance_id} left"
-    remove_members(decision, group, [member], Reason(Cause.MEMBER_LEFT, why))
+    remove_members(decision, group, [member], CauseDetails(Cause.MEMBER_LEFT, why))
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     decision.result.reply(ticket, response)
 
@@ -81,7 +81,7 @@ def on_session_timer(decision: Decision, group_id: str, member_id: str) -> None:
     if group is None or member is None:
         return
     timeout_ms = groups.session_timeout_ms(group_id, member)
-    cause = Reason(Cause.SESSION_TIMED_OUT, f"sent no heartbeat for {timeout_ms} ms")
+    cause = CauseDetails(Cause.SESSION_TIMED_OUT, f"sent no heartbeat for {timeout_ms} ms")
     remove_members(decision, group, [member], cause)
     retry_on_failure(decision.result, session_timer(group_id, member_id))
 
@@ -95,12 +95,12 @@ def on_rebalance_timer(decision: Decision, group_id: str, member_id: str) -> Non
     if member.state is not MemberState.UNREVOKED_PARTITIONS or member.member_epoch < 0:
         return
     detail = f"did not let go of its partitions within {member.rebalance_timeout_ms} ms at epoch {member.member_epoch}"
-    remove_members(decision, group, [member], Reason(Cause.REBALANCE_TIMED_OUT, detail))
+    remove_members(decision, group, [member], CauseDetails(Cause.REBALANCE_TIMED_OUT, detail))
     retry_on_failure(decision.result, rebalance_timer(group_id, member_id))
 
 
 def remove_members(
-    decision: Decision, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], cause: Reason
+    decision: Decision, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], cause: CauseDetails
 ) -> None:
     """Take members out of the group, each with all that the log knows of it, and raise the group epoch once.
 
@@ -136,15 +136,15 @@ def remove_members(
         announce_stability(decision, group_id)
 
 
-def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, cause: Reason) -> Reason:
+def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, cause: CauseDetails) -> CauseDetails:
     """The cause of the end, with what it comes to together with earlier ones."""
     groups, result, now = decision
     has_left = member.member_epoch == STATIC_LEAVING_EPOCH
     if has_left or cause.cause not in (Cause.SESSION_TIMED_OUT, Cause.REBALANCE_TIMED_OUT):
-        after_append(result, partial(groups.lives.left, group_id, member))
+        after_append(result, partial(groups.lifetimes.left, group_id, member))
         return cause
-    deaths = groups.lives.deaths_with(group_id, member, now)
-    after_append(result, partial(groups.lives.died, group_id, member, now))
+    deaths = groups.lifetimes.deaths_with(group_id, member, now)
+    after_append(result, partial(groups.lifetimes.died, group_id, member, now))
     if deaths < DEATHS_IN_A_LOOP:
         return cause
     detail = f"{cause.detail}; it is in a crash loop: {deaths} deaths without a commit"

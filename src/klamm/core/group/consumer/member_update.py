@@ -22,7 +22,7 @@ from klamm.core.group.consumer.consumer_group_records import (
     member_record,
     target_record,
 )
-from klamm.core.group.consumer.consumer_groups import Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
 from klamm.core.group.consumer.follow_ups import after_append, if_refused
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.group_state import MemberState
@@ -99,7 +99,7 @@ def take_place(decision: Decision, group: ConsumerGroup, present: ConsumerGroupM
     if present.member_id in group.target:
         result.records.append(target_record(group_id, member_id, group.target[present.member_id]))
     result.records.append(current_assignment_record(group_id, heir))
-    after_append(result, lambda: groups.lives.left(group_id, present))
+    after_append(result, lambda: groups.lifetimes.left(group_id, present))
     detail = f"static member {heir.instance_id} is {member_id} from now on"
     result.events.append(MemberRemoved(group_id, present.member_id, Cause.STATIC_MEMBER_RETURNED, detail, now))
     return Subject(heir, present, True)
@@ -131,9 +131,9 @@ def write_epoch(
     if not has_changed and group_id not in groups.outdated:
         return group.epoch, None
     subscriptions = after_change(group, subject.member, new)
-    causes: list[Reason] = []
+    causes: list[CauseDetails] = []
     if has_changed:
-        is_looping = groups.lives.is_looping(group_id, new, now)
+        is_looping = groups.lifetimes.is_looping(group_id, new, now)
         causes.append(_cause(subject, new, is_looping))
     elif subscriptions.metadata_hash(groups.topics) != group.metadata_hash:
         causes += groups.causes(group_id)
@@ -153,14 +153,14 @@ def write_epoch(
     return epoch, subscriptions
 
 
-def _cause(subject: Subject, new: ConsumerGroupMember, is_looping: bool) -> Reason:
+def _cause(subject: Subject, new: ConsumerGroupMember, is_looping: bool) -> CauseDetails:
     if subject.replaced is not None:
         detail = f"static member {new.instance_id} came back with another subscription"
-        return Reason(Cause.STATIC_MEMBER_RETURNED, detail)
+        return CauseDetails(Cause.STATIC_MEMBER_RETURNED, detail)
     if subject.is_new:
         more = "; it is in a crash loop" if is_looping else ""
-        return Reason(Cause.MEMBER_JOINED, f"member {new.member_id} joined{more}", crash_loop=is_looping)
-    return Reason(Cause.SUBSCRIPTION_CHANGED, f"member {new.member_id} changed its subscription")
+        return CauseDetails(Cause.MEMBER_JOINED, f"member {new.member_id} joined{more}", crash_loop=is_looping)
+    return CauseDetails(Cause.SUBSCRIPTION_CHANGED, f"member {new.member_id} changed its subscription")
 
 
 # The target

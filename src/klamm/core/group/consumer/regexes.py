@@ -19,7 +19,7 @@ from klamm.core.coordinator.shard_contract import BackgroundTask, TimerKey
 from klamm.core.group.consumer.changed_subscriptions import after_resolution
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import ResolvedRegex, regex_record, regex_tombstone
-from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, ConsumerGroups, Decision
 from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.member import ConsumerGroupMember
@@ -121,7 +121,7 @@ def on_regexes_resolved(decision: Decision, key: TimerKey, outcome: object) -> N
         arm_target_timer(decision, group)
 
 
-def _describe(regex: str, before: ResolvedRegex | None, topics: frozenset[str]) -> Reason:
+def _describe(regex: str, before: ResolvedRegex | None, topics: frozenset[str]) -> CauseDetails:
     known = frozenset() if before is None else before.topics
     news = [f"also {name}" for name in sorted(topics - known)] + [f"no more {name}" for name in sorted(known - topics)]
     shown = ", ".join(news[:5]) + (f" and {len(news) - 5} more changes" if len(news) > 5 else "")
@@ -129,7 +129,7 @@ def _describe(regex: str, before: ResolvedRegex | None, topics: frozenset[str]) 
         cause = Cause.SUBSCRIPTION_CHANGED
     else:
         cause = Cause.TOPIC_CREATED if topics - known else Cause.TOPIC_DELETED
-    return Reason(cause, f"regular expression {regex} stands for {shown}")
+    return CauseDetails(cause, f"regular expression {regex} stands for {shown}")
 
 
 def _regexes_after(group: ConsumerGroup, old_regex: str, new_regex: str) -> Collection[str]:

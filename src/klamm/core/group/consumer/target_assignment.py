@@ -67,7 +67,7 @@ class Prepared(NamedTuple):
 
 def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> int | None:
     """None if a target may be made now; else for how long it may not."""
-    interval_ms = groups.settings_of(group.group_id).assignment_interval_ms
+    interval_ms = groups.group_config_of(group.group_id).assignment_interval_ms
     elapsed_ms = now - group.assigned_at_ms
     # A wall clock that was set back must not stop the group until it has caught up: it says nothing of the interval.
     if group.assigned_at_ms == 0 or interval_ms == 0 or not 0 <= elapsed_ms < interval_ms:
@@ -77,7 +77,7 @@ def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -
 
 def arm_target_timer(decision: Decision, group: ConsumerGroup) -> None:
     """Make the target in a while, unless a heartbeat does so before: more changes may be on their way."""
-    interval_ms = decision.groups.settings_of(group.group_id).assignment_interval_ms
+    interval_ms = decision.groups.group_config_of(group.group_id).assignment_interval_ms
     if interval_ms:
         decision.result.arm(target_timer(group.group_id), interval_ms)
 
@@ -154,7 +154,7 @@ def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
     if isinstance(outcome, BaseException):
         text = f"Failed to compute a new target assignment for epoch {epoch}: {outcome!r}"
         result.events.append(Remark(group_id, text))
-        result.arm(target_timer(group_id), max(RETRY_MS, groups.settings_of(group_id).assignment_interval_ms))
+        result.arm(target_timer(group_id), max(RETRY_MS, groups.group_config_of(group_id).assignment_interval_ms))
         return
     assert isinstance(outcome, Prepared)
     if group.epoch != epoch or not outcome.target.keys() <= group.members.keys():

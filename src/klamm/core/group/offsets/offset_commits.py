@@ -14,7 +14,7 @@ from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.consumer.offset_checks import PartitionCheck, check_commit
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.offsets.committed_offset import NO_EXPIRY, NO_OFFSETS
@@ -44,7 +44,7 @@ _REFRESHES_PER_RETENTION = 10
 def commit_offsets(
     groups: GroupRegistry,
     lingering: LingeringCommits,
-    config: GroupConfig,
+    config: GroupCoordinatorConfig,
     request: OffsetCommitRequest,
     context: ClientContext,
     *,
@@ -107,7 +107,7 @@ class _Commit:
         self,
         store: GroupStore,
         lingering: LingeringCommits,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         request: OffsetCommitRequest,
         *,
         check_partition: PartitionCheck | None,

@@ -26,7 +26,7 @@ from klamm.core.group.classic.member import Member
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.offset_checks import check_transactional_commit
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.offsets.offset_commits import is_longer
 from klamm.core.group.offsets.offset_records import offset_commit_record
@@ -48,7 +48,7 @@ __all__ = ["commit_transactional_offsets", "end_transaction"]
 def commit_transactional_offsets(
     groups: GroupRegistry,
     topics: ClusterTopics,
-    config: GroupConfig,
+    config: GroupCoordinatorConfig,
     request: TxnOffsetCommitRequest,
     verification_guard: int,
     *,
@@ -101,7 +101,7 @@ def _commit_topic(
     records: list[CoordinatorRecord],
     group_id: str,
     topic: TxnOffsetCommitRequestTopic,
-    config: GroupConfig,
+    config: GroupCoordinatorConfig,
     now: Millis,
 ) -> TxnOffsetCommitResponseTopic:
     answer = TxnOffsetCommitResponseTopic(name=topic.name)
@@ -151,7 +151,7 @@ def _note_commit(member: Member) -> None:
 
 
 def _check_consumer_group(
-    group: ConsumerGroup, request: TxnOffsetCommitRequest, topics: ClusterTopics, config: GroupConfig
+    group: ConsumerGroup, request: TxnOffsetCommitRequest, topics: ClusterTopics, config: GroupCoordinatorConfig
 ) -> None:
     partitions = []
     limit = config.offset_metadata_max_bytes

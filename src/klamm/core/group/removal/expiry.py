@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from klamm.core.coordinator.shard_contract import Result
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.removal.removal_rules import expire_group, expire_offsets
 from klamm.protocol.types import Millis
@@ -17,7 +17,9 @@ from klamm.protocol.types import Millis
 __all__ = ["expire_groups"]
 
 
-def expire_groups(groups: GroupRegistry, config: GroupConfig, clock: Callable[[], Millis]) -> Iterator[Result]:
+def expire_groups(
+    groups: GroupRegistry, config: GroupCoordinatorConfig, clock: Callable[[], Millis]
+) -> Iterator[Result]:
     """Look at every group once. `clock` says when each step is made."""
     store, limit = groups.store, config.looks_per_step
     result, looks = Result(atomic=False), 0
@@ -38,7 +40,7 @@ def expire_groups(groups: GroupRegistry, config: GroupConfig, clock: Callable[[]
 
 
 def _expire_in_steps(
-    groups: GroupRegistry, group_id: str, config: GroupConfig, clock: Callable[[], Millis]
+    groups: GroupRegistry, group_id: str, config: GroupCoordinatorConfig, clock: Callable[[], Millis]
 ) -> Iterator[Result]:
     """The offsets of a large group, some of them at a time; the group itself stays."""
     retention_ms = config.offsets_retention_of(group_id)

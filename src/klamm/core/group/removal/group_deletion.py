@@ -14,7 +14,7 @@ from itertools import islice
 from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.group.group_registry import GroupRegistry
-from klamm.core.group.incremental_work import Chores
+from klamm.core.group.incremental_work import IncrementalWork
 from klamm.core.group.removal.removal_rules import delete_group, delete_groups, offset_tombstones, why_not_deletable
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
@@ -29,11 +29,11 @@ _Codes = dict[str, ErrorCode]
 class Deletions:
     """The DeleteGroups requests of one shard; `limit` is how many records are written in one step."""
 
-    __slots__ = ("_chores", "_group_ids", "_groups", "_limit", "_requests")
+    __slots__ = ("_group_ids", "_groups", "_incremental_work", "_limit", "_requests")
 
-    def __init__(self, groups: GroupRegistry, chores: Chores, limit: int) -> None:
+    def __init__(self, groups: GroupRegistry, incremental_work: IncrementalWork, limit: int) -> None:
         self._groups = groups
-        self._chores = chores
+        self._incremental_work = incremental_work
         self._limit = limit
         self._group_ids: set[str] = set()
         self._requests: dict[Ticket, DeleteGroupsRequest] = {}
@@ -57,7 +57,7 @@ class Deletions:
         self._group_ids |= own
         self._requests[ticket] = request
         result = Result()
-        self._chores.add(self._delete(request, ticket, own), result)
+        self._incremental_work.add(self._delete(request, ticket, own), result)
         return result
 
     def on_unloaded(self, result: Result) -> None:
@@ -112,7 +112,7 @@ class Deletions:
             # Time may have taken it meanwhile.
             if codes[group_id] is ErrorCode.none and self._groups.is_known(group_id):
                 step.group_ids.append(group_id)
-                delete_group(self._groups, group_id, step.result, self._chores.now)
+                delete_group(self._groups, group_id, step.result, self._incremental_work.now)
         return step.result
 
     def _end(self, ticket: Ticket, own: Set[str]) -> None:

@@ -13,8 +13,8 @@ from klamm.core.coordinator.shard_contract import DeletedTopic
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.coordinator_config import GroupConfig
-from klamm.core.group.group_config import GroupSettings
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
+from klamm.core.group.group_config import GroupConfig
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -64,10 +64,10 @@ class ConsumerDriver(ShardDriver):
 
     def __init__(
         self,
-        config: GroupConfig | None = None,
+        config: GroupCoordinatorConfig | None = None,
         *,
         topics: PaintedTopics | None = None,
-        settings: GroupSettings | None = None,
+        settings: GroupConfig | None = None,
         log: Sequence[Written] = (),
         now: Millis | None = None,
         ids: Iterator[int] | None = None,
@@ -78,7 +78,7 @@ class ConsumerDriver(ShardDriver):
             log=log,
             ids=ids,
             topics=topics or PaintedTopics(events=6, audit=2),
-            settings=settings or GroupSettings(assignment_interval_ms=0),
+            settings=settings or GroupConfig(assignment_interval_ms=0),
             **more,
         )
 
@@ -219,6 +219,6 @@ class ConsumerDriver(ShardDriver):
         return [event for event in self.events if type(event) is kind]
 
 
-def slow(**changes: Any) -> GroupSettings:
+def slow(**changes: Any) -> GroupConfig:
     """Settings with the assignment interval of Kafka's defaults, and some changes."""
-    return replace(GroupSettings(), **changes)
+    return replace(GroupConfig(), **changes)

@@ -45,9 +45,9 @@ def test_it_stands_through_what_does_not_concern_it(happening: Happening) -> Non
     driver = ConsumerDriver()
     driver.enter("a")
     before = decide(driver)
-    assert before.standing is not None
+    assert before.reusable_answer is not None
     happening(driver)
-    assert before.standing.holds(driver.now)
+    assert before.reusable_answer.holds(driver.now)
     again = decide(driver)
     assert (again.replies, again.timers) == (before.replies, before.timers)
 
@@ -69,10 +69,10 @@ def test_it_falls_with_what_concerns_it(happening: Happening) -> None:
     """Something else would be decided, or has been."""
     driver = ConsumerDriver()
     driver.enter("a")
-    standing = decide(driver).standing
-    assert standing is not None
+    reusable_answer = decide(driver).reusable_answer
+    assert reusable_answer is not None
     happening(driver)
-    assert not standing.holds(driver.now)
+    assert not reusable_answer.holds(driver.now)
 
 
 def test_regular_expression_is_looked_at_when_it_is_due() -> None:
@@ -81,14 +81,14 @@ def test_regular_expression_is_looked_at_when_it_is_due() -> None:
     entered = driver.enter("a", names=None, regex="ev.*")
     driver.run_tasks()
     settled = driver.beat("a", entered.epoch)
-    standing = decide(driver, epoch=settled.epoch).standing
-    assert standing is not None
+    reusable_answer = decide(driver, epoch=settled.epoch).reusable_answer
+    assert reusable_answer is not None
     until_due = driver.config.consumer_regex_refresh_interval_ms
-    assert standing.holds(driver.now)
+    assert reusable_answer.holds(driver.now)
     driver.now = Millis(driver.now + until_due)
-    assert standing.holds(driver.now)
+    assert reusable_answer.holds(driver.now)
     driver.now = Millis(driver.now + 1)
-    assert not standing.holds(driver.now)
+    assert not reusable_answer.holds(driver.now)
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_who_says_more_is_listened_to(said: dict[str, object]) -> None:
         setattr(request, name, value)
     context = ClientContext("client", "/10.0.0.1", 1)
     result = GroupShard.handle_consumer_group_heartbeat(driver.shard, request, context, Ticket(1), driver.now)
-    assert result.standing is None
+    assert result.reusable_answer is None

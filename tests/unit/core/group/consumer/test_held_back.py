@@ -305,4 +305,4 @@ def test_life_of_a_static_member_ends_when_another_takes_its_place() -> None:
     for number in range(4):
         driver.enter(f"static-{number}", client_id="static", instance="i")
         driver.go(f"static-{number}", instance="i", for_a_while=True)
-    assert driver.shard.consumer_groups.lives._lives[GROUP].keys() == {"steady", "static-3"}
+    assert driver.shard.consumer_groups.lifetimes._lifetimes[GROUP].keys() == {"steady", "static-3"}

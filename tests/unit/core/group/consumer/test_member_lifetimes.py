@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klamm.core.group.consumer.member import ConsumerGroupMember
-from klamm.core.group.consumer.member_lifetimes import Lives
+from klamm.core.group.consumer.member_lifetimes import MemberLifetimes
 from klamm.protocol.types import Millis
 
 GROUP = "orders"
@@ -18,90 +18,90 @@ def member(number: int, host: str = "/10.0.0.1", instance_id: str | None = None)
 STEADY = member(100, "/10.0.0.9")
 
 
-def die(lives: Lives, each: ConsumerGroupMember, at: int) -> int:
+def die(lifetimes: MemberLifetimes, each: ConsumerGroupMember, at: int) -> int:
     """A member is lost; returns how many have been in a row, as was foretold."""
-    deaths = lives.deaths_with(GROUP, each, Millis(at))
-    lives.died(GROUP, each, Millis(at))
+    deaths = lifetimes.deaths_with(GROUP, each, Millis(at))
+    lifetimes.died(GROUP, each, Millis(at))
     return deaths
 
 
-def live_and_die(lives: Lives, times: int, *, at: int = 0, commits: bool = False) -> int:
+def live_and_die(lifetimes: MemberLifetimes, times: int, *, at: int = 0, commits: bool = False) -> int:
     """So many incarnations one after the other, ten seconds each; returns how many deaths count by then."""
     deaths = 0
     for number in range(times):
         born = Millis(at + number * 10 * SECOND)
-        lives.joined(GROUP, f"member-{number}", born)
+        lifetimes.joined(GROUP, f"member-{number}", born)
         if commits:
-            lives.committed(GROUP, member(number))
-        deaths = die(lives, member(number), born + 9 * SECOND)
+            lifetimes.committed(GROUP, member(number))
+        deaths = die(lifetimes, member(number), born + 9 * SECOND)
     return deaths
 
 
 def test_the_fourth_incarnation_is_held_back() -> None:
     """Three deaths without a commit, by client id and host, whatever the member ids."""
-    lives = Lives()
-    assert live_and_die(lives, 2) == 2
+    lifetimes = MemberLifetimes()
+    assert live_and_die(lifetimes, 2) == 2
     now = Millis(20 * SECOND)
-    assert lives.held_back(GROUP, [STEADY, member(2)], now) == {}
-    lives = Lives()
-    assert live_and_die(lives, 3) == 3
+    assert lifetimes.held_back(GROUP, [STEADY, member(2)], now) == {}
+    lifetimes = MemberLifetimes()
+    assert live_and_die(lifetimes, 3) == 3
     now = Millis(30 * SECOND)
-    assert lives.held_back(GROUP, [STEADY, member(3)], now).keys() == {"member-3"}
-    assert lives.held_back(GROUP, [STEADY, member(3, "/10.0.0.2")], now) == {}
+    assert lifetimes.held_back(GROUP, [STEADY, member(3)], now).keys() == {"member-3"}
+    assert lifetimes.held_back(GROUP, [STEADY, member(3, "/10.0.0.2")], now) == {}
 
 
 def test_it_waits_longer_each_time_and_then_no_more() -> None:
     """The back-off grows with every death, and ends."""
     waits = []
     for times in (3, 4, 5):
-        lives = Lives()
-        live_and_die(lives, times)
+        lifetimes = MemberLifetimes()
+        live_and_die(lifetimes, times)
         now = Millis(times * 10 * SECOND)
-        waits.append(lives.held_back(GROUP, [STEADY, member(9)], now)["member-9"] - now)
+        waits.append(lifetimes.held_back(GROUP, [STEADY, member(9)], now)["member-9"] - now)
     assert waits[0] < waits[1] < waits[2]
-    assert lives.held_back(GROUP, [STEADY, member(9)], Millis(now + waits[2])) == {}
+    assert lifetimes.held_back(GROUP, [STEADY, member(9)], Millis(now + waits[2])) == {}
 
 
 def test_who_gets_something_done_is_not_in_a_loop() -> None:
     """A commit in each life: the deaths are somebody else's fault. One in the last life is enough."""
-    lives = Lives()
-    assert live_and_die(lives, 5, commits=True) == 0
-    live_and_die(lives, 3)
-    lives.joined(GROUP, "member-3", Millis(30 * SECOND))
-    lives.committed(GROUP, member(3))
-    assert lives.held_back(GROUP, [STEADY, member(3)], Millis(30 * SECOND)) == {}
+    lifetimes = MemberLifetimes()
+    assert live_and_die(lifetimes, 5, commits=True) == 0
+    live_and_die(lifetimes, 3)
+    lifetimes.joined(GROUP, "member-3", Millis(30 * SECOND))
+    lifetimes.committed(GROUP, member(3))
+    assert lifetimes.held_back(GROUP, [STEADY, member(3)], Millis(30 * SECOND)) == {}
 
 
 def test_a_group_of_nobody_else_holds_nobody_back() -> None:
     """Its partitions would have no owner at all."""
-    lives = Lives()
-    live_and_die(lives, 3)
-    assert lives.held_back(GROUP, [member(3)], Millis(30 * SECOND)) == {}
+    lifetimes = MemberLifetimes()
+    live_and_die(lifetimes, 3)
+    assert lifetimes.held_back(GROUP, [member(3)], Millis(30 * SECOND)) == {}
 
 
 def test_leaving_is_not_dying() -> None:
     """Whoever says good-bye starts with a clean sheet, and a group that is gone is forgotten."""
-    lives = Lives()
+    lifetimes = MemberLifetimes()
     for number in range(5):
-        lives.joined(GROUP, f"member-{number}", Millis(number))
-        lives.left(GROUP, member(number))
-    assert lives.held_back(GROUP, [STEADY, member(5)], Millis(100)) == {}
-    live_and_die(lives, 3, at=SECOND)
-    lives.forget(GROUP)
-    assert lives.held_back(GROUP, [STEADY, member(3)], Millis(31 * SECOND)) == {}
+        lifetimes.joined(GROUP, f"member-{number}", Millis(number))
+        lifetimes.left(GROUP, member(number))
+    assert lifetimes.held_back(GROUP, [STEADY, member(5)], Millis(100)) == {}
+    live_and_die(lifetimes, 3, at=SECOND)
+    lifetimes.forget(GROUP)
+    assert lifetimes.held_back(GROUP, [STEADY, member(3)], Millis(31 * SECOND)) == {}
 
 
 def test_who_died_under_another_coordinator_is_not_counted() -> None:
     """What a member did before this coordinator took over is not known."""
-    lives = Lives()
-    assert [die(lives, member(number), number) for number in range(4)] == [0, 0, 0, 0]
+    lifetimes = MemberLifetimes()
+    assert [die(lifetimes, member(number), number) for number in range(4)] == [0, 0, 0, 0]
 
 
 def test_who_commits_is_known_from_then_on_whoever_let_it_in() -> None:
     """Others of its name that die again and again don't hold it back, and its own death is none of a loop."""
-    lives = Lives()
-    lives.committed(GROUP, member(9))
-    assert live_and_die(lives, 3) == 3
+    lifetimes = MemberLifetimes()
+    lifetimes.committed(GROUP, member(9))
+    assert live_and_die(lifetimes, 3) == 3
     now = Millis(30 * SECOND)
-    assert lives.held_back(GROUP, [member(9), member(3)], now).keys() == {"member-3"}
-    assert die(lives, member(9), now) == 0
+    assert lifetimes.held_back(GROUP, [member(9), member(3)], now).keys() == {"member-3"}
+    assert die(lifetimes, member(9), now) == 0

@@ -6,7 +6,7 @@ from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, Consum
 from tests.unit.core.group.painted_topics import PaintedTopics
 
 from klamm.core.group.consumer.group_state import ConsumerGroupState
-from klamm.core.group.coordinator_config import GroupConfig
+from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
@@ -127,7 +127,7 @@ def test_only_groups_of_the_topic_look() -> None:
 
 def test_very_many_groups_are_marked_in_steps() -> None:
     """A heartbeat in between finds its group marked or not; in the end every group has looked."""
-    driver = ConsumerDriver(GroupConfig(looks_per_step=3))
+    driver = ConsumerDriver(GroupCoordinatorConfig(looks_per_step=3))
     groups = [f"group-{index}" for index in range(10)]
     for group_id in groups:
         driver.enter("a", group_id=group_id)
@@ -143,7 +143,7 @@ def test_very_many_groups_are_marked_in_steps() -> None:
 
 def test_group_that_goes_before_it_is_marked_leaves_no_mark() -> None:
     """Nobody would ever take it away."""
-    driver = ConsumerDriver(GroupConfig(looks_per_step=2))
+    driver = ConsumerDriver(GroupCoordinatorConfig(looks_per_step=2))
     driver.enter("a", group_id="first")
     driver.enter("a", group_id="second")
     driver.apply(driver.shard.on_metadata_update(PaintedTopics(2, events=7, audit=2), (), driver.now))

@@ -9,7 +9,7 @@ from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, smal
 from klamm.core.coordinator.cluster_topics import NO_TOPICS
 from klamm.core.coordinator.shard_contract import CoordinatorRecord, DeletedTopic, Ticket
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.incremental_work import CHORES_TIMER
+from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER
 from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import ZERO_UUID
@@ -55,7 +55,7 @@ def delete_groups(driver: ShardDriver, *group_ids: str) -> dict[str, ErrorCode]:
 def max_records_per_step(driver: ShardDriver, limit: int) -> int:
     """Do all chores, each step writing no more than so many records for offsets; returns how many steps it took."""
     steps = 0
-    while CHORES_TIMER in driver.timers:
+    while INCREMENTAL_WORK_TIMER in driver.timers:
         before = len(driver.log)
         driver.step_chores()
         offsets = [each for each in driver.log[before:] if isinstance(each.record.key, OffsetCommitKey)]

@@ -13,7 +13,7 @@ from collections.abc import Container
 from klamm.core.coordinator.shard_contract import Ticket, TimerKey
 from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
-from klamm.core.group.consumer.consumer_groups import Decision, Reason
+from klamm.core.group.consumer.consumer_groups import CauseDetails, Decision
 from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group_state import MemberState
 from klamm.core.group.consumer.member import ConsumerGroupMember
@@ -95,7 +95,7 @@ def leave_consumer_group(decision: Decision, group: ConsumerGroup, request: Leav
             MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
         )
     if leaving:
-        remove_members(decision, group, list(leaving.values()), Reason(Cause.MEMBER_LEFT, "left"))
+        remove_members(decision, group, list(leaving.values()), CauseDetails(Cause.MEMBER_LEFT, "left"))
     decision.result.reply(ticket, LeaveGroupResponse(members=responses))
 
 
@@ -113,7 +113,7 @@ def on_member_late(decision: Decision, timer: TimerKey, awaited: Container[tuple
     if group is None or member is None:
         decision.groups.await_nothing(group_id, member_id)
         return
-    cause = Reason(Cause.REBALANCE_TIMED_OUT, f"did not {what} within {member.rebalance_timeout_ms} ms")
+    cause = CauseDetails(Cause.REBALANCE_TIMED_OUT, f"did not {what} within {member.rebalance_timeout_ms} ms")
     remove_members(decision, group, [member], cause)
     retry_on_failure(decision.result, timer)
 

@@ -599,7 +599,7 @@ def test_member_that_came_over_and_commits_is_not_held_back_for_others_of_its_na
         driver.apply(driver.shard.handle_timer(session_timer(GROUP, twin), driver.now))
     members = driver.consumer_group().members
     assert members.keys() == {one, other, "new", "steady"}
-    held_back = driver.shard.consumer_groups.lives.held_back(GROUP, members.values(), driver.now)
+    held_back = driver.shard.consumer_groups.lifetimes.held_back(GROUP, members.values(), driver.now)
     assert held_back.keys() == {other, "new"}
 
 
@@ -610,5 +610,5 @@ def test_nothing_is_left_of_a_group_that_has_turned_classic() -> None:
     driver.joined(driver.join(instance="pod", protocols=protocols()))
     groups = driver.shard.consumer_groups
     assert driver.state() is GroupState.STABLE
-    assert (groups.lives._lives, groups.lives._loops, groups.previous_owners) == ({}, {}, {})
+    assert (groups.lifetimes._lifetimes, groups.lifetimes._loops, groups.previous_owners) == ({}, {}, {})
     assert (groups.outdated, groups.assigning, groups.awaiting_join) == ({}, {}, set())
