@@ -2,9 +2,9 @@
 
 Two heartbeats are equal if they differ only in the correlation id. Most heartbeats of a member are equal to the one
 before, and get the same answer. The shard says under which condition an answer may be repeated
-(`core.coordinator.shard_contract.ReusableAnswer`). While the condition holds, a client that sends the same bytes gets the
-same bytes back, and the session of the member starts again; the request is not decoded, decided or encoded. Otherwise
-the request takes the normal way.
+(`core.coordinator.shard_contract.ReusableAnswer`). While the condition holds, a client that sends the same bytes gets
+the same bytes back, and the session of the member starts again; the request is not decoded, decided or encoded.
+Otherwise the request takes the normal way.
 
 One answer is kept for each session timer, so one for each member. The answer goes with the timer: when the member
 leaves, when the session expires, when leadership ends.
