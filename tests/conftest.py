@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -27,6 +28,16 @@ _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "sc
 _OWN_SPARK: Final = frozenset(
     {"test_driver_kills.py", "test_java.py", "test_local_cluster.py", "test_plain_session.py"}
 )
+
+
+# How long an example takes says how busy the machine is: nothing about the code. `CI` chooses Hypothesis' profile "ci".
+settings.register_profile(
+    "any machine",
+    settings.get_profile("ci" if os.environ.get("CI") else "default"),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any machine")
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations

@@ -151,7 +151,7 @@ class Broker:
     def measure(self, traffic: Traffic) -> None:
         """Hear what flows through the topics' partitions."""
         if self.coordinator is not None:
-            self.coordinator.on_traffic(traffic)
+            self.coordinator.measurements.on_traffic(traffic)
 
     # What clients ask
 

@@ -6,21 +6,25 @@ After `getErrorResponse` and its kin in Apache Kafka's request classes, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from klamm.core.coordinator.append_errors import coordinator_error, offset_fetch_error
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from klamm.protocol.schema.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
 from klamm.protocol.schema.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from klamm.protocol.schema.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from klamm.protocol.schema.delete_groups_response import DeletableGroupResult
-from klamm.protocol.schema.describe_groups_response import DescribedGroup
+from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
+from klamm.protocol.schema.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from klamm.protocol.schema.describe_groups_request import DescribeGroupsRequest
+from klamm.protocol.schema.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 from klamm.protocol.schema.heartbeat_request import HeartbeatRequest
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.schema.join_group_response import JoinGroupResponse
 from klamm.protocol.schema.leave_group_request import LeaveGroupRequest
 from klamm.protocol.schema.leave_group_response import LeaveGroupResponse, MemberResponse
+from klamm.protocol.schema.list_groups_request import ListGroupsRequest
+from klamm.protocol.schema.list_groups_response import ListGroupsResponse
 from klamm.protocol.schema.offset_commit_request import OffsetCommitRequest
 from klamm.protocol.schema.offset_commit_response import (
     OffsetCommitResponse,
@@ -54,6 +58,7 @@ __all__ = [
     "heartbeat_error",
     "join_error",
     "leave_error",
+    "list_groups_error",
     "offset_delete_error",
     "sync_error",
     "txn_offset_commit_error",
@@ -84,10 +89,14 @@ def consumer_group_heartbeat_error(
     return ConsumerGroupHeartbeatResponse(error_code=coordinator_error(code))
 
 
-def consumer_group_describe_error(group_ids: Iterable[str], code: ErrorCode) -> list[DescribedConsumerGroup]:
-    """The part of a ConsumerGroupDescribe answer for groups that could not be asked."""
+def consumer_group_describe_error(
+    request: ConsumerGroupDescribeRequest, code: ErrorCode
+) -> ConsumerGroupDescribeResponse:
+    """Returns the answer to a ConsumerGroupDescribe that failed: the same code for each group."""
     error_code = coordinator_error(code)
-    return [DescribedConsumerGroup(group_id=group_id, error_code=error_code) for group_id in group_ids]
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedConsumerGroup(group_id=group_id, error_code=error_code) for group_id in request.group_ids]
+    )
 
 
 def leave_error(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
@@ -166,13 +175,22 @@ def offset_delete_error(request: OffsetDeleteRequest, code: ErrorCode) -> Offset
     return OffsetDeleteResponse(error_code=coordinator_error(code))
 
 
-def describe_groups_error(group_ids: Iterable[str], code: ErrorCode) -> list[DescribedGroup]:
-    """The part of a DescribeGroups answer for groups that could not be asked."""
-    error_code = coordinator_error(code)
-    return [DescribedGroup(group_id=group_id, error_code=error_code) for group_id in group_ids]
+def list_groups_error(request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
+    """Returns the answer to a ListGroups that failed; an empty list if this broker does not lead the partition."""
+    return ListGroupsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
 
 
-def delete_groups_error(group_ids: Iterable[str], code: ErrorCode) -> list[DeletableGroupResult]:
-    """The part of a DeleteGroups answer for groups that could not be deleted."""
+def describe_groups_error(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+    """Returns the answer to a DescribeGroups that failed: the same code for each group."""
     error_code = coordinator_error(code)
-    return [DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in group_ids]
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id=group_id, error_code=error_code) for group_id in request.groups]
+    )
+
+
+def delete_groups_error(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
+    """Returns the answer to a DeleteGroups that failed: the same code for each group."""
+    error_code = coordinator_error(code)
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in request.groups_names]
+    )

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, cast
 
 from klamm.core.coordinator.append_errors import coordinator_error
-from klamm.core.coordinator.java_hash import partition_for
-from klamm.core.coordinator.shard_contract import ClientContext, DeletedTopic
+from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.core.txn.additions import partitions_of, result_for, topics_of
 from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.events import TransactionRemark
 from klamm.core.txn.markers import MarkerWriter
 from klamm.core.txn.shard import TransactionShard
 from klamm.core.txn.transaction_description import compile_pattern, unknown_states
-from klamm.metadata.image import MetadataImage
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
@@ -39,15 +37,14 @@ from klamm.protocol.schema.init_producer_id_response import InitProducerIdRespon
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.schema.list_transactions_response import ListTransactionsResponse
 from klamm.protocol.types import (
-    LeaderEpoch,
     PartitionIndex,
     ProducerEpoch,
     ProducerId,
     TopicPartition,
 )
-from klamm.runtime.answers import Answer, gather, then
+from klamm.runtime.answers import Answer, then
+from klamm.runtime.coordinator_facade import CoordinatorFacade
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
-from klamm.runtime.image_topics import ImageTopics
 from klamm.runtime.marker_executor import MarkerExecutor
 from klamm.runtime.ports import CoordinatorLog, Promise, Promises, Spawn, Timers, WallClock
 from klamm.runtime.producer_id_pool import ProducerIdPool
@@ -64,11 +61,11 @@ _ADD_KNOWS_FENCED_FROM: Final = 2
 _BROKERS_VERSION: Final = 5
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
     """All transactional ids whose partition of `__transaction_state` this broker leads.
 
-    `partition_count` says how many partitions that topic has, or will have; `start` asks it once. `next_producer_id`
-    gives a producer id that nobody had before.
+    `partition_count` returns how many partitions that topic has, or will have. `next_producer_id` returns a producer id
+    that no producer had before.
     """
 
     def __init__(
@@ -88,62 +85,22 @@ class TransactionCoordinator:
         self._config = config
         self._timers = timers
         self._promises = promises
-        self._count_partitions = partition_count
-        self._partition_count = 0
         self._producer_ids = ProducerIdPool(next_producer_id, spawn)
-        self._topics: ImageTopics | None = None
-        self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            lambda leader_epoch: TransactionShard(config, self._producer_ids.take, leader_epoch),
-            serde=TransactionRecordSerde(),
-            log=log,
-            timers=timers,
-            wall_clock=wall_clock,
-            promises=promises,
-            executor=MarkerExecutor(markers, spawn),
-            publish=_log_remarks,
-            write_timeout_ms=write_timeout_ms,
-            compression=Compression.NONE,
+        super().__init__(
+            CoordinatorRuntime(
+                lambda leader_epoch: TransactionShard(config, self._producer_ids.take, leader_epoch),
+                serde=TransactionRecordSerde(),
+                log=log,
+                timers=timers,
+                wall_clock=wall_clock,
+                promises=promises,
+                executor=MarkerExecutor(markers, spawn),
+                publish=_log_remarks,
+                write_timeout_ms=write_timeout_ms,
+                compression=Compression.NONE,
+            ),
+            partition_count,
         )
-        # The hash walks over every character, and the same ids ask again and again.
-        self._partition_of = lru_cache(maxsize=10_000)(self._compute_partition)
-
-    # Life
-
-    def start(self) -> None:
-        """Begin to answer; before it, and after `stop`, every request gets COORDINATOR_NOT_AVAILABLE."""
-        self._partition_count = self._count_partitions()
-        self._partition_of.cache_clear()
-
-    def stop(self) -> None:
-        """Give up all partitions."""
-        self._partition_count = 0
-        self._runtime.stop()
-
-    def partition_for(self, transactional_id: str) -> PartitionIndex:
-        """The partition of `__transaction_state` that is responsible for the transactional id."""
-        return self._partition_of(transactional_id)
-
-    @property
-    def skipped_records(self) -> int:
-        """How many records of the partitions led here could not be read when they were loaded."""
-        return self._runtime.skipped_records
-
-    def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
-        """This broker leads the partition now: load it, and end what was ending."""
-        self._runtime.load(partition, leader_epoch)
-
-    def on_resignation(self, partition: PartitionIndex) -> None:
-        """This broker leads the partition no more."""
-        self._runtime.unload(partition)
-
-    def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Let the shards know what the cluster looks like now: partitions that are gone get no markers."""
-        if old.topics is new.topics:
-            return
-        gone = old.topics_by_id.keys() - new.topics_by_id.keys()
-        deleted = [DeletedTopic(old.topics_by_id[topic_id].name, topic_id) for topic_id in sorted(gone)]
-        self._topics = ImageTopics(new, self._topics)
-        self._runtime.on_metadata_update(self._topics, deleted)
 
     # Requests of producers
 
@@ -160,8 +117,7 @@ class TransactionCoordinator:
             return refuse(request, ErrorCode.invalid_transaction_timeout)
         if self._producer_ids.is_empty:
             return self._init_producer_id_later(request, context)
-        partition = self._partition_of(request.transactional_id)
-        return self._runtime.submit(partition, TransactionShard.handle_init_producer_id, request, context, refuse)
+        return self._ask(request.transactional_id, TransactionShard.handle_init_producer_id, request, context, refuse)
 
     async def _init_producer_id_later(
         self, request: InitProducerIdRequest, context: ClientContext
@@ -178,12 +134,10 @@ class TransactionCoordinator:
         The version of AddPartitionsToTxn in `context` says who asks: clients up to 3, brokers from 4 on.
         """
         refuse = partial(_refuse_addition, context.api_version)
-        if not self._partition_count:
-            return refuse(request, ErrorCode.coordinator_not_available)
-        if not request.transactional_id:
-            return refuse(request, ErrorCode.invalid_request)
-        partition = self._partition_of(request.transactional_id)
-        return self._runtime.submit(partition, TransactionShard.handle_add_partitions, request, context, refuse)
+        handle = TransactionShard.handle_add_partitions
+        return self._ask(
+            request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.invalid_request
+        )
 
     async def add_partitions(
         self,
@@ -236,12 +190,10 @@ class TransactionCoordinator:
     def end_txn(self, request: EndTxnRequest, context: ClientContext) -> Answer[EndTxnResponse]:
         """EndTxn. The answer comes when the outcome is safe; the markers follow."""
         refuse = partial(_refuse_end, context.api_version)
-        if not self._partition_count:
-            return refuse(request, ErrorCode.coordinator_not_available)
-        if not request.transactional_id:
-            return refuse(request, ErrorCode.invalid_request)
-        partition = self._partition_of(request.transactional_id)
-        return self._runtime.submit(partition, TransactionShard.handle_end_txn, request, context, refuse)
+        handle = TransactionShard.handle_end_txn
+        return self._ask(
+            request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.invalid_request
+        )
 
     # Requests of those who look
 
@@ -251,31 +203,21 @@ class TransactionCoordinator:
         """DescribeTransactions; the ids may lie on several partitions."""
         if not self._partition_count:
             return _refuse_description(request, ErrorCode.coordinator_not_available)
-        by_partition: dict[PartitionIndex, list[str]] = {}
-        for transactional_id in request.transactional_ids:
-            by_partition.setdefault(self._partition_of(transactional_id), []).append(transactional_id)
-        parts = [
-            self._runtime.submit(
-                partition,
-                TransactionShard.handle_describe_transactions,
-                DescribeTransactionsRequest(transactional_ids=ids),
-                context,
-                _refuse_description,
-            )
-            for partition, ids in by_partition.items()
-        ]
-        return then(gather(parts), partial(_in_order, request))
+        parts = self._ask_each(
+            request.transactional_ids,
+            TransactionShard.handle_describe_transactions,
+            lambda ids: DescribeTransactionsRequest(transactional_ids=ids),
+            context,
+            _refuse_description,
+        )
+        return then(parts, partial(_in_order, request))
 
     def transactional_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
-        """The transactional ids that are known at this moment, by partition and no more than `size` at a time; a
-        partition without any comes once, too.
+        """Returns the transactional ids that are known now, by partition and at most `size` at a time.
+
+        A partition without any is there once, too.
         """
-        slices = []
-        for partition in self._runtime.partitions():
-            shard = self._runtime.shard(partition)
-            ids = [] if shard is None else list(shard.store.transactions)
-            slices += [(partition, ids[start : start + size]) for start in range(0, max(len(ids), 1), size)]
-        return slices
+        return self._slices(lambda shard: shard.store.transactions, size)
 
     def list_transactions(
         self,
@@ -299,14 +241,8 @@ class TransactionCoordinator:
         if among is not None:
             handle = partial(TransactionShard.handle_list_transactions, among=among[1])
             return self._runtime.submit(among[0], handle, request, context, refuse)
-        parts = [
-            self._runtime.submit(partition, TransactionShard.handle_list_transactions, request, context, refuse)
-            for partition in self._runtime.partitions()
-        ]
-        return then(gather(parts), partial(merge_lists, request))
-
-    def _compute_partition(self, transactional_id: str) -> PartitionIndex:
-        return PartitionIndex(partition_for(transactional_id, self._partition_count or self._count_partitions()))
+        parts = self._ask_all(TransactionShard.handle_list_transactions, request, context, refuse)
+        return then(parts, partial(merge_lists, request))
 
 
 def _as_producers_know_it(code: ErrorCode) -> ErrorCode:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from klamm.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS
 from klamm.broker.handlers.shared.own_fields import add_change_under_way, add_members_needed
 from klamm.broker.handlers.shared.rebalance_protocols import check_consumer_protocol
-from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.shard_contract import ClientContext
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
+from klamm.protocol.schema.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from klamm.runtime.answers import Answer, then
+from klamm.runtime.error_responses import consumer_group_describe_error
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
@@ -45,11 +45,8 @@ def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> An
 def error_response(
     request: ConsumerGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ConsumerGroupDescribeResponse:
-    """The answer that refuses every group."""
-    error_code = coordinator_error(code)
-    return ConsumerGroupDescribeResponse(
-        groups=[DescribedGroup(group_id=group_id, error_code=error_code) for group_id in request.group_ids]
-    )
+    """Returns the answer that refuses every group."""
+    return consumer_group_describe_error(request, code)
 
 
 def _with_operations(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:

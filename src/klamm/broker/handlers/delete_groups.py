@@ -47,5 +47,5 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Work[Delete
 def error_response(
     request: DeleteGroupsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DeleteGroupsResponse:
-    """The answer that refuses every group."""
-    return DeleteGroupsResponse(results=delete_groups_error(request.groups_names, code))
+    """Returns the answer that refuses every group."""
+    return delete_groups_error(request, code)

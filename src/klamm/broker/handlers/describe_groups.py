@@ -42,8 +42,8 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[De
 def error_response(
     request: DescribeGroupsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeGroupsResponse:
-    """The answer that refuses every group."""
-    return DescribeGroupsResponse(groups=describe_groups_error(request.groups, code))
+    """Returns the answer that refuses every group."""
+    return describe_groups_error(request, code)
 
 
 def _with_operations(response: DescribeGroupsResponse) -> DescribeGroupsResponse:

@@ -340,8 +340,8 @@ class BrokerServices:
 
     def _on_traffic(self, traffic: Traffic) -> None:
         assert self._groups is not None
-        self._groups.on_traffic(traffic)
-        asyncio.get_running_loop().call_soon(self._measure_groups, self._groups.figures())
+        self._groups.measurements.on_traffic(traffic)
+        asyncio.get_running_loop().call_soon(self._measure_groups, self._groups.measurements.figures())
 
     def _measure_groups(self, figures: Iterator[object]) -> None:
         """Looks at all groups, some of them in a step: what members get through shows over time only."""

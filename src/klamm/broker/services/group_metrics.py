@@ -26,7 +26,7 @@ async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
     pace: list[tuple[tuple[str, ...], float]] = []
     needed: list[tuple[tuple[str, ...], float]] = []
     step_ends = monotonic() + STEP_S
-    for figures in groups.figures():
+    for figures in groups.measurements.figures():
         if monotonic() >= step_ends:
             await asyncio.sleep(0)
             step_ends = monotonic() + STEP_S

@@ -36,7 +36,7 @@ async def _measure_groups(context: RequestContext, answer: Answer[R]) -> R:
     response: R = await answer if hasattr(answer, "__await__") else answer
     for group in response.groups:
         if not group.error_code:
-            figures = await finish_in_steps(context.broker.groups.figures_of(group.group_id))
+            figures = await finish_in_steps(context.broker.groups.measurements.figures_of(group.group_id))
             if figures is not None and figures.members_needed is not None:
                 group.members_needed = figures.members_needed
     return response
