@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo 'make demo     watch a year of flights go through a topic, two groups and Spark'
 	@echo 'make test     run the tests'
-	@echo 'make check    format, lint, types, imports between rooms, documentation, 300 simulated worlds of each kind'
+	@echo 'make check    format, lint, types, imports between rooms, names, documentation, 300 simulated worlds of each kind'
 	@echo 'make sim      as many simulated worlds as asked: SEEDS=100000'
 	@echo 'make fuzz     send bytes that nobody means to send to all that reads bytes: SECONDS=600 for each target'
 	@echo 'make faults   kill the broker and take its power away 500 times, and check what clients see: ROUNDS=50 CHECKER_SECONDS=60 for less'
@@ -50,6 +50,7 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_house.py
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m tests.simulation --seeds 1..300
 

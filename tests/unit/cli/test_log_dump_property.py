@@ -27,7 +27,9 @@ NAMES = (
     "partition.metadata",
     "metadata.sqlite",
 )
-ONCE = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+ONCE = settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 
 
 def _dump(*words: str) -> int:

@@ -57,7 +57,9 @@ def _damaged(random: Random, data: bytes) -> bytes:
     return bytes(content)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_records_leave_the_partition_alive(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """I17: what can be read holds. Nothing else that a record may say stops the load, the sessions or the expiry."""

@@ -138,7 +138,9 @@ def test_a_hundred_logs_share_few_descriptors(tmp_path: Path) -> None:
 _LOGS = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40, deadline=None
+)
 @given(counts=_LOGS, segment_bytes=st.integers(800, 3000), interval=st.integers(0, 1000), data=st.data())
 def test_any_log_reads_back_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], segment_bytes: int, interval: int, data: st.DataObject

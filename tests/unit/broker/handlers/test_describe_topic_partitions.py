@@ -67,7 +67,9 @@ def test_pages_break_where_the_limit_says(serve_metadata: Serve) -> None:
 
 
 @given(limit=st.integers(1, 12), broker_limit=st.integers(1, 12), names=st.sets(st.sampled_from([*PARTITIONS, "?"])))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=30)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=30
+)
 def test_pages_together_hold_every_partition_once(
     serve_metadata: Serve, limit: int, broker_limit: int, names: set[str]
 ) -> None:

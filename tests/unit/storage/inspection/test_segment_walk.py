@@ -49,7 +49,9 @@ def test_a_sound_segment_is_all_batches(tmp_path: Path) -> None:
     assert [(each.position) for each in found] == [position for position, _ in iterate_batches(content)]
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@settings(
+    max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(st.integers(0, 4), st.data())
 def test_one_damaged_batch_costs_no_other(tmp_path: Path, number: int, data: st.DataObject) -> None:
     """Whichever byte of it was changed, in its header or behind: the others are found, and nothing is made up."""

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parents[3] / "tools" / "check_house.py"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Any:
+    """The checks, on a house of two rooms with a module each and no exceptions."""
+    tool = runpy.run_path(str(TOOL))
+    rooms = tool["main"].__globals__
+    rooms |= {"ROOT": tmp_path, "SOURCE": tmp_path, "SAME_MEANING": {}, "LONG": {}}
+    for path in ("broker/listener.py", "storage/segment.py"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text("")
+    return SimpleNamespace(rooms=rooms, breaches=lambda: [*rooms["same_names"](), *rooms["long_files"]()])
+
+
+def test_an_orderly_house_has_no_breach(house: Any) -> None:
+    assert house.breaches() == []
+
+
+def test_two_modules_of_one_name_need_a_reason(house: Any, tmp_path: Path) -> None:
+    """And a reason needs two modules."""
+    (tmp_path / "broker" / "segment.py").write_text("")
+    assert house.breaches()[0].startswith("2 modules are named segment: broker/segment.py, storage/segment.py.")
+    house.rooms["SAME_MEANING"]["segment"] = "a segment"
+    assert house.breaches() == []
+    (tmp_path / "broker" / "segment.py").unlink()
+    assert house.breaches()[0].startswith("no two modules are named segment any more")
+
+
+def test_a_long_file_needs_a_reason_and_has_a_limit_even_so(house: Any, tmp_path: Path) -> None:
+    """And a reason needs a long file."""
+    path = tmp_path / "storage" / "segment.py"
+    path.write_text("pass\n" * 401)
+    assert house.breaches() == ["storage/segment.py has 401 lines, more than 400: it answers two questions. Divide it"]
+    house.rooms["LONG"]["storage/segment.py"] = (410, "a table")
+    assert house.breaches() == []
+    path.write_text("pass\n" * 411)
+    assert house.breaches()[0].startswith("storage/segment.py has 411 lines, more than 410")
+    path.write_text("")
+    assert house.breaches()[0].startswith("storage/segment.py has no more than 400 lines any more")

@@ -1,0 +1,95 @@
+"""Checks the rules of the house that no linter knows: `make check` runs it. Prints each breach, and ends with 1.
+
+- Two modules have the same name only if they mean the same thing in two rooms: `SAME_MEANING` says what that is.
+- No file has more than 400 lines without a reason: `LONG` says why it is long, and how long it may be.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCE: Final = ROOT / "src" / "klamm"
+GENERATED: Final = SOURCE / "protocol" / "schema"
+LIMIT: Final = 400
+
+SAME_MEANING: Final = {
+    "__init__": "a package",
+    "coordinator_config": "the configuration of a coordinator, groups' and transactions'",
+    "errors": "the errors that a room raises",
+    "events": "what happened in groups, and in transactions",
+    "expiry": "what a coordinator removes after a time, offsets and transactional ids",
+    "fetch": "the API Fetch: its codec, its handler, its client",
+    "group": "a group: what all kinds have in common, and the noun of the command line",
+    "group_description": "a group as its coordinator describes it: both kinds, and the client that asks",
+    "group_state": "the states of a group, of each kind",
+    "heartbeats": "what follows from a heartbeat, in each kind of group",
+    "history_record": "a record of `__group_history`: written, and read",
+    "list_offsets": "the API ListOffsets: its handler, its client",
+    "log": "the log of a partition, and the noun of the command line",
+    "member": "a member of a group, of each kind",
+    "produce": "the API Produce: its codec, its handler, the verb of the command line",
+    "shard": "a coordinator on one partition, groups' and transactions'",
+    "transaction_verification": "KIP-890: what a log remembers of it, and the request to the coordinator",
+}
+"""The names that more than one module has, and what they mean in all of them."""
+
+LONG: Final = {
+    "src/klamm/config/key_support.py": (520, "one table: a line or two for each key of Kafka"),
+    "src/klamm/broker/network/client_connection.py": (505, "one state machine: reading, handling, writing take turns"),
+    "src/klamm/storage/log.py": (490, "the log's public face; its parts are modules of their own"),
+    "src/klamm/storage/log_directory.py": (480, "every change of a data directory, in one order"),
+    "src/klamm/runtime/coordinator_runtime.py": (480, "one decision from request to answer, in one order"),
+    "src/klamm/broker/handlers/produce.py": (470, "one API, whose fast path must not be cut in two"),
+    "src/klamm/storage/segment.py": (440, "one segment: its file and its three indexes change together"),
+}
+"""The files that are longer than `LIMIT`: how long they may be, and why they are one file."""
+
+
+def main() -> int:
+    """Returns 1 if there is a breach, else 0."""
+    breaches = [*same_names(), *long_files()]
+    for breach in breaches:
+        print(breach)
+    return 1 if breaches else 0
+
+
+def same_names() -> Iterator[str]:
+    """Yields a breach for each name that modules share without a reason, and for each reason without such modules."""
+    paths = defaultdict(list)
+    for path in modules():
+        paths[path.stem].append(path.relative_to(ROOT).as_posix())
+    for name, found in sorted(paths.items()):
+        if len(found) > 1 and name not in SAME_MEANING:
+            yield f"{len(found)} modules are named {name}: {', '.join(found)}. Rename them, or say in {_HERE} why"
+    for name in SAME_MEANING:
+        if len(paths[name]) < 2:
+            yield f"no two modules are named {name} any more: remove it from {_HERE}"
+
+
+def long_files() -> Iterator[str]:
+    """Yields a breach for each file that is longer than it may be, and for each reason that is not needed."""
+    lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text("utf-8").splitlines()) for path in modules()}
+    for name, length in sorted(lengths.items()):
+        limit = LONG[name][0] if name in LONG else LIMIT
+        if length > limit:
+            yield f"{name} has {length} lines, more than {limit}: it answers two questions. Divide it"
+    for name in LONG:
+        if lengths.get(name, 0) <= LIMIT:
+            yield f"{name} has no more than {LIMIT} lines any more: remove it from {_HERE}"
+
+
+def modules() -> Iterator[Path]:
+    """Yields the hand-written modules of klamm."""
+    return (path for path in sorted(SOURCE.rglob("*.py")) if GENERATED not in path.parents)
+
+
+_HERE: Final = Path(__file__).relative_to(ROOT).as_posix()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
