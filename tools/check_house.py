@@ -23,7 +23,7 @@ SAME_MEANING: Final = {
     "errors": "the errors that a room raises",
     "events": "what happened in groups, and in transactions",
     "expiry": "what a coordinator removes after a time, offsets and transactional ids",
-    "fetch": "the API Fetch: its codec, its handler, its client",
+    "fetch": "the API Fetch: its handler, its client",
     "group": "a group: what all kinds have in common, and the noun of the command line",
     "group_description": "a group as its coordinator describes it: both kinds, and the client that asks",
     "group_state": "the states of a group, of each kind",

@@ -17,7 +17,7 @@ from klamm.protocol.consumer_protocol import (
     encode_subscription,
 )
 from klamm.protocol.errors import MalformedMessage
-from klamm.protocol.fetch import decode_fetch_request
+from klamm.protocol.fetch_request_decoder import decode_fetch_request
 from klamm.protocol.headers import (
     decode_request_header,
     decode_response_header,

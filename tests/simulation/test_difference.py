@@ -16,11 +16,11 @@ from tests.simulation.difference import difference
 from tests.simulation.notes import in_words
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
-from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata
+from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata, group_metadata_record
 from klamm.core.group.consumer.consumer_group_records import epoch_record
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.group_store import GroupStore
-from klamm.core.group.offsets.offset_records import group_metadata_record, offset_commit_record
+from klamm.core.group.offsets.offset_records import offset_commit_record
 from klamm.core.txn.transaction_state import TransactionState
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.heartbeat_response import HeartbeatResponse

@@ -13,7 +13,13 @@ from tests.simulation.checkers.log_model import LogModel
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group import group_store as store_module
-from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata
+from klamm.core.group.classic.group_metadata import (
+    GroupMetadata,
+    MemberMetadata,
+    group_metadata,
+    group_metadata_record,
+    group_tombstone,
+)
 from klamm.core.group.consumer import replay as consumer_replay
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import (
@@ -31,13 +37,7 @@ from klamm.core.group.consumer.consumer_group_records import (
 )
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.group_store import GroupStore
-from klamm.core.group.offsets.offset_records import (
-    group_metadata,
-    group_metadata_record,
-    group_tombstone,
-    offset_commit_record,
-    offset_tombstone,
-)
+from klamm.core.group.offsets.offset_records import offset_commit_record, offset_tombstone
 from klamm.protocol.types import Generation, LeaderEpoch, Millis, Offset, PartitionIndex, ProducerId, TopicId
 
 TOPICS = {name: TopicId(name.encode().ljust(16, b"\0")) for name in ("events", "clicks")}

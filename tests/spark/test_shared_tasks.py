@@ -18,7 +18,7 @@ from klamm.client.errors import GaveUp
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy
-from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range, shared_cluster
 from klamm.spark.source.stream_reader import KlammStreamReader

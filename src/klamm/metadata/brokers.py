@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from klamm.metadata.entries import broker_key, put_broker, put_cluster, put_configs, put_partition
 from klamm.metadata.image import MetadataImage, ResourceType
-from klamm.metadata.metadata_store import Change
-from klamm.metadata.plan import Plan
+from klamm.metadata.metadata_store import Change, Plan
 from klamm.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
 __all__ = ["plan_deregistration", "plan_registration"]

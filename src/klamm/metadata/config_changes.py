@@ -8,8 +8,7 @@ from dataclasses import replace
 from klamm.config.topic_config import TopicConfig
 from klamm.metadata.entries import put_configs, put_topic
 from klamm.metadata.image import MetadataImage, ResourceType
-from klamm.metadata.metadata_store import Change
-from klamm.metadata.plan import Plan, Planning
+from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["ConfigChanges", "check_new_topic", "plan_configs"]

@@ -8,12 +8,24 @@ that can expire a key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from klamm.errors import KlammError
 
-__all__ = ["Change", "Commit", "ConditionFailed", "MetadataStore", "MetadataStoreError", "Versioned"]
+__all__ = [
+    "Change",
+    "Commit",
+    "ConditionFailed",
+    "MetadataStore",
+    "MetadataStoreError",
+    "Plan",
+    "Planning",
+    "Versioned",
+]
+
+T = TypeVar("T")
 
 
 class MetadataStoreError(KlammError):
@@ -29,6 +41,23 @@ class Change(NamedTuple):
 
     key: str
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[T]):
+    """A decision about metadata that is made but not written yet.
+
+    `result` is true once `changes` are written, which must happen in one transaction or not at all. The transaction
+    holds only if every key in `changes` and in `reads` is as the image showed it when the plan was made.
+    """
+
+    result: T
+    changes: Sequence[Change] = ()
+    reads: Sequence[str] = ()
+
+
+Planning: TypeAlias = Generator[None, None, Plan[T]]
+"""Makes a plan in steps: other work may run at each yield, and the image does not change meanwhile."""
 
 
 class Versioned(NamedTuple):

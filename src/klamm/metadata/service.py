@@ -22,8 +22,7 @@ from klamm.metadata.brokers import plan_deregistration, plan_registration
 from klamm.metadata.config_changes import ConfigChanges, check_new_topic, plan_configs
 from klamm.metadata.entries import apply, put_producer_ids, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
-from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError
-from klamm.metadata.plan import Plan, Planning
+from klamm.metadata.metadata_store import Commit, ConditionFailed, MetadataStore, MetadataStoreError, Plan, Planning
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,

@@ -12,9 +12,8 @@ from typing import Final
 
 from klamm.metadata.entries import partition_key, put_partition, put_topic, topic_key
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
-from klamm.metadata.metadata_store import Change
+from klamm.metadata.metadata_store import Change, Plan, Planning
 from klamm.metadata.placement import check_assignment, place
-from klamm.metadata.plan import Plan, Planning
 from klamm.metadata.topic_name import collision_key, why_invalid
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId

@@ -1,7 +1,13 @@
-"""Fetch requests and answers as values: what the codecs of the broker's and the client's side have in common.
+"""Fetch requests and answers as values, for the codecs of the broker and of the client.
 
-Where a version has topic ids the name is None, and the other way round. Fields that a version lacks have Kafka's
-defaults.
+These codecs are written by hand, because consumers and followers read with Fetch. Where a version has topic ids the
+name is None, and the other way round. Fields that a version lacks have Kafka's defaults.
+
+4: isolation level. 5: log start offset. 7: fetch sessions (KIP-227). 9: current leader epoch (KIP-320). 10: zstd
+allowed. 11: rack, preferred read replica (KIP-392). 12: flexible, last fetched epoch, diverging epoch (KIP-595).
+13: topic ids in place of names (KIP-516). 15: replica state in place of the replica id (KIP-903). 16: node endpoints in
+the answer (KIP-951). 17: replica directory id (KIP-853). 18: the follower's high watermark (KIP-1166).
+Layout: FetchRequest.json and FetchResponse.json of Apache Kafka 4.3.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.errors import GaveUp, LogEndsEarly, OffsetOutOfRange, PartitionMissing, RequestRefused
 from klamm.client.fetch import stream_batches
-from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopicResponse
+from klamm.protocol.fetch_request_decoder import decode_fetch_request
+from klamm.protocol.fetch_response_encoder import encode_fetch_response
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.records import encode_batch
 from klamm.protocol.schema.metadata_request import MetadataRequest

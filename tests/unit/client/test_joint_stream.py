@@ -11,8 +11,9 @@ from tests.support.scripted_broker import FETCH, TOPIC_ID, ScriptedBroker
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.fetch import FetchRange, fetch_together, stream_batches
-from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
+from klamm.protocol.fetch_request_decoder import decode_fetch_request
+from klamm.protocol.fetch_response_encoder import encode_fetch_response
 from klamm.protocol.records import encode_batch
 from klamm.protocol.schema.metadata_request import MetadataRequest
 from klamm.protocol.schema.metadata_response import MetadataResponse, MetadataResponseBroker

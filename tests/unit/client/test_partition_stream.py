@@ -21,8 +21,9 @@ from klamm.client.fetch import FetchedBatches, stream_batches
 from klamm.client.visible import Visibility
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchTopicResponse
+from klamm.protocol.fetch_request_decoder import decode_fetch_request
+from klamm.protocol.fetch_response_encoder import encode_fetch_response
 from klamm.protocol.record_batch import iterate_batches, read_batch_header, restamp
 from klamm.protocol.records import decode_batch, encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition

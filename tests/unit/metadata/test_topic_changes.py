@@ -12,8 +12,7 @@ from tests.support.steps import at_once
 
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
-from klamm.metadata.metadata_store import Versioned
-from klamm.metadata.plan import Plan
+from klamm.metadata.metadata_store import Plan, Versioned
 from klamm.metadata.topic_changes import (
     NewPartitions,
     NewTopic,

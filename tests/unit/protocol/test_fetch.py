@@ -18,7 +18,6 @@ from kio.serial import entity_writer
 
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import MalformedMessage
-from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
 from klamm.protocol.fetch_messages import (
     NO_HIGH_WATERMARK,
@@ -29,6 +28,8 @@ from klamm.protocol.fetch_messages import (
     FetchTopicResponse,
     ForgottenTopic,
 )
+from klamm.protocol.fetch_request_decoder import decode_fetch_request
+from klamm.protocol.fetch_response_encoder import encode_fetch_response
 from klamm.protocol.message import Message
 from klamm.protocol.node_endpoint import NodeEndpoint
 from klamm.protocol.schema.fetch_request import FetchRequest as FetchRequestMessage

@@ -28,8 +28,9 @@ from klamm.broker.partitions.fetch_answers import (
 from klamm.broker.partitions.fetch_read import FetchRead, PartitionAnswer, ReadResult
 from klamm.broker.partitions.fetch_sessions import CachedPartition, FetchSession, partitions_of
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch import decode_fetch_request, encode_fetch_response
 from klamm.protocol.fetch_messages import FetchPartitionResponse, FetchRequest, FetchTopicResponse
+from klamm.protocol.fetch_request_decoder import decode_fetch_request
+from klamm.protocol.fetch_response_encoder import encode_fetch_response
 from klamm.protocol.types import Offset, TopicId
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
-from klamm.core.group.classic.group_metadata import NO_METADATA, GroupMetadata
+from klamm.core.group.classic.group_metadata import NO_METADATA, GroupMetadata, group_metadata
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.replay import CONSUMER_KEYS, replay_consumer_record
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.offsets.committed_offset import CommittedOffset, PartitionOffsets
-from klamm.core.group.offsets.offset_records import committed_offset, group_metadata
+from klamm.core.group.offsets.offset_records import committed_offset
 from klamm.protocol.schema.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from klamm.protocol.schema.group_metadata_key import GroupMetadataKey
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue

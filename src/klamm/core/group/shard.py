@@ -20,7 +20,7 @@ from klamm.core.coordinator.shard_contract import (
 )
 from klamm.core.group.assignors.assignor import Assignor
 from klamm.core.group.classic.classic_events import loaded, needed
-from klamm.core.group.classic.group_description import describe_groups, list_groups
+from klamm.core.group.classic.group_description import describe_groups
 from klamm.core.group.classic.group_state import GroupEvent
 from klamm.core.group.classic.heartbeats import heartbeat, on_session_timer
 from klamm.core.group.classic.joins import Join
@@ -48,6 +48,7 @@ from klamm.core.group.consumer.migration.classic_members import (
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
 from klamm.core.group.group_config import GroupConfigOf
+from klamm.core.group.group_listing import list_groups
 from klamm.core.group.group_registry import GroupRegistry
 from klamm.core.group.group_store import GroupStore
 from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER, IncrementalWork

@@ -11,12 +11,12 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from klamm.client.cluster import Cluster
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.group_start import committed_start
 from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
-from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.partition_reader import read_range
 from klamm.spark.source.plain_errors import without_traceback
+from klamm.spark.source.planner import committed_start
 from klamm.spark.source.pushed_filters import Restriction
 from klamm.spark.source.query_group import commits_of
 

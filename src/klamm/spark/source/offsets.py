@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import OptionError
 
 __all__ = [
     "EARLIEST_OFFSET",
     "LATEST_OFFSET",
+    "OffsetRange",
     "PartitionOffsets",
     "limit_rows",
     "offsets_from_json",
@@ -35,6 +36,16 @@ EARLIEST_OFFSET: Final = Offset(-2)
 """In an option's JSON: the start of the log."""
 
 _MAXIMUM_OFFSET: Final = 2**63 - 1
+
+
+class OffsetRange(NamedTuple):
+    """The offsets [start, end) of one partition, which one task reads."""
+
+    topic_partition: TopicPartition
+    start: Offset
+    end: Offset
+    topic_id: TopicId | None = None
+    """The topic that was planned for: one of the same name that was made since is another. None if it has no id."""
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[str, int]]:

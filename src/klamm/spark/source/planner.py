@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from klamm.protocol.types import Millis, Offset, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy, OptionError
-from klamm.spark.source.offset_range import OffsetRange
-from klamm.spark.source.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets
+from klamm.spark.source.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetRange, PartitionOffsets
 from klamm.spark.source.options import OffsetRetries
 from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
 from klamm.spark.source.range_division import divide
 from klamm.spark.source.read_limits import Division
 
-__all__ = ["LogOffsets", "OffsetRange", "Planner", "Restriction"]
+if TYPE_CHECKING:
+    from klamm.spark.source.group_commits import GroupCommits
+
+__all__ = ["LogOffsets", "OffsetRange", "Planner", "Restriction", "committed_start"]
 
 _NOWHERE: Final[Mapping[TopicPartition, Offset]] = MappingProxyType({})
 _NONE: Final = Offset(-1)
@@ -336,3 +338,17 @@ def _refuse_backwards(topic_partition: TopicPartition, start: Offset, end: Offse
 
 def _listed(topic_partitions: Collection[TopicPartition]) -> str:
     return "{" + ", ".join(map(str, sorted(topic_partitions))) + "}"
+
+
+def committed_start(planner: Planner, commits: GroupCommits) -> PartitionOffsets:
+    """Returns where a read starts with `startingOffsets=committed`, for each subscribed partition.
+
+    That is the offset that the group committed, or else the one that `klamm.group.reset` says.
+
+    Raises `OptionError` for a partition without a commit if that is to fail, and what the cluster raises.
+    """
+    latest = planner.existing()
+    committed = commits.start(latest)
+    if commits.resets_to_latest:
+        return {key: committed.get(key, offset) for key, offset in latest.items()}
+    return planner.start_of_new(committed, latest)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.spark.source.group_commits import GroupCommits
-from klamm.spark.source.group_start import committed_start
 from klamm.spark.source.initial_offsets import InitialOffsets
 from klamm.spark.source.offsets import LATEST_OFFSET, PartitionOffsets, limit_rows
-from klamm.spark.source.planner import OffsetRange, Planner
+from klamm.spark.source.planner import OffsetRange, Planner, committed_start
 from klamm.spark.source.positions import AtTimestamp, AtTimestamps, OffsetLimit
 from klamm.spark.source.read_limits import TriggerLimits
 

@@ -31,8 +31,7 @@ from pyspark.sql.datasource import (
 )
 
 from klamm.protocol.types import Millis, Offset, TopicPartition
-from klamm.spark.source.offset_range import OffsetRange
-from klamm.spark.source.offsets import PartitionOffsets
+from klamm.spark.source.offsets import OffsetRange, PartitionOffsets
 
 __all__ = ["Restriction"]
 

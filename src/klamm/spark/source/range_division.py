@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from klamm.protocol.types import Offset
-from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.read_limits import Division
 
 __all__ = ["divide", "share_tasks"]

@@ -26,8 +26,7 @@ from klamm.spark.query_checkpoints import ask_driver
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.initial_offsets import InitialOffsets
 from klamm.spark.source.log_offsets import SubscribedOffsets, planner_for
-from klamm.spark.source.offset_range import OffsetRange
-from klamm.spark.source.offsets import offsets_from_json, offsets_to_json
+from klamm.spark.source.offsets import OffsetRange, offsets_from_json, offsets_to_json
 from klamm.spark.source.options import SourceOptions
 from klamm.spark.source.plain_errors import without_traceback
 from klamm.spark.source.planning_process import is_the_end

@@ -16,7 +16,7 @@ from klamm.client.fetch import FetchRange, fetch_together
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import Offset
 from klamm.spark.source.errors import LossPolicy
-from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.partition_reader import (
     is_planned_topic,
     read_range,

@@ -30,8 +30,7 @@ from pyspark.sql.datasource import (
 )
 
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
-from klamm.spark.source.offset_range import OffsetRange
-from klamm.spark.source.offsets import PartitionOffsets
+from klamm.spark.source.offsets import OffsetRange, PartitionOffsets
 from klamm.spark.source.pushed_filters import Restriction
 
 Row = tuple[TopicPartition, int, int]

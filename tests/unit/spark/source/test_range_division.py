@@ -7,7 +7,7 @@ import random
 import pytest
 
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
-from klamm.spark.source.offset_range import OffsetRange
+from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.range_division import divide, share_tasks
 from klamm.spark.source.read_limits import Division
 

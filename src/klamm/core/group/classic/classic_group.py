@@ -13,12 +13,11 @@ from typing import Self
 from klamm.core.coordinator.java_hash import java_hash
 from klamm.core.coordinator.shard_contract import CoordinatorRecord, Ticket
 from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata
+from klamm.core.group.classic.group_metadata import GroupMetadata, MemberMetadata, group_tombstone
 from klamm.core.group.classic.group_state import TRANSITIONS, GroupEvent, GroupState
 from klamm.core.group.classic.member import Member, Protocols
 from klamm.core.group.crash_loops import CrashLoops
 from klamm.core.group.events import GroupType
-from klamm.core.group.offsets.offset_records import group_tombstone
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Generation, Millis
 

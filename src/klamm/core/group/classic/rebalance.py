@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from klamm.core.coordinator.shard_contract import Result, TimerKey
 from klamm.core.group.classic.classic_events import lost, new_generation, stable
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_metadata import group_metadata_record
 from klamm.core.group.classic.group_state import GroupEvent, GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded, Remark
-from klamm.core.group.offsets.offset_records import group_metadata_record
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse

@@ -11,6 +11,7 @@ from klamm.core.coordinator.append_errors import coordinator_error
 from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.group.classic.classic_events import assigned, lost, needed, stable, target_chosen
 from klamm.core.group.classic.classic_group import ClassicGroup
+from klamm.core.group.classic.group_metadata import group_metadata_record
 from klamm.core.group.classic.group_state import GroupEvent, GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.rebalance import (
@@ -23,7 +24,6 @@ from klamm.core.group.classic.rebalance import (
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
 from klamm.core.group.group_registry import GroupRegistry
-from klamm.core.group.offsets.offset_records import group_metadata_record
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.sync_group_response import SyncGroupResponse

@@ -17,7 +17,8 @@ from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import ResolvedRegex
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember, Target
-from klamm.core.group.consumer.partition_loads import partition_loads
+from klamm.core.group.group_store import GroupStore
+from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import Millis, PartitionIndex, TopicId
 
 __all__ = ["Change", "Description", "describe", "remember_owners"]
@@ -146,7 +147,7 @@ def describe(
         size=_size(group, read, topics),
         held_back=groups.lifetimes.held_back(group_id, _after(group.members, change), now).keys(),
         is_homogeneous=read.is_homogeneous,
-        loads=partition_loads(groups.store, groups.traffic, group_id, specs) if is_by_load else {},
+        loads=_partition_loads(groups.store, groups.traffic, group_id, specs) if is_by_load else {},
         previous_owners=_previous_owners(groups, group_id, max(settings.previous_owner_ms, rest_ms), now),
         previous_owner_ms=settings.previous_owner_ms,
         settings=settings.load,
@@ -205,3 +206,19 @@ def _later_than(
     left: Mapping[tuple[TopicId, PartitionIndex], PreviousOwner], moment: float
 ) -> dict[tuple[TopicId, PartitionIndex], PreviousOwner]:
     return {partition: owner for partition, owner in left.items() if owner.until > moment}
+
+
+def _partition_loads(
+    store: GroupStore, traffic: Traffic, group_id: str, topics: Mapping[TopicId, TopicSpec]
+) -> dict[tuple[TopicId, PartitionIndex], PartitionLoad]:
+    """Returns the load of each partition of these topics that is known: its arrival rate and its lag."""
+    loads = {}
+    for topic_id, topic in topics.items():
+        committed = store.offsets_of(group_id).get(topic.name)
+        for index, partition_traffic in enumerate(traffic.get(topic.name, ())):
+            if partition_traffic is not None and index < topic.partition_count:
+                partition = PartitionIndex(index)
+                offset = None if committed is None else committed.get(partition)
+                lag = partition_traffic.lag_of(None if offset is None else offset.offset)
+                loads[topic_id, partition] = PartitionLoad(partition_traffic.arrival_rate, lag)
+    return loads

@@ -13,6 +13,7 @@ from functools import partial
 from klamm.core.group.classic.classic_events import needed
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.embedded_protocol import CONSUMER_PROTOCOL_TYPE
+from klamm.core.group.classic.group_metadata import group_metadata_record
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.rebalance import prepare_rebalance
@@ -22,7 +23,6 @@ from klamm.core.group.consumer.follow_ups import after_append
 from klamm.core.group.consumer.member import NO_TARGET, ConsumerGroupMember
 from klamm.core.group.consumer.migration.embedded_assignment import assignment_bytes
 from klamm.core.group.events import Cause
-from klamm.core.group.offsets.offset_records import group_metadata_record
 from klamm.protocol.types import Generation, Millis
 
 __all__ = ["downgrade", "may_downgrade", "may_downgrade_by_replacement"]
