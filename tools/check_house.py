@@ -19,6 +19,7 @@ LIMIT: Final = 400
 
 SAME_MEANING: Final = {
     "__init__": "a package",
+    "callbacks": "what happens to a kind of group without a request",
     "coordinator_config": "the configuration of a coordinator, groups' and transactions'",
     "errors": "the errors that a room raises",
     "events": "what happened in groups, and in transactions",
@@ -34,6 +35,7 @@ SAME_MEANING: Final = {
     "member": "a member of a group, of each kind",
     "produce": "the API Produce: its codec, its handler, the verb of the command line",
     "shard": "a coordinator on one partition, groups' and transactions'",
+    "timers": "the timers of a kind of group",
     "transaction_verification": "KIP-890: what a log remembers of it, and the request to the coordinator",
 }
 """The names that more than one module has, and what they mean in all of them."""

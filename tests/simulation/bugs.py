@@ -21,10 +21,12 @@ from klamm.core.group.classic import leaves, rebalance, syncs
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.classic.member import Member
+from klamm.core.group.classic.timers import SESSION as CLASSIC_SESSION
 from klamm.core.group.consumer import heartbeats
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.member import ConsumerGroupMember
 from klamm.core.group.consumer.member_update import Subject, take_place
+from klamm.core.group.consumer.timers import SESSION as CONSUMER_SESSION
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import RebalanceNeeded
 from klamm.core.group.group_registry import GroupRegistry
@@ -129,7 +131,7 @@ def _lose_a_timer() -> Iterator[None]:
 
     def set_mostly(queue: AlarmQueue, alarm: Alarm, delay_ms: float) -> None:
         nonlocal armed
-        if alarm.key[0] in ("session", "consumer session"):
+        if alarm.key.kind in (CLASSIC_SESSION, CONSUMER_SESSION):
             armed += 1
             if armed % 20 == 0:
                 alarm.owner.cancel(alarm.key)

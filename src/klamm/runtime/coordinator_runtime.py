@@ -25,6 +25,7 @@ from klamm.core.coordinator.shard_contract import (
     Shard,
     Ticket,
     TimerKey,
+    TimerKind,
 )
 from klamm.protocol.compression import Compression
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -52,7 +53,7 @@ _log = logging.getLogger(__name__)
 _LINGERING_BYTES: Final = 64 * 1024
 """So much lingers at most: some four hundred offsets, which are written in about four milliseconds, during which nobody
 else is heard. Commits that replace one another are one, however many they are."""
-_WRITE_TIMEOUT: Final[TimerKey] = ("runtime", "write timeout")
+_WRITE_TIMEOUT: Final = TimerKey(TimerKind("write timeout"))
 
 
 class _Asking:

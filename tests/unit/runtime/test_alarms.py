@@ -8,10 +8,11 @@ from itertools import pairwise
 import pytest
 from tests.unit.runtime.fake_ports import ManualTimers
 
-from klamm.core.coordinator.shard_contract import TimerKey
+from klamm.core.coordinator.shard_contract import TimerKey, TimerKind
 from klamm.runtime.alarms import AlarmQueue, Alarms
 
-A, B = ("a",), ("b",)
+KIND = TimerKind("alarm")
+A, B = TimerKey(KIND, "a"), TimerKey(KIND, "b")
 
 
 class Bell:
@@ -71,7 +72,7 @@ def test_cancelled_alarm_does_not_ring() -> None:
     bell.alarms.arm(A, 100)
     bell.alarms.arm(B, 100)
     bell.alarms.cancel(A)
-    bell.alarms.cancel(("never",))
+    bell.alarms.cancel(TimerKey(KIND, "never"))
     bell.timers.advance(500)
     assert bell.rung == [(B, 100)]
     bell.alarms.arm(A, 100)
@@ -87,10 +88,10 @@ def test_alarm_may_move_or_cancel_those_that_ring_with_it() -> None:
         bell.rung.append((key, bell.timers.now_ms()))
         if key == A and len(bell.rung) == 1:
             bell.alarms.arm(B, 50)
-            bell.alarms.cancel(("c",))
+            bell.alarms.cancel(TimerKey(KIND, "c"))
 
     bell.alarms.fire = fire
-    for key in (A, B, ("c",)):
+    for key in (A, B, TimerKey(KIND, "c")):
         bell.alarms.arm(key, 10)
     bell.timers.advance(500)
     assert bell.rung == [(A, 10), (B, 60)]
@@ -168,19 +169,22 @@ def test_many_alarms_at_once_let_others_have_their_turn() -> None:
     def fire(key: TimerKey) -> None:
         bell.rung.append((key, bell.timers.now_ms()))
         bell.timers._now_ms += 1
-        if key == ("alarm", 0):
-            bell.alarms.cancel(("alarm", 98))
-            bell.alarms.arm(("alarm", 99), 500)
+        if key == TimerKey(KIND, detail=0):
+            bell.alarms.cancel(TimerKey(KIND, detail=98))
+            bell.alarms.arm(TimerKey(KIND, detail=99), 500)
 
     bell.alarms.fire = fire
     for number in range(100):
-        bell.alarms.arm(("alarm", number), 10)
+        bell.alarms.arm(TimerKey(KIND, detail=number), 10)
     turns: list[int] = []
     for at_ms in range(12, 62, 10):
         bell.timers.call_at(at_ms, lambda: turns.append(len(bell.rung)))
     bell.timers.advance(1000)
     assert all(0 < after - before < 20 for before, after in pairwise(turns))
-    assert [key for key, _ in bell.rung] == [*(("alarm", number) for number in range(98)), ("alarm", 99)]
+    assert [key for key, _ in bell.rung] == [
+        *(TimerKey(KIND, detail=number) for number in range(98)),
+        TimerKey(KIND, detail=99),
+    ]
 
 
 class Dependent:

@@ -25,8 +25,8 @@ After Apache Kafka's `CoordinatorShard`, `CoordinatorResult` and `CoordinatorRun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import NamedTuple, NewType, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, NewType, Protocol
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
 from klamm.protocol.errors import ErrorCode
@@ -45,14 +45,38 @@ __all__ = [
     "ReusableAnswer",
     "Ticket",
     "TimerKey",
+    "TimerKind",
     "TransactionalWrite",
 ]
 
 Ticket = NewType("Ticket", int)
 """Stands for one request until it has its answer; a parked request keeps it over many decisions."""
 
-TimerKey: TypeAlias = tuple[Hashable, ...]
-"""Names a timer of a shard. Arming a key that is armed already moves its deadline."""
+
+class TimerKind:
+    """A kind of timer, or of background task. Kinds are compared by identity, so no two of them can be mixed up."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        """`name` is for people who read a log."""
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __deepcopy__(self, memo: object) -> TimerKind:
+        return self
+
+
+class TimerKey(NamedTuple):
+    """Names a timer or a background task of a shard. Arming a key that is armed already moves its deadline."""
+
+    kind: TimerKind
+    owner_id: str = ""
+    """The group or the transactional id that it belongs to; "" if it belongs to the whole shard."""
+    detail: str | int = ""
+    """The member of the group, or the epoch that a task was started in."""
 
 
 class ClientContext(NamedTuple):

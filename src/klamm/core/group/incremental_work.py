@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from klamm.core.coordinator.shard_contract import Result, TimerKey
+from klamm.core.coordinator.shard_contract import Result, TimerKey, TimerKind
 from klamm.protocol.types import Millis
 
 __all__ = ["INCREMENTAL_WORK_TIMER", "IncrementalWork"]
 
-INCREMENTAL_WORK_TIMER: Final[TimerKey] = ("incremental work",)
+INCREMENTAL_WORK_TIMER: Final = TimerKey(TimerKind("incremental work"))
 
 
 class IncrementalWork:

@@ -17,19 +17,21 @@ from klamm.core.coordinator.shard_contract import (
     Result,
     Ticket,
     TimerKey,
+    TimerKind,
 )
 from klamm.core.group.assignors.assignor import Assignor
+from klamm.core.group.classic.callbacks import CLASSIC_TIMERS, on_classic_timer
 from klamm.core.group.classic.classic_events import loaded, needed
 from klamm.core.group.classic.group_description import describe_groups
 from klamm.core.group.classic.group_state import GroupEvent
-from klamm.core.group.classic.heartbeats import heartbeat, on_session_timer
+from klamm.core.group.classic.heartbeats import heartbeat
 from klamm.core.group.classic.joins import Join
 from klamm.core.group.classic.leaves import leave_group
-from klamm.core.group.classic.rebalance import answer_parked_requests, on_batch_timer, on_join_timer, prepare_rebalance
-from klamm.core.group.classic.syncs import on_sync_timer, sync_group
+from klamm.core.group.classic.rebalance import answer_parked_requests, prepare_rebalance
+from klamm.core.group.classic.syncs import sync_group
 from klamm.core.group.consumer.callbacks import (
+    CONSUMER_TIMERS,
     GROUPS_PER_LOAD_STEP,
-    is_consumer_timer,
     on_consumer_groups_loaded,
     on_consumer_task,
     on_consumer_timer,
@@ -80,9 +82,10 @@ from klamm.protocol.schema.sync_group_request import SyncGroupRequest
 from klamm.protocol.schema.txn_offset_commit_request import TxnOffsetCommitRequest
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 
-__all__ = ["GroupShard"]
+__all__ = ["EXPIRY_TIMER", "GroupShard"]
 
-_EXPIRY: Final[TimerKey] = ("expiry",)
+EXPIRY_TIMER: Final = TimerKey(TimerKind("expiry"))
+"""Names the timer that rings when expired offsets and groups are removed again."""
 
 
 class GroupShard:
@@ -155,7 +158,7 @@ class GroupShard:
             yield result
         yield from on_consumer_groups_loaded(self.consumer_groups, topics, now)
         result = Result()
-        result.arm(_EXPIRY, self.config.expiry_interval_ms)
+        result.arm(EXPIRY_TIMER, self.config.expiry_interval_ms)
         yield result
 
     def _on_group_loaded(self, group_id: str, result: Result, now: Millis) -> None:
@@ -201,27 +204,16 @@ class GroupShard:
         return on_traffic(self.consumer_groups, traffic, now)
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
-        """A session, a wait for members or assignments, or the time between two looks at old offsets is over."""
-        result = Result()
+        """Decides what follows from a timer that rings: each kind of group has a table of its timers."""
+        if key.kind in CONSUMER_TIMERS:
+            return on_consumer_timer(self.consumer_groups, key, now)
+        if key.kind in CLASSIC_TIMERS:
+            return on_classic_timer(self.groups, self.config, key, now)
         if key == INCREMENTAL_WORK_TIMER:
             return self._incremental_work.step(now)
-        if key == _EXPIRY:
-            self._incremental_work.add(self._expire(), result)
-            return result
-        if is_consumer_timer(key):
-            return on_consumer_timer(self.consumer_groups, key, now)
-        kind, group_id, *rest = key
-        group = self.groups.find(str(group_id))
-        if group is None:
-            return result  # It went while the timer ran.
-        if kind == "session":
-            on_session_timer(group, str(rest[0]), self.config, result, now)
-        elif kind == "join":
-            on_join_timer(group, self.config, result, now)
-        elif kind == "batch":
-            on_batch_timer(group, self.config, result, now)
-        else:
-            on_sync_timer(group, self.config, result, now)
+        assert key == EXPIRY_TIMER, key
+        result = Result()
+        self._incremental_work.add(self._expire(), result)
         return result
 
     def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
@@ -231,7 +223,7 @@ class GroupShard:
     def _expire(self) -> Iterator[Result]:
         yield from expire_groups(self.groups, self.config, lambda: self._incremental_work.now)
         result = Result()
-        result.arm(_EXPIRY, self.config.expiry_interval_ms)
+        result.arm(EXPIRY_TIMER, self.config.expiry_interval_ms)
         yield result
 
     # Membership

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS, ClusterTopics
-from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey, TimerKind
 from klamm.core.txn.events import TransactionRemark
 from klamm.core.txn.markers import TransactionMarker
 from klamm.core.txn.transaction import Transaction, completed
@@ -26,9 +26,10 @@ from klamm.core.txn.transaction_store import TransactionStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Millis, TopicPartition
 
-__all__ = ["Completions"]
+__all__ = ["MARKERS", "Completions"]
 
-_MARKERS: Final = "markers"
+MARKERS: Final = TimerKind("markers")
+"""The task that writes a marker, and the timer that tries again."""
 _FIRST_BACKOFF_MS: Final = 100
 _MAX_BACKOFF_MS: Final = 5000
 
@@ -89,20 +90,16 @@ class Completions:
         ending = self._endings.get(transaction.transactional_id) if transaction.is_ending else None
         return transaction.partitions if ending is None else ending.remaining
 
-    def is_timer(self, key: TimerKey) -> bool:
-        """Whether a timer is one of these."""
-        return key[0] == _MARKERS
-
     def on_timer(self, key: TimerKey) -> Result:
         """Ask again, once everything that was written by now is committed."""
         result = Result()
-        self.follow(result, [str(key[1])])
+        self.follow(result, [key.owner_id])
         return result
 
     def on_outcome(self, key: TimerKey, outcome: object, now: Millis) -> Result:
         """The outcome of a marker, by partition."""
         result = Result(atomic=False)
-        transactional_id = str(key[1])
+        transactional_id = key.owner_id
         ending = self._endings.get(transactional_id)
         transaction = self._store.find(transactional_id)
         if ending is None or transaction is None or not transaction.is_ending:
@@ -137,11 +134,11 @@ class Completions:
             elif not ending.is_waiting_for_outcome:
                 ending.is_waiting_for_outcome = True
                 run = partial(_wanted, self._marker(transaction, ending))
-                result.tasks.append(BackgroundTask((_MARKERS, transactional_id), run))
+                result.tasks.append(BackgroundTask(TimerKey(MARKERS, transactional_id), run))
         if result.tasks:
             # A task must not depend on whether the log takes a record that has nothing to do with it.
             for transaction in to_complete:
-                result.arm((_MARKERS, transaction.transactional_id), 0)
+                result.arm(TimerKey(MARKERS, transaction.transactional_id), 0)
         elif to_complete:
             self._store.write(to_complete, result)
             self._finish(result, [transaction.transactional_id for transaction in to_complete])
@@ -194,7 +191,7 @@ class Completions:
         if ending is not None:
             delay_ms = ending.backoff_ms
             ending.backoff_ms = min(2 * delay_ms, _MAX_BACKOFF_MS)
-        result.arm((_MARKERS, transactional_id), delay_ms)
+        result.arm(TimerKey(MARKERS, transactional_id), delay_ms)
 
 
 def _wanted(marker: TransactionMarker) -> TransactionMarker:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from klamm.core.coordinator.shard_contract import Result, TimerKey
+from klamm.core.coordinator.shard_contract import Result, TimerKey, TimerKind
 from klamm.core.txn.completion import Completions
 from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.endings import fenced
@@ -23,8 +23,8 @@ from klamm.protocol.types import Millis, ProducerId
 
 __all__ = ["ABORT", "EXPIRY", "Expiry"]
 
-ABORT: Final[TimerKey] = ("abort",)
-EXPIRY: Final[TimerKey] = ("expiry",)
+ABORT: Final = TimerKey(TimerKind("abort"))
+EXPIRY: Final = TimerKey(TimerKind("expiry"))
 _ABORTED_IN_A_STEP: Final = 100
 _LOOKED_AT_IN_A_STEP: Final = 2000
 

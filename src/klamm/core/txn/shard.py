@@ -20,7 +20,7 @@ from klamm.core.coordinator.shard_contract import (
     TimerKey,
 )
 from klamm.core.txn.additions import add_partitions
-from klamm.core.txn.completion import Completions
+from klamm.core.txn.completion import MARKERS, Completions
 from klamm.core.txn.coordinator_config import TransactionCoordinatorConfig
 from klamm.core.txn.endings import end_transaction
 from klamm.core.txn.expiry import ABORT, Expiry
@@ -110,7 +110,7 @@ class TransactionShard:
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
         """Markers are to be tried again, or it is time to look for what has lapsed."""
-        if self._completions.is_timer(key):
+        if key.kind is MARKERS:
             return self._completions.on_timer(key)
         return self._lapses.abort_timed_out(now) if key == ABORT else self._lapses.expire_ids(now)
 

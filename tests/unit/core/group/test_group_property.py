@@ -16,6 +16,7 @@ from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, subscription
 
 from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.timers import join_timer, sync_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
@@ -233,9 +234,9 @@ class GroupMachine(RuleBasedStateMachine):
         for member in group.members.values():
             assert member.session_timer in self.driver.timers or member.is_alive_while_waiting, member.member_id
         if group.state is GroupState.PREPARING_REBALANCE:
-            assert ("join", GROUP) in self.driver.timers
+            assert join_timer(GROUP) in self.driver.timers
         if group.state is GroupState.COMPLETING_REBALANCE and group.pending_sync:
-            assert ("sync", GROUP) in self.driver.timers
+            assert sync_timer(GROUP) in self.driver.timers
 
     def teardown(self) -> None:
         """Once nothing fails any more the group comes to rest, with everybody who is alive in one generation (I26)."""

@@ -16,7 +16,7 @@ from klamm.core.group.classic.classic_events import assigned, is_crash_looping, 
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_metadata import NO_METADATA, group_metadata_record
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.classic.member import Member, Protocols, protocols_of, session_timer
+from klamm.core.group.classic.member import Member, Protocols, protocols_of
 from klamm.core.group.classic.rebalance import (
     answer_parked_requests,
     join_response,
@@ -25,6 +25,7 @@ from klamm.core.group.classic.rebalance import (
     rebalance_soon,
 )
 from klamm.core.group.classic.rejoins import REJOIN_DETAILS, rejoin_cause, topic_change
+from klamm.core.group.classic.timers import session_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.group_registry import GroupRegistry

@@ -12,8 +12,8 @@ from klamm.core.coordinator.shard_contract import Result, Ticket
 from klamm.core.group.classic.classic_events import needed, removed
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_state import GroupState
-from klamm.core.group.classic.member import session_timer
 from klamm.core.group.classic.rebalance import answer_parked_requests, rebalance_soon
+from klamm.core.group.classic.timers import session_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded
 from klamm.core.group.group_registry import GroupRegistry

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
-from klamm.core.coordinator.shard_contract import Ticket, TimerKey
+from klamm.core.coordinator.shard_contract import Ticket
+from klamm.core.group.classic.timers import session_timer
 from klamm.protocol.schema.join_group_request import JoinGroupRequest
 from klamm.protocol.types import Millis
 
-__all__ = ["Member", "Protocols", "protocols_of", "session_timer"]
+__all__ = ["Member", "Protocols", "protocols_of"]
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """The protocols that a member supports, most wanted first, each with the member's metadata for it."""
@@ -26,11 +27,6 @@ _LONG_AGO: Final = Millis(0)
 def protocols_of(request: JoinGroupRequest) -> Protocols:
     """Returns the protocols that a member brings with its request, at most `MAXIMUM_PROTOCOLS`."""
     return tuple((protocol.name, protocol.metadata) for protocol in request.protocols[:MAXIMUM_PROTOCOLS])
-
-
-def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that runs out when the member has not been heard of for its session timeout."""
-    return ("session", group_id, member_id)
 
 
 class Member:

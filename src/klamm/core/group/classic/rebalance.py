@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from klamm.core.coordinator.shard_contract import Result, TimerKey
+from klamm.core.coordinator.shard_contract import Result
 from klamm.core.group.classic.classic_events import lost, new_generation, stable
 from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_metadata import group_metadata_record
 from klamm.core.group.classic.group_state import GroupEvent, GroupState
 from klamm.core.group.classic.member import Member
+from klamm.core.group.classic.timers import batch_timer, join_timer, sync_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause, RebalanceNeeded, Remark
 from klamm.protocol.errors import ErrorCode
@@ -30,33 +31,15 @@ from klamm.protocol.types import Millis
 __all__ = [
     "answer_parked_requests",
     "answer_syncs",
-    "batch_timer",
     "complete_join",
     "join_response",
-    "join_timer",
     "maybe_complete_join",
     "on_batch_timer",
     "on_join_timer",
     "prepare_or_complete",
     "prepare_rebalance",
     "rebalance_soon",
-    "sync_timer",
 ]
-
-
-def join_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait for members to join."""
-    return ("join", group_id)
-
-
-def sync_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait for members to ask for their assignment."""
-    return ("sync", group_id)
-
-
-def batch_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait of a stable group for others to come or go."""
-    return ("batch", group_id)
 
 
 def rebalance_soon(

@@ -14,13 +14,8 @@ from klamm.core.group.classic.classic_group import ClassicGroup
 from klamm.core.group.classic.group_metadata import group_metadata_record
 from klamm.core.group.classic.group_state import GroupEvent, GroupState
 from klamm.core.group.classic.member import Member
-from klamm.core.group.classic.rebalance import (
-    answer_syncs,
-    drop_assignments,
-    prepare_or_complete,
-    prepare_rebalance,
-    sync_timer,
-)
+from klamm.core.group.classic.rebalance import answer_syncs, drop_assignments, prepare_or_complete, prepare_rebalance
+from klamm.core.group.classic.timers import sync_timer
 from klamm.core.group.coordinator_config import GroupCoordinatorConfig
 from klamm.core.group.events import Cause
 from klamm.core.group.group_registry import GroupRegistry

@@ -1,32 +1,33 @@
-"""What happens to consumer groups without a request: a load, timers, background tasks."""
+"""What happens to consumer groups without a request: a load, timers, background tasks (KIP-848)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.shard_contract import Result, TimerKey
+from klamm.core.coordinator.shard_contract import Result, TimerKey, TimerKind
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.held_back import on_back_off_timer, watch_held_back
-from klamm.core.group.consumer.load_trigger import is_load_task, is_load_timer, on_load_timer, on_weighed
+from klamm.core.group.consumer.load_trigger import WEIGHED, on_load_timer, on_weighed
 from klamm.core.group.consumer.member_removal import on_rebalance_timer, on_session_timer
 from klamm.core.group.consumer.migration.classic_members import on_member_late
-from klamm.core.group.consumer.regexes import is_regex_task, on_regexes_resolved
+from klamm.core.group.consumer.regexes import RESOLVED, on_regexes_resolved
 from klamm.core.group.consumer.target_assignment import (
+    TARGET_MADE,
     arm_target_timer,
-    is_target_task,
     on_target_made,
     on_target_timer,
 )
+from klamm.core.group.consumer.timers import BACK_OFF, JOIN, LOAD_TIMER, REBALANCE, SESSION, SYNC, TARGET
 from klamm.core.group.crash_loops import FIRST_BACK_OFF_MS
 from klamm.core.group.events import GroupLoaded, GroupType, MemberJoined
 from klamm.protocol.types import Millis
 
 __all__ = [
+    "CONSUMER_TIMERS",
     "GROUPS_PER_LOAD_STEP",
-    "is_consumer_timer",
     "on_consumer_groups_loaded",
     "on_consumer_task",
     "on_consumer_timer",
@@ -55,45 +56,52 @@ def on_consumer_groups_loaded(groups: ConsumerGroups, topics: ClusterTopics, now
         yield result
 
 
-def is_consumer_timer(key: TimerKey) -> bool:
-    """Whether the key is that of a timer of consumer groups."""
-    return str(key[0]).startswith("consumer ")
-
-
 def on_consumer_timer(groups: ConsumerGroups, key: TimerKey, now: Millis) -> Result:
-    """A session, a wait for partitions, or the time between two targets is over."""
+    """Decides what follows from a timer of consumer groups; `CONSUMER_TIMERS` has their kinds."""
     decision = Decision(groups, Result(), now)
-    if is_load_timer(key):
-        on_load_timer(decision)
-        return decision.result
-    kind, group_id, *rest = key
-    if kind == "consumer session":
-        on_session_timer(decision, str(group_id), str(rest[0]))
-    elif kind == "consumer rebalance":
-        on_rebalance_timer(decision, str(group_id), str(rest[0]))
-    elif kind == "consumer join":
-        on_member_late(decision, key, groups.awaiting_join, "join again")
-    elif kind == "consumer sync":
-        on_member_late(decision, key, groups.awaiting_sync, "ask for its assignment")
-    elif kind == "consumer back-off":
-        on_back_off_timer(decision, str(group_id), str(rest[0]))
-    else:
-        on_target_timer(decision, str(group_id))
+    CONSUMER_TIMERS[key.kind](decision, key)
     return decision.result
 
 
 def on_consumer_task(groups: ConsumerGroups, key: TimerKey, outcome: object, now: Millis) -> Result:
-    """A target has been made elsewhere, or regular expressions have been resolved."""
+    """Decides what follows from the outcome of a background task; an exception is what the task raised."""
     decision = Decision(groups, Result(), now)
-    if is_target_task(key):
-        on_target_made(decision, key, outcome)
-    elif is_load_task(key):
-        on_weighed(decision, key, outcome)
-    elif is_regex_task(key):
-        on_regexes_resolved(decision, key, outcome)
-    else:
-        raise KeyError(key)
+    _TASKS[key.kind](decision, key, outcome)
     return decision.result
+
+
+def _of_member(handle: Callable[[Decision, str, str], None]) -> Callable[[Decision, TimerKey], None]:
+    def on_timer(decision: Decision, key: TimerKey) -> None:
+        handle(decision, key.owner_id, str(key.detail))
+
+    return on_timer
+
+
+def _on_join_timer(decision: Decision, key: TimerKey) -> None:
+    on_member_late(decision, key, decision.groups.awaiting_join, "join again")
+
+
+def _on_sync_timer(decision: Decision, key: TimerKey) -> None:
+    on_member_late(decision, key, decision.groups.awaiting_sync, "ask for its assignment")
+
+
+CONSUMER_TIMERS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey], None]]] = {
+    SESSION: _of_member(on_session_timer),
+    REBALANCE: _of_member(on_rebalance_timer),
+    BACK_OFF: _of_member(on_back_off_timer),
+    JOIN: _on_join_timer,
+    SYNC: _on_sync_timer,
+    TARGET: lambda decision, key: on_target_timer(decision, key.owner_id),
+    LOAD_TIMER.kind: lambda decision, _: on_load_timer(decision),
+}
+"""What decides when a timer rings, by its kind."""
+
+_TASKS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey, object], None]]] = {
+    TARGET_MADE: on_target_made,
+    WEIGHED: on_weighed,
+    RESOLVED: on_regexes_resolved,
+}
+"""What decides when a background task has ended, by its kind."""
 
 
 def _loaded(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> GroupLoaded:

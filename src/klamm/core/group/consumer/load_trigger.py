@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, Result, TimerKey, TimerKind
 from klamm.core.group.assignors.assignor import AssignorFailed
 from klamm.core.group.assignors.load import LoadAssignor, is_improvement
 from klamm.core.group.consumer.assignor_input import Description, describe
@@ -22,15 +22,15 @@ from klamm.core.group.consumer.follow_ups import retry_on_failure
 from klamm.core.group.consumer.group_epoch import raise_epoch
 from klamm.core.group.consumer.group_state import ConsumerGroupState
 from klamm.core.group.consumer.target_assignment import INLINE_LIMIT
-from klamm.core.group.consumer.timers import target_timer
+from klamm.core.group.consumer.timers import LOAD_TIMER, target_timer
 from klamm.core.group.events import Cause, Remark
 from klamm.core.group.partition_traffic import Traffic
 from klamm.protocol.types import Millis
 
-__all__ = ["is_load_task", "is_load_timer", "on_load_timer", "on_traffic", "on_weighed"]
+__all__ = ["WEIGHED", "on_load_timer", "on_traffic", "on_weighed"]
 
-_TIMER: Final[TimerKey] = ("consumer load",)
-_TASK: Final = "consumer load"
+WEIGHED: Final = TimerKind("weigh the load of a consumer group")
+"""The task that weighs a large group."""
 
 
 def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
@@ -39,18 +39,8 @@ def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
     groups.to_weigh = list(groups.store.consumer_groups)
     result = Result()
     if groups.to_weigh:
-        result.arm(_TIMER, 0)
+        result.arm(LOAD_TIMER, 0)
     return result
-
-
-def is_load_timer(key: TimerKey) -> bool:
-    """Whether it is time to look at the next group."""
-    return key == _TIMER
-
-
-def is_load_task(key: TimerKey) -> bool:
-    """Whether a group was weighed elsewhere."""
-    return key[0] == _TASK
 
 
 def on_load_timer(decision: Decision) -> None:
@@ -62,7 +52,7 @@ def on_load_timer(decision: Decision) -> None:
             _weigh(decision, group)
             break
     if groups.to_weigh:
-        result.arm(_TIMER, 0)
+        result.arm(LOAD_TIMER, 0)
 
 
 def _weigh(decision: Decision, group: ConsumerGroup) -> None:
@@ -71,7 +61,7 @@ def _weigh(decision: Decision, group: ConsumerGroup) -> None:
     described = describe(groups, group, None, None, now, is_by_load=True)
     weigh = partial(_is_improvement, described, group.assigned_at_ms)
     if described.size > INLINE_LIMIT:
-        result.tasks.append(BackgroundTask((_TASK, group_id, group.epoch), weigh))
+        result.tasks.append(BackgroundTask(TimerKey(WEIGHED, group_id, group.epoch), weigh))
         return
     try:
         is_worth_it = weigh()
@@ -90,7 +80,6 @@ def on_weighed(decision: Decision, key: TimerKey, outcome: object) -> None:
     """A large group was weighed; believed if nothing has happened to it meanwhile."""
     groups, result, _ = decision
     _, group_id, epoch = key
-    assert isinstance(group_id, str)
     group = groups.get(group_id)
     if isinstance(outcome, BaseException):
         result.events.append(Remark(group_id, f"the load could not be weighed: {outcome!r}"))
@@ -102,7 +91,7 @@ def _rebalance(decision: Decision, group: ConsumerGroup) -> None:
     cause = CauseDetails(Cause.LOAD_REBALANCED, "the load of the members differs by more than the hysteresis")
     raise_epoch(decision, group, at_present(group), [cause], member_id=None, member_ids=list(group.members))
     decision.result.arm(target_timer(group.group_id), 0)
-    retry_on_failure(decision.result, _TIMER)
+    retry_on_failure(decision.result, LOAD_TIMER)
 
 
 def _is_by_load(groups: ConsumerGroups, group: ConsumerGroup) -> bool:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from klamm.core.coordinator.cluster_topics import ClusterTopics
-from klamm.core.coordinator.shard_contract import BackgroundTask, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, TimerKey, TimerKind
 from klamm.core.group.consumer.changed_subscriptions import after_resolution
 from klamm.core.group.consumer.consumer_group import ConsumerGroup
 from klamm.core.group.consumer.consumer_group_records import ResolvedRegex, regex_record, regex_tombstone
@@ -29,9 +29,10 @@ from klamm.core.group.events import Cause, Remark
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis
 
-__all__ = ["RegexChange", "is_refresh_due", "is_regex_task", "on_regexes_resolved", "update_regexes"]
+__all__ = ["RegexChange", "is_refresh_due", "RESOLVED", "on_regexes_resolved", "update_regexes"]
 
-_TASK: Final = "consumer regex"
+RESOLVED: Final = TimerKind("resolve the regular expressions of a consumer group")
+"""The task that resolves regular expressions."""
 _MIN_REFRESH_MS: Final = 10_000
 """Regular expressions are not resolved more often than that (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
 
@@ -81,21 +82,15 @@ def update_regexes(
     regexes = _regexes_after(group, old_regex, new_regex)
     if is_refresh_due(groups, group, regexes, now):
         run = partial(_resolve, frozenset(regexes), groups.topics, now)
-        result.tasks.append(BackgroundTask((_TASK, group.group_id), run))
+        result.tasks.append(BackgroundTask(TimerKey(RESOLVED, group.group_id), run))
         after_append(result, lambda: groups.resolving.add(group.group_id))
     return change
-
-
-def is_regex_task(key: TimerKey) -> bool:
-    """Whether the key is that of regular expressions that were resolved elsewhere."""
-    return key[0] == _TASK
 
 
 def on_regexes_resolved(decision: Decision, key: TimerKey, outcome: object) -> None:
     """Write down what the regular expressions stand for; if that is news to the group, it needs another target."""
     groups, result, _ = decision
-    _, group_id = key
-    assert isinstance(group_id, str)
+    group_id = key.owner_id
     groups.resolving.discard(group_id)
     group = groups.get(group_id)
     if isinstance(outcome, BaseException):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from klamm.core.coordinator.shard_contract import BackgroundTask, CoordinatorRecord, TimerKey
+from klamm.core.coordinator.shard_contract import BackgroundTask, CoordinatorRecord, TimerKey, TimerKind
 from klamm.core.group.assignors.assignor import Assignor, AssignorFailed
 from klamm.core.group.assignors.load import LoadAssignor
 from klamm.core.group.consumer.assignor_input import Change, Description, describe, remember_owners
@@ -37,14 +37,15 @@ from klamm.protocol.types import Millis
 
 __all__ = [
     "arm_target_timer",
-    "is_target_task",
+    "TARGET_MADE",
     "make_target",
     "may_make_target",
     "on_target_made",
     "on_target_timer",
 ]
 
-_TASK: Final = "consumer target"
+TARGET_MADE: Final = TimerKind("make the target assignment of a consumer group")
+"""The task that asks the assignor for the target of a large group."""
 INLINE_LIMIT: Final = 800
 """Subscriptions of members to topics, plus partitions, of a group whose target is made at once. The built-in assignors
 take one to four microseconds for each."""
@@ -102,7 +103,9 @@ def make_target(
     prepare = partial(_prepare, chosen, described, group.group_id, epoch)
     if described.size > INLINE_LIMIT:
         # Also the records are framed there: of a thousand members that takes as long as to replay them.
-        result.tasks.append(BackgroundTask((_TASK, group.group_id, epoch), partial(_prepare_and_frame, prepare)))
+        result.tasks.append(
+            BackgroundTask(TimerKey(TARGET_MADE, group.group_id, epoch), partial(_prepare_and_frame, prepare))
+        )
         after_append(result, lambda: groups.assigning.__setitem__(group.group_id, epoch))
         return None
     try:
@@ -136,16 +139,10 @@ def on_target_timer(decision: Decision, group_id: str) -> None:
         retry_on_failure(result, target_timer(group_id))
 
 
-def is_target_task(key: TimerKey) -> bool:
-    """Whether the key is that of a target that was made elsewhere."""
-    return key[0] == _TASK
-
-
 def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
     """Write the target that was made elsewhere, if the group is still the one that it was made for."""
     groups, result, _ = decision
     _, group_id, epoch = key
-    assert isinstance(group_id, str)
     if groups.assigning.get(group_id) == epoch:
         del groups.assigning[group_id]
     group = groups.get(group_id)

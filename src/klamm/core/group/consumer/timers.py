@@ -1,10 +1,19 @@
-"""The timers of members and groups of the consumer protocol, by their names."""
+"""The timers of consumer groups and of their members (KIP-848)."""
 
 from __future__ import annotations
 
-from klamm.core.coordinator.shard_contract import TimerKey
+from typing import Final
+
+from klamm.core.coordinator.shard_contract import TimerKey, TimerKind
 
 __all__ = [
+    "BACK_OFF",
+    "JOIN",
+    "LOAD_TIMER",
+    "REBALANCE",
+    "SESSION",
+    "SYNC",
+    "TARGET",
     "back_off_timer",
     "join_timer",
     "rebalance_timer",
@@ -13,32 +22,42 @@ __all__ = [
     "target_timer",
 ]
 
+SESSION: Final = TimerKind("consumer session")
+REBALANCE: Final = TimerKind("consumer rebalance")
+BACK_OFF: Final = TimerKind("consumer back-off")
+JOIN: Final = TimerKind("consumer join")
+SYNC: Final = TimerKind("consumer sync")
+TARGET: Final = TimerKind("consumer target")
+
+LOAD_TIMER: Final = TimerKey(TimerKind("consumer load"))
+"""Names the timer that rings when the next group is weighed by its load."""
+
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that runs out when the member has not been heard of for its session timeout."""
-    return ("consumer session", group_id, member_id)
+    """Names the timer that rings when the member has sent no heartbeat for its session timeout."""
+    return TimerKey(SESSION, group_id, member_id)
 
 
 def rebalance_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that runs out when the member has not let go of partitions for its rebalance timeout."""
-    return ("consumer rebalance", group_id, member_id)
+    """Names the timer that rings when the member has not given back partitions for its rebalance timeout."""
+    return TimerKey(REBALANCE, group_id, member_id)
 
 
 def back_off_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that runs out when a member that was held back may have partitions."""
-    return ("consumer back-off", group_id, member_id)
+    """Names the timer that rings when a member that was held back may have partitions."""
+    return TimerKey(BACK_OFF, group_id, member_id)
 
 
 def join_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that runs out when a member of the classic protocol, told to join again, has not in time."""
-    return ("consumer join", group_id, member_id)
+    """Names the timer that rings when a member of the classic protocol has not joined again in time."""
+    return TimerKey(JOIN, group_id, member_id)
 
 
 def sync_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that runs out when a member of the classic protocol has not asked for its assignment in time."""
-    return ("consumer sync", group_id, member_id)
+    """Names the timer that rings when a member of the classic protocol has not asked for its assignment in time."""
+    return TimerKey(SYNC, group_id, member_id)
 
 
 def target_timer(group_id: str) -> TimerKey:
     """Names the timer that ends the wait between two target assignments."""
-    return ("consumer target", group_id)
+    return TimerKey(TARGET, group_id)

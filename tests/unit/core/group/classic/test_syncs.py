@@ -7,6 +7,7 @@ from tests.unit.core.group.shard_driver import ShardDriver, subscription
 
 from klamm.core.coordinator.shard_contract import Ticket
 from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.timers import sync_timer
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.group_metadata_value import GroupMetadataValue
 
@@ -197,7 +198,7 @@ def test_wait_for_syncs_ends_when_all_have_asked() -> None:
     """Nobody is dropped afterwards."""
     driver = ShardDriver()
     ids, leader, follower = synced_pair(driver)
-    assert ("sync", "orders") not in driver.timers
+    assert sync_timer("orders") not in driver.timers
     assert driver.sync_error(leader) is driver.sync_error(follower) is ErrorCode.none
     for _ in range(20):
         driver.advance(5000)

@@ -17,6 +17,7 @@ from tests.unit.core.group.log_replica import LogReplica
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
 from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
+from klamm.core.group.consumer.timers import rebalance_timer, session_timer
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import PartitionIndex, TopicId
 
@@ -264,9 +265,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if not self.exists:
             return
         for member in self.driver.consumer_group().members.values():
-            assert ("consumer session", GROUP, member.member_id) in self.driver.timers, member
+            assert session_timer(GROUP, member.member_id) in self.driver.timers, member
             if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0:
-                assert ("consumer rebalance", GROUP, member.member_id) in self.driver.timers, member
+                assert rebalance_timer(GROUP, member.member_id) in self.driver.timers, member
 
     def teardown(self) -> None:
         """Once nothing fails any more the group comes to rest, with everybody who is alive in it (I26)."""

@@ -11,7 +11,7 @@ from tests.unit.core.group.consumer.test_load_trigger import LoadDriver
 from tests.unit.core.group.painted_topics import topic_id
 from tests.unit.core.group.transactions import commit_in_transaction
 
-from klamm.core.group.consumer.timers import back_off_timer
+from klamm.core.group.consumer.timers import BACK_OFF, back_off_timer
 from klamm.core.group.events import Cause, MemberRemoved, RebalanceNeeded
 from klamm.protocol.errors import ErrorCode
 
@@ -147,7 +147,7 @@ def test_another_coordinator_does_not_wait_for_who_has_nothing_by_right() -> Non
     again.settle()
     again.advance(20_000)
     assert again.consumer_group().epoch == driver.consumer_group().epoch
-    assert not any(key[0] == "consumer back-off" for key in again.timers)
+    assert not any(key.kind is BACK_OFF for key in again.timers)
 
 
 def test_static_successor_of_one_who_is_held_back_is_held_back_and_let_go_on() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, owned, slow
 
 from klamm.core.group.consumer.group_state import ConsumerGroupState
+from klamm.core.group.consumer.timers import rebalance_timer, session_timer, target_timer
 from klamm.core.group.events import Cause, GroupIsStable, MemberRemoved, NewEpoch
 from klamm.protocol.errors import ErrorCode
 
@@ -150,9 +151,9 @@ def test_timers_of_members_that_are_gone_do_nothing() -> None:
     driver.enter("b", instance="pod")
     driver.advance(40_000)
     assert driver.beat("b", 2, instance_id="pod").code is ErrorCode.none
-    for key in (("consumer session", "ghost", "a"), ("consumer rebalance", "ghost", "a"), ("consumer target", "ghost")):
+    for key in (session_timer("ghost", "a"), rebalance_timer("ghost", "a"), target_timer("ghost")):
         assert driver.shard.handle_timer(key, driver.now).records == []
-    assert driver.shard.handle_timer(("consumer rebalance", GROUP, "b"), driver.now).records == []
+    assert driver.shard.handle_timer(rebalance_timer(GROUP, "b"), driver.now).records == []
 
 
 def test_group_that_was_left_is_at_rest() -> None:

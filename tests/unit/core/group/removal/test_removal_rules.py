@@ -10,7 +10,7 @@ from klamm.core.coordinator.cluster_topics import NO_TOPICS
 from klamm.core.coordinator.shard_contract import CoordinatorRecord, DeletedTopic, Ticket
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.incremental_work import INCREMENTAL_WORK_TIMER
-from klamm.core.group.shard import GroupShard
+from klamm.core.group.shard import EXPIRY_TIMER, GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import ZERO_UUID
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
@@ -423,7 +423,7 @@ def test_expiry_looks_at_many_groups_in_steps() -> None:
     driver = ShardDriver(small_sessions(offsets_retention_ms=1))
     for index in range(1201):
         driver.commit(1, group_id=f"group-{index}")
-    driver.timers[("expiry",)] = driver.now + 1
+    driver.timers[EXPIRY_TIMER] = driver.now + 1
     driver.advance(1)
     assert driver.shard.store.groups == {}
 
@@ -435,7 +435,7 @@ def test_expiry_looks_at_many_offsets_in_steps() -> None:
         for partition in range(9):
             driver.commit(1, group_id=f"group-{group}", partition=partition)
     driver.advance(1)
-    driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
+    driver.apply(driver.shard.handle_timer(EXPIRY_TIMER, driver.now))
     assert 5 < max_records_per_step(driver, 4) <= 40
     assert driver.shard.store.groups == {}
     assert driver.reload().shard.store == driver.shard.store
@@ -447,7 +447,7 @@ def test_groups_that_go_while_others_expire_are_left_out() -> None:
     for group in range(6):
         for partition in range(2):
             driver.commit(1, group_id=f"group-{group}", partition=partition)
-    driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
+    driver.apply(driver.shard.handle_timer(EXPIRY_TIMER, driver.now))
     driver.step_chores()
     assert delete_groups(driver, "group-1") == {"group-1": ErrorCode.none}
     driver.do_chores()
@@ -460,7 +460,7 @@ def test_group_that_gets_members_while_it_expires_keeps_what_they_read() -> None
     for partition in range(9):
         driver.commit(1, partition=partition)
     driver.advance(1)
-    driver.apply(driver.shard.handle_timer(("expiry",), driver.now))
+    driver.apply(driver.shard.handle_timer(EXPIRY_TIMER, driver.now))
     driver.step_chores()
     driver.step_chores()
     left = driver.fetch(all_topics=True)

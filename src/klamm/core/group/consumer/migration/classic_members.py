@@ -105,7 +105,7 @@ def on_member_late(decision: Decision, timer: TimerKey, awaited: Container[tuple
     Nothing happens if it is not `awaited` any more: its group has turned classic and back. Kafka's
     `convertToClassicGroup` leaves the timer running, which then fences a member that nobody has told to join again.
     """
-    _, group_id, member_id = map(str, timer)
+    group_id, member_id = timer.owner_id, str(timer.detail)
     if (group_id, member_id) not in awaited:
         return
     group = decision.groups.get(group_id)

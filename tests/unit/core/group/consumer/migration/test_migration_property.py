@@ -16,7 +16,9 @@ from tests.unit.core.group.consumer.migration.classic_consumers import SESSION_M
 from tests.unit.core.group.painted_topics import PaintedTopics, topic_id
 
 from klamm.core.group.classic.group_state import GroupState
+from klamm.core.group.classic.timers import join_timer
 from klamm.core.group.consumer.group_state import ConsumerGroupState
+from klamm.core.group.consumer.timers import session_timer
 from klamm.core.group.group_store import GroupStore
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Offset
@@ -192,14 +194,14 @@ class MigrationMachine(RuleBasedStateMachine):
         group = self.driver.shard.store.consumer_groups.get(GROUP)
         if group is not None:
             for member_id in group.members:
-                assert ("consumer session", GROUP, member_id) in self.driver.timers, member_id
+                assert session_timer(GROUP, member_id) in self.driver.timers, member_id
             return
         classic = self.driver.shard.groups.find(GROUP)
         if classic is not None:
             for member in classic.members.values():
                 assert member.session_timer in self.driver.timers or member.is_alive_while_waiting, member.member_id
             if classic.state is GroupState.PREPARING_REBALANCE:
-                assert ("join", GROUP) in self.driver.timers
+                assert join_timer(GROUP) in self.driver.timers
 
     def teardown(self) -> None:
         """Once nothing fails any more the group comes to rest, with everybody who is alive in it (I26)."""
