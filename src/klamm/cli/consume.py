@@ -16,7 +16,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from klamm.cli.arguments import natural_number, partition_index
-from klamm.cli.cluster_options import add_cluster_options, cluster_error, connect, partitions_of
+from klamm.cli.cluster_options import access_of, add_cluster_options, partitions_of
 from klamm.cli.errors import UsageError
 from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.exit_at_end:
         # A broker that has nothing more waits this long before it says so.
         settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
-    consumer = connect(arguments, Consumer, **settings)
+    consumer = access_of(arguments).connect(Consumer, **settings)
     try:
         session = _GroupSession(arguments, consumer) if arguments.group is not None else _Session(arguments, consumer)
         session.run(_printer(arguments), _header(arguments))
@@ -168,7 +168,7 @@ class _Session:
                     left -= 1
                 yield message
             elif error.code() != KafkaError._PARTITION_EOF:
-                raise cluster_error(self.arguments, error)
+                raise access_of(self.arguments).cluster_error(error)
             else:
                 self._output.flush()
                 self._ended.add(place)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from klamm.cli.log_records import Meaning
-from klamm.cli.words import count, moment
+from klamm.insight.words import count, moment
 from klamm.protocol.compression import Compression
 from klamm.protocol.record_batch import BatchHeader, CorruptRecord
 from klamm.protocol.records import Record

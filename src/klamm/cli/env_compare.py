@@ -6,22 +6,21 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from klamm.cli.cluster_options import TIMEOUT_S, admin_client, result_of, translate
+from klamm.cli.cluster_options import access_of
 from klamm.cli.context_file import ContextFileError, ContextFiles, context_paths
-from klamm.cli.coordinator_tail import CoordinatorTail
-from klamm.cli.errors import ClusterError, UsageError
-from klamm.cli.group_offsets import committed_offsets, end_offsets, lag
+from klamm.cli.errors import UsageError
 from klamm.cli.output import new_console, show_rows
 from klamm.cli.target import gave_only_an_address
-from klamm.cli.words import PartitionKey, count, lag_words, moment, span
 from klamm.errors import KlammError
+from klamm.insight.environment_progress import EnvironmentGroup, EnvironmentProgress, behind, look_at
+from klamm.insight.errors import ClusterError
+from klamm.insight.words import PartitionKey, count, lag_words, moment, span
 
-__all__ = ["COLUMNS", "Place", "Progress", "behind", "compare"]
+__all__ = ["COLUMNS", "compare"]
 
 COLUMNS: Final = (
     "topic",
@@ -38,43 +37,16 @@ COLUMNS: Final = (
 MOST_SIDE_BY_SIDE: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An environment's group, and how to reach its cluster."""
-
-    label: str
-    """The environment; the context's name where several contexts have that environment."""
-    group: str
-    arguments: argparse.Namespace = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far one environment's group has come."""
-
-    place: Place
-    cluster_id: str
-    committed: Mapping[PartitionKey, int]
-    ends: Mapping[PartitionKey, tuple[int, int]]
-    commit_ms: Mapping[PartitionKey, int]
-    """When it was committed, as far as the newest records of the coordinator's log tell."""
-
-    def lag(self, key: PartitionKey) -> int | None:
-        """Records that are still to be read; None without a commit."""
-        start, end = self.ends.get(key, (None, None))
-        return lag(self.committed.get(key), start, end)
-
-
 def compare(arguments: argparse.Namespace) -> int:
     """Shows all environments side by side.
 
     Returns 1 where one of them can't be reached; the others are shown then. Raises KlammError where there is none.
     """
-    progress: list[Progress] = []
+    progress: list[EnvironmentProgress] = []
     status = 0
     for place in _places(arguments):
         try:
-            progress.append(_look(place))
+            progress.append(look_at(place))
         except KlammError as error:
             print(f"klamm env: {place.label}: {error}", file=sys.stderr)
             status = 1
@@ -92,17 +64,7 @@ def compare(arguments: argparse.Namespace) -> int:
     return status
 
 
-def behind(progress: Sequence[Progress], one: Progress, key: PartitionKey) -> int | None:
-    """How many records it is behind the foremost environment on its cluster; offsets of two clusters can't be
-    compared."""
-    if key not in one.committed:
-        return None
-    return (
-        max(each.committed.get(key, 0) for each in progress if each.cluster_id == one.cluster_id) - one.committed[key]
-    )
-
-
-def _places(arguments: argparse.Namespace) -> Iterator[Place]:
+def _places(arguments: argparse.Namespace) -> Iterator[EnvironmentGroup]:
     """The contexts' environments, then those that the group's ids on this cluster begin with.
 
     Whoever gave an address wants to know of that cluster only.
@@ -125,41 +87,29 @@ def _places(arguments: argparse.Namespace) -> Iterator[Place]:
             here.properties = list(context.properties.items())
             group = f"{context.environment}.{name}"
             known.add((context.bootstrap_server, group))
-            yield Place((context.environment if is_only_one else None) or context.name, group, here)
+            yield EnvironmentGroup(
+                (context.environment if is_only_one else None) or context.name, group, access_of(here)
+            )
     for group in _groups(arguments):
         prefix = group.removesuffix(f".{name}")
         if prefix not in ("", group) and (arguments.bootstrap_server, group) not in known:
-            yield Place(prefix, group, arguments)
+            yield EnvironmentGroup(prefix, group, access_of(arguments))
 
 
 def _groups(arguments: argparse.Namespace) -> list[str]:
     """All groups of the cluster that was chosen; none, if it was chosen by default and isn't there."""
     try:
-        admin = admin_client(arguments)
-        return sorted(group.group_id for group in result_of(arguments, admin.list_consumer_groups()).valid or ())
+        access = access_of(arguments)
+        admin = access.admin_client()  # kept while its future is pending
+        listing = access.result_of(admin.list_consumer_groups())
+        return sorted(group.group_id for group in listing.valid or ())
     except ClusterError:
         if arguments.chosen_by == "the default":
             return []
         raise
 
 
-def _look(place: Place) -> Progress:
-    arguments = place.arguments
-    admin = admin_client(arguments)
-    cluster_id = translate(arguments, lambda: admin.list_topics(timeout=TIMEOUT_S)).cluster_id
-    committed = committed_offsets(arguments, admin, place.group)
-    ends = end_offsets(arguments, admin, sorted(committed))
-    tail = CoordinatorTail(arguments, place.group)
-    try:
-        replayed = tail.update()
-    finally:
-        tail.close()
-    offsets = replayed.offsets if replayed is not None else {}
-    commit_ms = {key: each.commit_ms for key, each in offsets.items() if committed.get(key) == each.offset}
-    return Progress(place, str(cluster_id), committed, ends, commit_ms)
-
-
-def _rows(progress: Sequence[Progress]) -> Iterator[dict[str, Any]]:
+def _rows(progress: Sequence[EnvironmentProgress]) -> Iterator[dict[str, Any]]:
     for key in _keys(progress):
         for each in progress:
             start_and_end = each.ends.get(key)
@@ -168,7 +118,7 @@ def _rows(progress: Sequence[Progress]) -> Iterator[dict[str, Any]]:
                 "partition": key[1],
                 "environment": each.place.label,
                 "group": each.place.group,
-                "bootstrap_server": each.place.arguments.bootstrap_server,
+                "bootstrap_server": each.place.access.bootstrap_servers,
                 "committed": each.committed.get(key),
                 "high_watermark": start_and_end[1] if start_and_end is not None else None,
                 "lag": each.lag(key),
@@ -177,7 +127,7 @@ def _rows(progress: Sequence[Progress]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _keys(progress: Sequence[Progress]) -> list[PartitionKey]:
+def _keys(progress: Sequence[EnvironmentProgress]) -> list[PartitionKey]:
     return sorted(set().union(*(each.committed for each in progress)))
 
 
@@ -187,7 +137,7 @@ def _iso(milliseconds: int | None) -> str | None:
     return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(timespec="milliseconds")
 
 
-def _show_table(arguments: argparse.Namespace, progress: Sequence[Progress]) -> None:
+def _show_table(arguments: argparse.Namespace, progress: Sequence[EnvironmentProgress]) -> None:
     from rich.table import Table
 
     if len(progress) > MOST_SIDE_BY_SIDE:
@@ -201,7 +151,7 @@ def _show_table(arguments: argparse.Namespace, progress: Sequence[Progress]) -> 
     new_console().print(summary)
 
 
-def _show_side_by_side(progress: Sequence[Progress]) -> None:
+def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
     """A line for each partition, with some columns for each environment: its commit first, under its name."""
     from rich.table import Table
     from rich.text import Text
@@ -224,7 +174,7 @@ def _show_side_by_side(progress: Sequence[Progress]) -> None:
         print()
 
 
-def _summary(progress: Sequence[Progress], one: Progress, now_ms: int) -> str:
+def _summary(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, now_ms: int) -> str:
     if not one.committed:
         return "has committed nothing"
     parts = [lag_words(map(one.lag, _keys(progress)))]
@@ -235,5 +185,5 @@ def _summary(progress: Sequence[Progress], one: Progress, now_ms: int) -> str:
         last_ms = max(one.commit_ms.values())
         parts.append(f"last commit {moment(last_ms)}, {span(now_ms - last_ms)} ago")
     if len({each.cluster_id for each in progress}) > 1:
-        parts.append(f"on {one.place.arguments.bootstrap_server}")
+        parts.append(f"on {one.place.access.bootstrap_servers}")
     return ", ".join(parts)

@@ -5,26 +5,24 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import ConsumerGroupState
-
 from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
-from klamm.cli.cluster_options import add_cluster_options, admin_client, result_of
-from klamm.cli.errors import ClusterError
-from klamm.cli.group_offsets import check_has_no_members, commit_for, committed_offsets, plan_reset
-from klamm.cli.group_picture import GroupPicture, MemberPicture, librdkafka_state_words, state_words
-from klamm.cli.group_snapshot import GroupObserver, Snapshot, raw_cluster
+from klamm.cli.cluster_options import access_of, add_cluster_options
+from klamm.cli.group_reset import plan_reset
 from klamm.cli.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
-from klamm.cli.words import PartitionKey, count
-from klamm.client.errors import AuthenticationFailed, UnsupportedByBroker
-from klamm.client.group_states import group_states
+from klamm.insight.errors import ClusterError
+from klamm.insight.group_offsets import check_has_no_members, commit_for, committed_offsets
+from klamm.insight.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group_snapshot import GroupObserver, Snapshot
+from klamm.insight.listed_states import listed_states
+from klamm.insight.words import PartitionKey, count
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import ConsumerGroupListing
+    pass
 
 __all__ = ["configure", "run"]
 
@@ -108,11 +106,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    admin = admin_client(arguments)
-    listing = result_of(arguments, admin.list_consumer_groups())
+    access = access_of(arguments)
+    admin = access.admin_client()  # kept while its future is pending
+    listing = access.result_of(admin.list_consumer_groups())
     for error in listing.errors:
         print(f"klamm group: {error}", file=sys.stderr)
-    states = _states(arguments, listing.valid)
+    states = listed_states(access, listing.valid)
     rows = [
         {
             "group": group.group_id,
@@ -126,7 +125,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _describe(arguments: argparse.Namespace) -> int:
-    with closing(GroupObserver(arguments)) as observer:
+    with closing(GroupObserver(access_of(arguments), arguments.group)) as observer:
         snapshot = observer.look()
     if snapshot is None:
         raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
@@ -195,41 +194,31 @@ def _owner(member: MemberPicture) -> dict[str, Any]:
 
 
 def _reset(arguments: argparse.Namespace) -> int:
-    admin = admin_client(arguments)
-    check_has_no_members(arguments, admin, arguments.group)
-    plan = plan_reset(arguments, admin, committed_offsets(arguments, admin, arguments.group))
+    access = access_of(arguments)
+    admin = access.admin_client()
+    check_has_no_members(access, admin, arguments.group)
+    plan = plan_reset(arguments, admin, committed_offsets(access, admin, arguments.group))
     if not plan.changes:
         raise ClusterError(f"group {arguments.group} has committed nothing: name the topics to reset with --topic")
     show_rows(arguments, ("topic", "partition", "from", "to"), plan.rows())
     if not arguments.execute:
         say(arguments, "nothing was changed: this is what --execute would do")
         return 0
-    commit_for(arguments, admin, arguments.group, plan.topic_partitions())
+    commit_for(access, admin, arguments.group, plan.topic_partitions())
     say(arguments, f"group {arguments.group}: {count(len(plan.changes), 'offset')} set")
     return 0
 
 
 def _delete(arguments: argparse.Namespace) -> int:
     status = 0
-    admin = admin_client(arguments)
+    access = access_of(arguments)
+    admin = access.admin_client()
     for group, future in admin.delete_consumer_groups(arguments.groups).items():
         try:
-            result_of(arguments, future)
+            access.result_of(future)
         except ClusterError as error:
             print(f"klamm group: {group}: {error}", file=sys.stderr)
             status = 1
         else:
             say(arguments, f"deleted group {group}")
     return status
-
-
-def _states(arguments: argparse.Namespace, groups: Sequence[ConsumerGroupListing]) -> dict[str, str]:
-    """The states of the groups in a listing; the raw client is asked for those that librdkafka has no words for."""
-    states = {group.group_id: librdkafka_state_words(group.state or ConsumerGroupState.UNKNOWN) for group in groups}
-    unknown = [group_id for group_id, state in states.items() if state == "unknown"]
-    cluster = raw_cluster(arguments) if unknown else None
-    if cluster is not None:
-        with closing(cluster), suppress(AuthenticationFailed, UnsupportedByBroker):
-            told = group_states(cluster)
-            states |= {group_id: state_words(told[group_id]) for group_id in unknown if group_id in told}
-    return states

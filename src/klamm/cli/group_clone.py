@@ -8,13 +8,15 @@ import os
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from klamm.cli.cluster_options import admin_client, result_of
+from klamm.cli.cluster_options import access_of
 from klamm.cli.context_file import ContextFiles, context_paths
-from klamm.cli.errors import ClusterError, UsageError
-from klamm.cli.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets
+from klamm.cli.errors import UsageError
 from klamm.cli.output import say, show_rows
 from klamm.cli.target import gave_only_an_address
-from klamm.cli.words import PartitionKey, count
+from klamm.insight.cluster_access import ClusterAccess
+from klamm.insight.errors import ClusterError
+from klamm.insight.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets
+from klamm.insight.words import PartitionKey, count
 
 __all__ = ["COLUMNS", "run"]
 
@@ -30,16 +32,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("source and target are the same group")
     for group in (arguments.source, arguments.target):
         _check_is_here(arguments, group)
-    admin = admin_client(arguments)
-    source = _commits(arguments, admin, arguments.source)
+    access = access_of(arguments)
+    admin = access.admin_client()
+    source = _commits(access, admin, arguments.source)
     if not source:
         raise ClusterError(
             f"group {arguments.source} has committed nothing on {arguments.bootstrap_server}; "
             "`klamm group list` shows the groups there are, by their complete ids"
         )
-    check_has_no_members(arguments, admin, arguments.target)
-    target = _commits(arguments, admin, arguments.target)
-    wanted = _at(arguments, admin, source) if arguments.at is not None else source
+    check_has_no_members(access, admin, arguments.target)
+    target = _commits(access, admin, arguments.target)
+    wanted = _at(access, admin, source, arguments.at) if arguments.at is not None else source
     rows = [
         {
             "topic": topic,
@@ -55,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.execute:
         say(arguments, "nothing was changed: this is what --execute would do")
         return 0
-    commit_for(arguments, admin, arguments.target, [wanted[key] for key in sorted(wanted)])
+    commit_for(access, admin, arguments.target, [wanted[key] for key in sorted(wanted)])
     say(arguments, f"group {arguments.target}: {count(len(wanted), 'offset')} set")
     return 0
 
@@ -75,10 +78,10 @@ def _check_is_here(arguments: argparse.Namespace, group: str) -> None:
         )
 
 
-def _commits(arguments: argparse.Namespace, admin: AdminClient, group: str) -> dict[PartitionKey, TopicPartition]:
+def _commits(access: ClusterAccess, admin: AdminClient, group: str) -> dict[PartitionKey, TopicPartition]:
     """What a group has committed, with leader epochs and metadata, so that a clone has these too."""
     request = ConsumerGroupTopicPartitions(group)
-    result = result_of(arguments, admin.list_consumer_group_offsets([request])[group])
+    result = access.result_of(admin.list_consumer_group_offsets([request])[group])
     return {
         (each.topic, each.partition): each
         for each in result.topic_partitions
@@ -87,11 +90,11 @@ def _commits(arguments: argparse.Namespace, admin: AdminClient, group: str) -> d
 
 
 def _at(
-    arguments: argparse.Namespace, admin: AdminClient, source: dict[PartitionKey, TopicPartition]
+    access: ClusterAccess, admin: AdminClient, source: dict[PartitionKey, TopicPartition], timestamp_ms: int
 ) -> dict[PartitionKey, TopicPartition]:
     """For each partition of the source the first record from that moment on, or the end."""
-    ends = end_offsets(arguments, admin, list(source))
-    found = list_offsets(arguments, admin, list(ends), OffsetSpec.for_timestamp(arguments.at))
+    ends = end_offsets(access, admin, list(source))
+    found = list_offsets(access, admin, list(ends), OffsetSpec.for_timestamp(timestamp_ms))
     missing = [f"{topic}-{index}" for topic, index in source if (topic, index) not in ends]
     if missing:
         raise ClusterError(f"can't look up {', '.join(missing)}")

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing
 
-from klamm.cli.coordinator_tail import CoordinatorTail
-from klamm.cli.errors import ClusterError
-from klamm.cli.explain_group import Evidence, Explanation, MemberExplanation, explain
-from klamm.cli.group_picture import GroupPicture
-from klamm.cli.group_snapshot import GroupObserver, Snapshot
-from klamm.cli.history_reader import HistoryReader
-from klamm.cli.history_record import HistoryRecord
-from klamm.cli.history_timeline import Repeat
+from klamm.cli.cluster_options import access_of
 from klamm.cli.output import new_console
+from klamm.insight.errors import ClusterError
+from klamm.insight.group_evidence import gather_evidence
+from klamm.insight.group_explanation import Explanation, MemberExplanation, explain
+from klamm.insight.group_picture import GroupPicture
+from klamm.insight.group_snapshot import GroupObserver
 
 __all__ = ["run"]
-
-PATIENCE_S = 5.0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,50 +23,18 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises ClusterError where there is no such group or member.
     """
-    with closing(GroupObserver(arguments)) as observer:
+    access = access_of(arguments)
+    with closing(GroupObserver(access, arguments.group)) as observer:
         snapshot = observer.look()
     if snapshot is None:
         raise ClusterError(f"there is no group {arguments.group}; `klamm group list` shows those there are")
-    explanation = explain(_evidence(arguments, snapshot))
+    gathered = gather_evidence(access, arguments.group, snapshot)
+    if gathered.history_problem is not None:
+        print(f"klamm group: the history can't be read: {gathered.history_problem}", file=sys.stderr)
+    explanation = explain(gathered.evidence)
     members = _chosen(arguments, snapshot.picture, explanation.members)
     _print(arguments, explanation if arguments.member is None else Explanation((), tuple(members)))
     return 0
-
-
-def _evidence(arguments: argparse.Namespace, snapshot: Snapshot) -> Evidence:
-    tail = CoordinatorTail(arguments, arguments.group)
-    try:
-        replayed = tail.update()
-    finally:
-        tail.close()
-    return Evidence(
-        picture=snapshot.picture,
-        now_ms=time.time_ns() // 1_000_000,
-        partition_counts=snapshot.partition_counts,
-        lags={key: snapshot.lag(key) for key in snapshot.partitions},
-        history=_history(arguments),
-        replayed=replayed,
-        members_needed=snapshot.picture.members_needed,
-    )
-
-
-def _history(arguments: argparse.Namespace) -> list[HistoryRecord]:
-    """The group's changes; none, where there is no history or nobody lets us read it, which is said then."""
-    try:
-        reader = HistoryReader(arguments, arguments.group)
-        try:
-            reader.start()
-            told = reader.available(PATIENCE_S)
-        finally:
-            reader.close()
-    except ClusterError as error:
-        print(f"klamm group: the history can't be read: {error}", file=sys.stderr)
-        return []
-    return [
-        each.record
-        for each in told
-        if each.record is not None and not any(isinstance(entry, Repeat) for entry in each.entries)
-    ]
 
 
 def _chosen(

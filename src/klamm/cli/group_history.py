@@ -8,11 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from klamm.cli.errors import ClusterError
-from klamm.cli.history_reader import HistoryReader, Told
-from klamm.cli.history_timeline import Gap, Repeat
+from klamm.cli.cluster_options import access_of
 from klamm.cli.output import new_console
-from klamm.cli.partition_records import END
+from klamm.insight.errors import ClusterError, HistoryMissing
+from klamm.insight.history_reader import HistoryReader, Told
+from klamm.insight.history_timeline import Gap, Repeat
+from klamm.insight.partition_records import END
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises ClusterError where there is no history.
     """
-    reader = HistoryReader(arguments, arguments.group, follow=arguments.follow)
+    reader = HistoryReader(access_of(arguments), arguments.group, follow=arguments.follow)
     try:
         _show(arguments, reader)
+    except HistoryMissing as error:
+        raise ClusterError(f"{error}. `klamm group watch` and `klamm group explain` work with any cluster") from None
     except KeyboardInterrupt:
         if not arguments.follow:
             raise

@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from klamm.cli.history_record import HistoryCause, HistoryRecord
-from klamm.cli.history_timeline import Change, Entry, Gap, Repeat
-from klamm.cli.member_names import MemberNames
-from klamm.cli.words import count, moment, partition_ranges, span
+from klamm.core.group.history.history_record import HistoryCause, HistoryRecord
+from klamm.insight.history_timeline import Change, Entry, Gap, Repeat
+from klamm.insight.member_names import MemberNames
+from klamm.insight.words import count, moment, partition_ranges, span
 
 __all__ = ["brief", "entry_view", "headline", "move_lines"]
 

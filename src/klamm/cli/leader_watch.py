@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from klamm.cli.cluster_options import TIMEOUT_S
+from klamm.insight.cluster_access import TIMEOUT_S
 
 __all__ = ["LeaderWatch"]
 

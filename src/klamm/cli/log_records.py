@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from klamm.cli.message_view import plain
+from klamm.insight.plain_message import plain
 from klamm.protocol.control_batch import read_end_transaction_marker
 from klamm.protocol.coordinator_records import decode_coordinator_record, decode_group_record
 from klamm.protocol.errors import KafkaError, MalformedMessage

@@ -13,16 +13,17 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from klamm.cli.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord
-from klamm.cli.errors import ClusterError
-from klamm.cli.member_names import MemberNames
-from klamm.cli.message_view import plain
+from klamm.cli.cluster_options import access_of
 from klamm.cli.output import show_rows
-from klamm.cli.partition_records import PartitionReader
 from klamm.cli.replay_view import group_lines, record_words
-from klamm.cli.topic_names import TopicDirectory
-from klamm.cli.words import count, moment
 from klamm.core.coordinator.java_hash import partition_for
+from klamm.insight.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord
+from klamm.insight.errors import ClusterError
+from klamm.insight.member_names import MemberNames
+from klamm.insight.partition_records import PartitionReader
+from klamm.insight.plain_message import plain
+from klamm.insight.topic_directory import TopicDirectory
+from klamm.insight.words import count, moment
 
 __all__ = ["GROUP_COLUMNS", "replay"]
 
@@ -35,10 +36,11 @@ def replay(arguments: argparse.Namespace) -> int:
 
     Raises ClusterError where there is no such partition.
     """
-    reader = PartitionReader(arguments)
+    access = access_of(arguments)
+    reader = PartitionReader(access)
     try:
         _check(arguments, reader.partition_count(TOPIC))
-        state = CoordinatorState(TopicDirectory(arguments).name_of)
+        state = CoordinatorState(TopicDirectory(access).name_of)
         summary = _Summary()
         show = _Json() if arguments.json else _Text()
         for message in _until(arguments, reader.read(TOPIC, arguments.partition)):

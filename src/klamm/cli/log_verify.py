@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from klamm.cli.words import count
 from klamm.config.topic_config import TopicConfig
 from klamm.errors import KlammError
+from klamm.insight.words import count
 from klamm.metadata.metadata_store import MetadataStoreError
 from klamm.metadata.offline import read_image
 from klamm.protocol.types import TopicId, TopicPartition

@@ -15,10 +15,11 @@ from typing import BinaryIO, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from klamm.cli.arguments import delimiter, key_value, partition_index
-from klamm.cli.cluster_options import add_cluster_options, cluster_error, connect
-from klamm.cli.errors import ClusterError, UsageError
+from klamm.cli.cluster_options import access_of, add_cluster_options
+from klamm.cli.errors import UsageError
 from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option, show_rows
+from klamm.insight.errors import ClusterError
 
 __all__ = ["configure", "run"]
 
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         "compression.type": arguments.compression,
         "linger.ms": 5,
     }
-    sender = _Sender(connect(arguments, Producer, **settings), arguments)
+    sender = _Sender(access_of(arguments).connect(Producer, **settings), arguments)
     with stream:
         complaint = sender.send_lines(stream)
     unsent = sender.flush()
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     if rows or not (sender.failed or complaint):
         show_rows(arguments, ("partition", "records", "first_offset", "last_offset"), rows)
     if sender.failed:
-        raise cluster_error(arguments, sender.failed[0])
+        raise access_of(arguments).cluster_error(sender.failed[0])
     if unsent:
         raise ClusterError(f"{unsent} records were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
     if complaint:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from klamm.cli.coordinator_state import ReplayedGroup, ReplayedMember, ReplayedRecord
-from klamm.cli.member_names import MemberNames
-from klamm.cli.message_view import plain
-from klamm.cli.words import count, enumeration, partition_names
+from klamm.insight.coordinator_state import ReplayedGroup, ReplayedMember, ReplayedRecord
+from klamm.insight.member_names import MemberNames
+from klamm.insight.plain_message import plain
+from klamm.insight.words import count, enumeration, partition_names
 
 __all__ = ["group_lines", "record_words"]
 

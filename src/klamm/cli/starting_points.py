@@ -10,8 +10,9 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
 from klamm.cli.arguments import timestamp_ms
-from klamm.cli.cluster_options import TIMEOUT_S, partitions_of, translate
-from klamm.cli.errors import ClusterError
+from klamm.cli.cluster_options import access_of, partitions_of
+from klamm.insight.cluster_access import TIMEOUT_S
+from klamm.insight.errors import ClusterError
 
 __all__ = ["Start", "start", "starting_points"]
 
@@ -60,10 +61,10 @@ def _starting_point(arguments: argparse.Namespace, consumer: Consumer, place: To
     where: Start = arguments.start or Start(name="earliest")
     offset = OFFSET_END if where.name == "latest" else OFFSET_BEGINNING
     if where.offset is not None:
-        low, high = translate(arguments, lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT_S))
+        low, high = access_of(arguments).translate(lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT_S))
         offset = min(max(low, where.offset if where.offset >= 0 else high + where.offset), high)
     elif where.timestamp_ms is not None:
         moment = TopicPartition(place.topic, place.partition, where.timestamp_ms)
-        found = translate(arguments, lambda: consumer.offsets_for_times([moment], timeout=TIMEOUT_S))[0]
+        found = access_of(arguments).translate(lambda: consumer.offsets_for_times([moment], timeout=TIMEOUT_S))[0]
         offset = found.offset if found.offset >= 0 else OFFSET_END
     return TopicPartition(place.topic, place.partition, offset)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from klamm.cli.coordinator_state import ReplayedGroup
 from klamm.cli.fitted_table import Column, fitted_table
-from klamm.cli.group_picture import GroupPicture, MemberPicture
-from klamm.cli.group_rates import Rate, Rates
-from klamm.cli.group_snapshot import Snapshot
-from klamm.cli.group_waits import group_wait, wait_words, waits
-from klamm.cli.history_record import HistoryRecord
 from klamm.cli.history_view import brief
-from klamm.cli.member_names import MemberNames
-from klamm.cli.words import PartitionKey, count, moment, partition_names
+from klamm.core.group.history.history_record import HistoryRecord
+from klamm.insight.group_picture import GroupPicture, MemberPicture
+from klamm.insight.group_rates import Rate, Rates
+from klamm.insight.group_snapshot import Snapshot
+from klamm.insight.group_waits import group_wait, wait_words, waits
+from klamm.insight.group_watcher import WatchedGroup
+from klamm.insight.member_names import MemberNames
+from klamm.insight.words import PartitionKey, count, moment, partition_names
 
-__all__ = ["WatchedGroup", "watch_view"]
+__all__ = ["watch_view"]
 
 HISTORY_ENTRIES: Final = 3
 STATES: Final = {"stable": "green", "empty": "dim", "dead": "red"}
@@ -28,22 +27,6 @@ STATES: Final = {"stable": "green", "empty": "dim", "dead": "red"}
 FRAME_LINES: Final = 10
 LEAST_PARTITIONS: Final = 4
 LEAST_MEMBERS: Final = 3
-
-
-@dataclass(slots=True)
-class WatchedGroup:
-    """All that is known of a group as of the last look."""
-
-    group_id: str
-    names: MemberNames
-    rates: Rates = field(default_factory=Rates)
-    snapshot: Snapshot | None = None
-    """None while there is no such group."""
-    replayed: ReplayedGroup | None = None
-    history: Sequence[HistoryRecord] = ()
-    """The last changes, the oldest first."""
-    problem: str | None = None
-    """Why the last look brought nothing new."""
 
 
 def watch_view(watched: WatchedGroup, width: int, height: int) -> RenderableType:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.cli.conftest import Command
 
-from klamm.cli.env_compare import Place, Progress, behind
 from klamm.testing import Broker
 
 
@@ -117,15 +115,3 @@ def test_where_there_is_none_it_says_what_an_environment_is(klamm: Command, grou
 def _address(klamm: Command) -> str:
     shown = {row["key"]: row["value"] for row in klamm.rows("context", "show")}
     return str(shown["bootstrap_server"])
-
-
-def test_behind_is_behind_the_foremost_of_the_same_cluster() -> None:
-    """None without a commit."""
-
-    def progress(label: str, cluster: str, committed: dict[tuple[str, int], int]) -> Progress:
-        return Progress(Place(label, label, argparse.Namespace()), cluster, committed, {}, {})
-
-    key = ("orders", 0)
-    every = [progress("dev", "a", {key: 5}), progress("prod", "a", {key: 9}), progress("far", "b", {key: 99})]
-    assert [behind(every, each, key) for each in every] == [4, 0, 0]
-    assert behind(every, progress("new", "a", {}), key) is None

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.unit.cli.conftest import PATIENCE_S, Command
-from tests.unit.cli.history_records import cause, change, member
+from tests.unit.core.group.history.history_records import cause, change, member
 
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.testing import Broker

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from tests.unit.cli.history_records import cause, change, member, member_id
+from tests.unit.core.group.history.history_records import cause, change, member, member_id
 
-from klamm.cli.history_record import HistoryRecord
-from klamm.cli.history_timeline import Change, Entry, Gap, Repeat
 from klamm.cli.history_view import entry_view
-from klamm.cli.member_names import MemberNames
+from klamm.core.group.history.history_record import HistoryRecord
+from klamm.insight.history_timeline import Change, Entry, Gap, Repeat
+from klamm.insight.member_names import MemberNames
 
 
 def _lines(value: bytes, kind: type[Change | Repeat] = Change, width: int = 100) -> list[str]:

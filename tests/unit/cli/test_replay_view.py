@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.coordinator_records import (
+from tests.unit.insight.coordinator_records import (
     GROUP,
     TOPIC_IDS,
     classic_group,
@@ -15,9 +15,9 @@ from tests.unit.cli.coordinator_records import (
     targets,
 )
 
-from klamm.cli.coordinator_state import CoordinatorState
-from klamm.cli.member_names import MemberNames
 from klamm.cli.replay_view import group_lines, record_words
+from klamm.insight.coordinator_state import CoordinatorState
+from klamm.insight.member_names import MemberNames
 from klamm.protocol.schema.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from klamm.protocol.schema.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from klamm.protocol.schema.share_group_metadata_key import ShareGroupMetadataKey

@@ -6,12 +6,13 @@ import io
 from typing import Any
 
 from rich.console import Console
-from tests.unit.cli.history_records import cause
-from tests.unit.cli.pictures import NOW_MS, group, history_of, member, snapshot, then
+from tests.unit.core.group.history.history_records import cause
+from tests.unit.insight.pictures import NOW_MS, group, history_of, member, snapshot, then
 
-from klamm.cli.group_snapshot import Snapshot
-from klamm.cli.member_names import MemberNames
-from klamm.cli.watch_view import WatchedGroup, watch_view
+from klamm.cli.watch_view import watch_view
+from klamm.insight.group_snapshot import Snapshot
+from klamm.insight.group_watcher import WatchedGroup
+from klamm.insight.member_names import MemberNames
 
 
 def _lines(shown: Snapshot | None, *, width: int = 100, height: int = 30, **fields: Any) -> list[str]:
