@@ -9,8 +9,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from klamm.cli.arguments import key_value
+from klamm.cli.context.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, DEFAULT_BOOTSTRAP_SERVER
 from klamm.cli.errors import UsageError
-from klamm.cli.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, DEFAULT_BOOTSTRAP_SERVER
 from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
 from klamm.insight.errors import ClusterError
 
@@ -20,7 +20,7 @@ __all__ = ["access_of", "add_cluster_options", "partitions_of"]
 def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool = False) -> None:
     """Adds -b, --context and -X, which every client command has, and --full-id where group ids are given.
 
-    `main` lets `klamm.cli.target` settle what they leave open before the command runs.
+    `main` lets `klamm.cli.context.target` settle what they leave open before the command runs.
     """
     parser.set_defaults(reaches_cluster=True)
     parser.add_argument(

@@ -1,7 +1,7 @@
 """librdkafka's properties of TLS and SASL, translated to the keys of klamm's own client.
 
-Those keys are the ones of Kafka's Java client, with PEM files (docs/reference/security-options.md). What it can't keep to as
-librdkafka does, such as a list of revoked certificates or a mechanism that it doesn't have, is an error.
+Those keys are the ones of Kafka's Java client, with PEM files (docs/reference/security-options.md). What that client
+can't do as librdkafka does, such as a list of revoked certificates or a mechanism that it doesn't have, is an error.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ import sys
 from typing import Any, Final
 
 from klamm.cli.arguments import key_value
-from klamm.cli.context_file import Context, ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.context_file import Context, ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, choose
 from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option, say, show_rows
-from klamm.cli.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, choose
 
 __all__ = ["COLUMNS", "configure", "run"]
 

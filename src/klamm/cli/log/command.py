@@ -92,31 +92,31 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from klamm.cli.log_replay import replay
+    from klamm.cli.log.log_replay import replay
 
     return replay(arguments)
 
 
 def _dump(arguments: argparse.Namespace) -> int:
-    from klamm.cli.log_dump import dump
+    from klamm.cli.log.log_dump import dump
 
     return dump(arguments)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from klamm.cli.log_verify import verify
+    from klamm.cli.log.log_verify import verify
 
     return verify(arguments)
 
 
 def _import_kafka(arguments: argparse.Namespace) -> int:
-    from klamm.cli.log_import import import_kafka
+    from klamm.cli.log.log_import import import_kafka
 
     return import_kafka(arguments)
 
 
 def _export_kafka(arguments: argparse.Namespace) -> int:
-    from klamm.cli.log_export import export
+    from klamm.cli.log.log_export import export
 
     return export(arguments)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from klamm.cli.context.target import full_group_id, settle
 from klamm.cli.errors import UsageError
-from klamm.cli.target import full_group_id, settle
 
 CONTEXTS = """
 current = "dev"

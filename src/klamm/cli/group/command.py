@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from klamm.cli.arguments import duration, timestamp_ms, topic_partitions
 from klamm.cli.cluster_options import access_of, add_cluster_options
-from klamm.cli.group_reset import plan_reset
-from klamm.cli.group_verbs import VERBS
+from klamm.cli.group.group_reset import plan_reset
+from klamm.cli.group.group_verbs import VERBS
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.insight.errors import ClusterError
 from klamm.insight.group_offsets import check_has_no_members, commit_for, committed_offsets

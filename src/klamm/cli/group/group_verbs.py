@@ -75,13 +75,24 @@ def _interval(text: str) -> timedelta:
 
 VERBS: Final = {
     "clone": Verb(
-        "klamm.cli.group_clone", "give a group the offsets of another one", _configure_clone, takes_full_ids=True
+        "klamm.cli.group.group_clone",
+        "give a group the offsets of another one",
+        _configure_clone,
+        takes_full_ids=True,
     ),
     "explain": Verb(
-        "klamm.cli.group_explain", "say why members have what they have, and who waits for whom", _configure_explain
+        "klamm.cli.group.group_explain",
+        "say why members have what they have, and who waits for whom",
+        _configure_explain,
     ),
-    "history": Verb("klamm.cli.group_history", "show what has changed in a group, when and why", _configure_history),
+    "history": Verb(
+        "klamm.cli.group.group_history",
+        "show what has changed in a group, when and why",
+        _configure_history,
+    ),
     "watch": Verb(
-        "klamm.cli.group_watch", "see a group live: members, partitions, lag, who waits for whom", _configure_watch
+        "klamm.cli.group.group_watch",
+        "see a group live: members, partitions, lag, who waits for whom",
+        _configure_watch,
     ),
 }

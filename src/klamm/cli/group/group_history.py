@@ -71,7 +71,7 @@ def _print(arguments: argparse.Namespace, console: Console, reader: HistoryReade
             is_repeat = any(isinstance(entry, Repeat) for entry in told.entries)
             print(json.dumps(told.data | {"gap": gap, "is_repeat": is_repeat}))
         elif told.complaint is None:
-            from klamm.cli.history_view import entry_view
+            from klamm.cli.group.history_view import entry_view
 
             for entry in told.entries:
                 console.print(entry_view(entry, reader.names))

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.unit.core.group.history.history_records import cause
 from tests.unit.insight.pictures import NOW_MS, group, history_of, member, snapshot, then
 
-from klamm.cli.watch_view import watch_view
+from klamm.cli.group.watch_view import watch_view
 from klamm.insight.group_snapshot import Snapshot
 from klamm.insight.group_watcher import WatchedGroup
 from klamm.insight.member_names import MemberNames

@@ -9,10 +9,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from klamm.cli.cluster_options import access_of
-from klamm.cli.context_file import ContextFiles, context_paths
+from klamm.cli.context.context_file import ContextFiles, context_paths
+from klamm.cli.context.target import gave_only_an_address
 from klamm.cli.errors import UsageError
 from klamm.cli.output import say, show_rows
-from klamm.cli.target import gave_only_an_address
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
 from klamm.insight.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.data_directory import RECORDS, closed_directory, directory, lines
+from tests.unit.cli.log.data_directory import RECORDS, closed_directory, directory, lines
 
 from klamm.cli.main import main
 from klamm.storage.file_lock import FileLock

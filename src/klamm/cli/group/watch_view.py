@@ -8,8 +8,8 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from klamm.cli.fitted_table import Column, fitted_table
-from klamm.cli.history_view import brief
+from klamm.cli.group.fitted_table import Column, fitted_table
+from klamm.cli.group.history_view import brief
 from klamm.core.group.history.history_record import HistoryRecord
 from klamm.insight.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group_rates import Rate, Rates

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from klamm.cli.arguments import delimiter, key_value, partition_index
 from klamm.cli.cluster_options import access_of, add_cluster_options
 from klamm.cli.errors import UsageError
-from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option, show_rows
+from klamm.cli.records.leader_watch import LeaderWatch
 from klamm.insight.errors import ClusterError
 
 __all__ = ["configure", "run"]

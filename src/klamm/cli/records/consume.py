@@ -18,10 +18,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from klamm.cli.arguments import natural_number, partition_index
 from klamm.cli.cluster_options import access_of, add_cluster_options, partitions_of
 from klamm.cli.errors import UsageError
-from klamm.cli.leader_watch import LeaderWatch
 from klamm.cli.output import add_output_option
-from klamm.cli.record_format import Printer, column_header, column_printer, compile_format, json_printer
-from klamm.cli.starting_points import start, starting_points
+from klamm.cli.records.leader_watch import LeaderWatch
+from klamm.cli.records.record_format import Printer, column_header, column_printer, compile_format, json_printer
+from klamm.cli.records.starting_points import start, starting_points
 
 __all__ = ["configure", "run"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from klamm.cli.dump_view import JsonView, TextView, View
-from klamm.cli.log_records import DECODERS, Meaning, decode_control, decoder_of_topic
+from klamm.cli.log.dump_view import JsonView, TextView, View
+from klamm.cli.log.log_records import DECODERS, Meaning, decode_control, decoder_of_topic
 from klamm.errors import KlammError
 from klamm.metadata.offline import read_commit
 from klamm.protocol.errors import KafkaError

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from klamm.cli.cluster_options import access_of
-from klamm.cli.context_file import ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.context_file import ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.target import gave_only_an_address
 from klamm.cli.errors import UsageError
 from klamm.cli.output import new_console, show_rows
-from klamm.cli.target import gave_only_an_address
 from klamm.errors import KlammError
 from klamm.insight.environment_progress import EnvironmentGroup, EnvironmentProgress, behind, look_at
 from klamm.insight.errors import ClusterError

@@ -14,8 +14,8 @@ from typing import Final
 from confluent_kafka import Message
 
 from klamm.cli.cluster_options import access_of
+from klamm.cli.log.replay_view import group_lines, record_words
 from klamm.cli.output import show_rows
-from klamm.cli.replay_view import group_lines, record_words
 from klamm.core.coordinator.java_hash import partition_for
 from klamm.insight.coordinator_state import CoordinatorState, ReplayedGroup, ReplayedRecord
 from klamm.insight.errors import ClusterError

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from klamm.cli.cluster_options import access_of
-from klamm.cli.history_view import headline, move_lines
+from klamm.cli.group.history_view import headline, move_lines
+from klamm.cli.group.watch_view import watch_view
 from klamm.cli.output import new_console
-from klamm.cli.watch_view import watch_view
 from klamm.core.group.history.history_record import HistoryRecord
 from klamm.insight.errors import ClusterError
 from klamm.insight.group_picture import GroupPicture

@@ -15,7 +15,7 @@ from tests.unit.insight.coordinator_records import (
     targets,
 )
 
-from klamm.cli.replay_view import group_lines, record_words
+from klamm.cli.log.replay_view import group_lines, record_words
 from klamm.insight.coordinator_state import CoordinatorState
 from klamm.insight.member_names import MemberNames
 from klamm.protocol.schema.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.data_directory import closed_directory, directory, lines
+from tests.unit.cli.log.data_directory import closed_directory, directory, lines
 
 from klamm.cli.main import main
 from klamm.metadata.image import MetadataImage

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from klamm.cli.context_file import Context, ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.context_file import Context, ContextFileError, ContextFiles, context_paths
 from klamm.cli.errors import UsageError
 
 __all__ = [

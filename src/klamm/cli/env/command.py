@@ -24,6 +24,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises KlammError when there is nothing to compare.
     """
-    from klamm.cli.env_compare import compare
+    from klamm.cli.env.env_compare import compare
 
     return compare(arguments)

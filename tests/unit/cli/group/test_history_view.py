@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from tests.unit.core.group.history.history_records import cause, change, member, member_id
 
-from klamm.cli.history_view import entry_view
+from klamm.cli.group.history_view import entry_view
 from klamm.core.group.history.history_record import HistoryRecord
 from klamm.insight.history_timeline import Change, Entry, Gap, Repeat
 from klamm.insight.member_names import MemberNames

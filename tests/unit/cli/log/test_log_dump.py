@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.data_directory import RECORDS, closed_directory, directory, lines
+from tests.unit.cli.log.data_directory import RECORDS, closed_directory, directory, lines
 
-from klamm.cli.log_records import DECODERS
+from klamm.cli.log.log_records import DECODERS
 from klamm.cli.main import main
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.coordinator_records import encode_record_key, encode_record_value

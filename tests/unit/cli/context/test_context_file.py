@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from klamm.cli.context_file import Context, ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.context_file import Context, ContextFileError, ContextFiles, context_paths
 
 
 def test_the_file_is_looked_for_as_kubectl_does(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.cli.conftest import Command
-from tests.unit.cli.data_directory import closed_directory, directory
+from tests.unit.cli.log.data_directory import closed_directory, directory
 
 from klamm.testing import Broker
 

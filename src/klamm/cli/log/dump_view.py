@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from klamm.cli.log_records import Meaning
+from klamm.cli.log.log_records import Meaning
 from klamm.insight.words import count, moment
 from klamm.protocol.compression import Compression
 from klamm.protocol.record_batch import BatchHeader, CorruptRecord
