@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 from tests.support.spark_topics import Topic
 
-from klamm.cli.group_picture import picture_of
 from klamm.client.cluster import Cluster
 from klamm.client.committed_offsets import GroupOffsets
 from klamm.client.config import ClientConfig
 from klamm.client.errors import RequestRefused
 from klamm.client.group_description import ClassicDescription, GroupDescriptions
 from klamm.client.group_membership import ClassicMember, GroupProtocol, Joined
+from klamm.insight.group_picture import picture_of
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.errors import QueryFenced
 from klamm.spark.source.exclusive_assignor import ASSIGNOR, Standing, assign, encode_standing

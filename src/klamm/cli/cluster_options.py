@@ -1,55 +1,26 @@
-"""What every client command shares: how a cluster is reached, and what to say when it can't be.
-
-All of it goes through confluent-kafka, so that the commands work against any Kafka cluster.
-"""
+"""What every client command shares: the options that name a cluster, and what to say when it can't be reached."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from klamm.cli.arguments import key_value
-from klamm.cli.errors import ClusterError, UsageError
-from klamm.cli.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, DEFAULT_BOOTSTRAP_SERVER
-from klamm.protocol.errors import ErrorCode
+from klamm.cli.context.target import BOOTSTRAP_VARIABLE, CONTEXT_VARIABLE, DEFAULT_BOOTSTRAP_SERVER
+from klamm.cli.errors import UsageError
+from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
+from klamm.insight.errors import ClusterError
 
-__all__ = [
-    "TIMEOUT_S",
-    "add_cluster_options",
-    "admin_client",
-    "cluster_error",
-    "connect",
-    "partitions_of",
-    "result_of",
-    "translate",
-]
-
-T = TypeVar("T")
-C = TypeVar("C", AdminClient, Consumer, Producer)
-
-TIMEOUT_S: Final = 10.0
-# How long to wait each time before looking at what went wrong meanwhile: in all, TIMEOUT_S.
-WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
-# All brokers may look down for a moment: a name with two addresses is tried at one after the other.
-PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
-
-UNREACHABLE: Final = frozenset(
-    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
-)
-HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
-NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
+__all__ = ["access_of", "add_cluster_options", "partitions_of"]
 
 
 def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool = False) -> None:
     """Adds -b, --context and -X, which every client command has, and --full-id where group ids are given.
 
-    `main` lets `klamm.cli.target` settle what they leave open before the command runs.
+    `main` lets `klamm.cli.context.target` settle what they leave open before the command runs.
     """
     parser.set_defaults(reaches_cluster=True)
     parser.add_argument(
@@ -78,102 +49,36 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool =
     )
 
 
-def connect(arguments: argparse.Namespace, new_client: Callable[[dict[str, Any]], C], **settings: Any) -> C:
-    """A client of librdkafka's that has heard from the cluster: `settings`, then what the user gave with -X.
-
-    Raises ClusterError where no broker answers, UsageError for properties that librdkafka doesn't take.
-    """
-    errors: list[KafkaError] = []
-    config: dict[str, Any] = {
-        "bootstrap.servers": arguments.bootstrap_server,
-        "client.id": "klamm",
-        "log_level": 2,  # what goes wrong is said once, by the command itself
-        "socket.timeout.ms": int(TIMEOUT_S * 1000),
-        "error_cb": errors.append,
-        **settings,
-        **dict(arguments.properties),
-    }
-    try:
-        client = new_client(config)
-    except KafkaException as error:
-        if error.args[0].code() in NOT_UNDERSTOOD:
-            raise UsageError(f"-X: {error.args[0].str()}") from None
-        raise cluster_error(arguments, error.args[0]) from None
-    _wait_for_an_answer(arguments, client, errors)
-    return client
+def access_of(arguments: argparse.Namespace) -> ClusterAccess:
+    """Returns how the cluster is reached that the options name."""
+    return CommandLineAccess(arguments.bootstrap_server, arguments.properties, arguments.context)
 
 
-def admin_client(arguments: argparse.Namespace) -> AdminClient:
-    """A client for the cluster's administration. Raises as `connect` does."""
-    return connect(arguments, AdminClient)
+class CommandLineAccess(ClusterAccess):
+    """Access to a cluster whose errors name the options that help."""
 
+    def __init__(self, bootstrap_servers: str, properties: Iterable[tuple[str, str]], context: str | None) -> None:
+        super().__init__(bootstrap_servers, properties)
+        self._context = context
 
-def _wait_for_an_answer(
-    arguments: argparse.Namespace, client: AdminClient | Consumer | Producer, errors: list[KafkaError]
-) -> None:
-    """Returns when a broker has answered; gives up early when each one refuses."""
-    began_s = time.monotonic()
-    for wait_s in WAITS_S:
-        try:
-            client.list_topics(timeout=wait_s)
-            return
-        except KafkaException as exception:
-            error = exception.args[0]
-        client.poll(0)  # brings the errors
-        for known in errors:
-            if known.code() in HOPELESS:
-                raise cluster_error(arguments, known)
-        are_down = any(known.code() == KafkaError._ALL_BROKERS_DOWN for known in errors)
-        if are_down and time.monotonic() - began_s >= PATIENCE_WITH_DEAD_BROKERS_S:
-            break
-    raise cluster_error(arguments, error)
+    def unreachable(self, reason: str) -> ClusterError:
+        where = f" (context {self._context})" if self._context is not None else ""
+        return ClusterError(
+            f"no answer from {self.bootstrap_servers}{where}: {reason}. Is a broker running there? "
+            f"`klamm serve` starts one; -b HOST:PORT or {BOOTSTRAP_VARIABLE} names another."
+        )
 
-
-def translate(arguments: argparse.Namespace, call: Callable[[], T]) -> T:
-    """Calls, and turns librdkafka's exception into a ClusterError that says what to do next."""
-    try:
-        return call()
-    except KafkaException as error:
-        raise cluster_error(arguments, error.args[0]) from None
-
-
-def result_of(arguments: argparse.Namespace, future: Future[T]) -> T:
-    """The result of an asynchronous call.
-
-    Raises ClusterError.
-    """
-    try:
-        return translate(arguments, lambda: future.result(TIMEOUT_S + 5))
-    except TimeoutError:
-        raise cluster_error(arguments, KafkaError(KafkaError._TIMED_OUT)) from None
+    def invalid_property(self, reason: str) -> UsageError:
+        return UsageError(f"-X: {reason}")
 
 
 def partitions_of(arguments: argparse.Namespace, client: AdminClient | Consumer, topic: str) -> list[int]:
     """The indexes of a topic's partitions. Raises ClusterError where there is no such topic."""
     # Asking for one topic by its name may create it; asking for all of them doesn't.
-    topics = translate(arguments, lambda: client.list_topics(timeout=TIMEOUT_S)).topics
+    topics = access_of(arguments).translate(lambda: client.list_topics(timeout=TIMEOUT_S)).topics
     if topic not in topics:
         raise ClusterError(f"there is no topic {topic}; `klamm topic list --all` shows those there are")
     error = topics[topic].error
     if error is not None:
         raise ClusterError(f"topic {topic}: {error.str()}")
     return sorted(topics[topic].partitions)
-
-
-def cluster_error(arguments: argparse.Namespace, error: KafkaError) -> ClusterError:
-    """What to tell a person about an error of librdkafka's."""
-    if error.code() in UNREACHABLE:
-        where = f" (context {arguments.context})" if arguments.context is not None else ""
-        return ClusterError(
-            f"no answer from {arguments.bootstrap_server}{where}: {error.str()}. Is a broker running there? "
-            f"`klamm serve` starts one; -b HOST:PORT or {BOOTSTRAP_VARIABLE} names another."
-        )
-    return ClusterError(f"{_name(error)}: {error.str()}")
-
-
-def _name(error: KafkaError) -> str:
-    """Kafka's name of an error code; librdkafka has some of its own, and names that begin with _ for its own errors."""
-    try:
-        return ErrorCode(error.code()).name.upper()
-    except ValueError:
-        return error.name().removeprefix("_")

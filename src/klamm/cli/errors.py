@@ -1,14 +1,10 @@
-"""The two ways a command ends badly, each with its exit status."""
+"""How a command ends with an exit status of its own."""
 
 from __future__ import annotations
 
 from klamm.errors import KlammError
 
-__all__ = ["ClusterError", "UsageError"]
-
-
-class ClusterError(KlammError):
-    """The cluster refused, or could not be reached: exit status 1."""
+__all__ = ["UsageError"]
 
 
 class UsageError(KlammError):

@@ -22,13 +22,13 @@ __all__ = ["main"]
 COMMANDS: Final = {
     "serve": ("klamm.cli.serve", "run a broker"),
     "topic": ("klamm.cli.topic", "create, list, describe, alter and delete topics"),
-    "produce": ("klamm.cli.produce", "write records to a topic"),
-    "consume": ("klamm.cli.consume", "read records from topics"),
-    "group": ("klamm.cli.group", "list, describe, explain, watch, reset, clone and delete consumer groups"),
+    "produce": ("klamm.cli.records.produce", "write records to a topic"),
+    "consume": ("klamm.cli.records.consume", "read records from topics"),
+    "group": ("klamm.cli.group.command", "list, describe, explain, watch, reset, clone and delete consumer groups"),
     "txn": ("klamm.cli.txn", "list, describe and abort transactions"),
-    "env": ("klamm.cli.env", "compare a group across environments"),
-    "log": ("klamm.cli.log", "look into logs and files, mend them, move them from and to Apache Kafka"),
-    "context": ("klamm.cli.context", "name clusters and environments, and choose among them"),
+    "env": ("klamm.cli.env.command", "compare a group across environments"),
+    "log": ("klamm.cli.log.command", "look into logs and files, mend them, move them from and to Apache Kafka"),
+    "context": ("klamm.cli.context.command", "name clusters and environments, and choose among them"),
 }
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _warn_of_unknown_variables()
     try:
         if "reaches_cluster" in parsed:
-            importlib.import_module("klamm.cli.target").settle(parsed, os.environ)
+            importlib.import_module("klamm.cli.context.target").settle(parsed, os.environ)
         status = int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
         sys.stdout.flush()
     except KlammError as error:

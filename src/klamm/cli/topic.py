@@ -19,11 +19,13 @@ from confluent_kafka.admin import (
 )
 
 from klamm.cli.arguments import key_value, natural_number
-from klamm.cli.cluster_options import TIMEOUT_S, add_cluster_options, admin_client, partitions_of, result_of, translate
-from klamm.cli.errors import ClusterError, UsageError
+from klamm.cli.cluster_options import access_of, add_cluster_options, partitions_of
+from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option, say, show_rows
 from klamm.config.nearest import suggestion
 from klamm.config.table import topic_keys
+from klamm.insight.cluster_access import TIMEOUT_S
+from klamm.insight.errors import ClusterError
 
 __all__ = ["configure", "run"]
 
@@ -101,16 +103,16 @@ def _create(arguments: argparse.Namespace) -> int:
         replication_factor=arguments.replication_factor,
         config=dict(arguments.config),
     )
-    admin = admin_client(arguments)
+    admin = access_of(arguments).admin_client()
     with _suggesting(dict(arguments.config)):
-        result_of(arguments, admin.create_topics([new])[arguments.topic])
+        access_of(arguments).result_of(admin.create_topics([new])[arguments.topic])
     say(arguments, f"created topic {arguments.topic}")
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    admin = admin_client(arguments)
-    topics = translate(arguments, lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
+    admin = access_of(arguments).admin_client()
+    topics = access_of(arguments).translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
     rows = [
         {
             "topic": name,
@@ -125,10 +127,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _describe(arguments: argparse.Namespace) -> int:
-    admin = admin_client(arguments)
+    admin = access_of(arguments).admin_client()
     if arguments.configs:
         resource = ConfigResource(ResourceType.TOPIC, arguments.topic)
-        entries = result_of(arguments, admin.describe_configs([resource])[resource])
+        entries = access_of(arguments).result_of(admin.describe_configs([resource])[resource])
         rows = [
             {"key": key, "value": entry.value, "source": ConfigSource(entry.source).name.lower()}
             for key, entry in sorted(entries.items())
@@ -136,7 +138,7 @@ def _describe(arguments: argparse.Namespace) -> int:
         show_rows(arguments, ("key", "value", "source"), rows)
         return 0
     partitions_of(arguments, admin, arguments.topic)  # says what to do where there is no such topic
-    topic = result_of(arguments, admin.describe_topics(TopicCollection([arguments.topic]))[arguments.topic])
+    topic = access_of(arguments).result_of(admin.describe_topics(TopicCollection([arguments.topic]))[arguments.topic])
     rows = [
         {
             "partition": partition.id,
@@ -153,7 +155,7 @@ def _describe(arguments: argparse.Namespace) -> int:
 def _alter(arguments: argparse.Namespace) -> int:
     if not arguments.config and not arguments.delete_config and arguments.partitions is None:
         raise UsageError("nothing to alter: give -p, -c or -d")
-    admin = admin_client(arguments)
+    admin = access_of(arguments).admin_client()
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         for key, value in dict(arguments.config).items()
@@ -164,10 +166,10 @@ def _alter(arguments: argparse.Namespace) -> int:
     if entries:
         resource = ConfigResource(ResourceType.TOPIC, arguments.topic, incremental_configs=entries)
         with _suggesting([*dict(arguments.config), *arguments.delete_config]):
-            result_of(arguments, admin.incremental_alter_configs([resource])[resource])
+            access_of(arguments).result_of(admin.incremental_alter_configs([resource])[resource])
     if arguments.partitions is not None:
         new = NewPartitions(arguments.topic, arguments.partitions)
-        result_of(arguments, admin.create_partitions([new])[arguments.topic])
+        access_of(arguments).result_of(admin.create_partitions([new])[arguments.topic])
     say(arguments, f"altered topic {arguments.topic}")
     return 0
 
@@ -185,10 +187,10 @@ def _suggesting(keys: Iterable[str]) -> Iterator[None]:
 
 def _delete(arguments: argparse.Namespace) -> int:
     status = 0
-    admin = admin_client(arguments)
+    admin = access_of(arguments).admin_client()
     for topic, future in admin.delete_topics(arguments.topics).items():
         try:
-            result_of(arguments, future)
+            access_of(arguments).result_of(future)
         except ClusterError as error:
             print(f"klamm topic: {topic}: {error}", file=sys.stderr)
             status = 1

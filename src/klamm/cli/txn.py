@@ -14,14 +14,16 @@ from datetime import timedelta
 from typing import Any, Final
 
 from klamm.cli.arguments import duration, topic_partitions
-from klamm.cli.cluster_options import TIMEOUT_S, add_cluster_options, admin_client, translate
-from klamm.cli.errors import ClusterError, UsageError
-from klamm.cli.hanging import coordinated_transaction, hanging_transactions
+from klamm.cli.cluster_options import access_of, add_cluster_options
+from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option, say, show_rows
-from klamm.cli.security_settings import security_settings
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.transaction_listing import ProducerState, TransactionsClient
+from klamm.insight.cluster_access import TIMEOUT_S
+from klamm.insight.errors import ClusterError
+from klamm.insight.hanging_transactions import coordinated_transaction, hanging_transactions
+from klamm.insight.security_settings import security_settings
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import PartitionIndex, TopicPartition
 
@@ -192,8 +194,8 @@ def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> 
 
 def _partitions(arguments: argparse.Namespace) -> Iterator[TopicPartition]:
     """Those that were named, or all there are."""
-    admin = admin_client(arguments)
-    topics = translate(arguments, lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
+    admin = access_of(arguments).admin_client()
+    topics = access_of(arguments).translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
     for name, indexes in arguments.topic or [(name, ()) for name in sorted(topics)]:
         if name not in topics:
             raise ClusterError(f"there is no topic {name}")

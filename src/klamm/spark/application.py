@@ -17,11 +17,9 @@ from klamm.spark.query_checkpoints import SOCKET_VARIABLE, answer_processes, che
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["application_id", "application_in", "commit_metadata", "register"]
+__all__ = ["application_id", "register"]
 
 _OURS: Final = "KLAMM_SPARK_APPLICATION_ID"
-# The semicolon ends the id: librdkafka hands metadata out without their end, with what lies behind them in memory.
-_IN_COMMITS: Final = re.compile(r"spark application ([^;\s]+);")
 _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_")
 
 
@@ -55,14 +53,3 @@ def application_id(environment: Mapping[str, str] | None = None) -> str:
     if container is not None:
         return f"application_{container[1]}_{container[2]}"
     return f"{socket.gethostname()}-{os.getppid()}"
-
-
-def commit_metadata(application: str) -> str:
-    """What a query of the application leaves with the offsets that it commits."""
-    return f"spark application {application};"
-
-
-def application_in(metadata: str) -> str | None:
-    """The application whose query committed; None where it was none. What comes behind its id does not matter."""
-    found = _IN_COMMITS.match(metadata)
-    return None if found is None else found[1]

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from klamm.cli.context import COLUMNS as CONTEXT_COLUMNS
-from klamm.cli.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
-from klamm.cli.group import MEMBER_COLUMNS, OFFSET_COLUMNS
-from klamm.cli.group_clone import COLUMNS as CLONE_COLUMNS
+from klamm.cli.context.command import COLUMNS as CONTEXT_COLUMNS
+from klamm.cli.env.env_compare import COLUMNS as ENVIRONMENT_COLUMNS
+from klamm.cli.group.command import MEMBER_COLUMNS, OFFSET_COLUMNS
+from klamm.cli.group.group_clone import COLUMNS as CLONE_COLUMNS
 from klamm.cli.main import COMMANDS
-from klamm.cli.record_format import TOKENS
+from klamm.cli.records.record_format import TOKENS
 from klamm.cli.txn import DESCRIBE_COLUMNS, HANGING_COLUMNS, LIST_COLUMNS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from klamm.spark.application import application_id, application_in, commit_metadata
+from klamm.spark.application import application_id
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,3 @@ def test_who_tells(environment: dict[str, str], expected: str) -> None:
 def test_without_anybody_who_tells_it_is_the_driver() -> None:
     """Its host and process: another name would be a lie."""
     assert application_id({}).rpartition("-")[2].isdecimal()
-
-
-def test_commits_tell_their_application() -> None:
-    """And those of others none."""
-    assert application_in(commit_metadata("local-1")) == "local-1"
-    assert application_in(commit_metadata("local-1") + "\x7fwhat lay behind") == "local-1"
-    assert application_in("") is None
-    assert application_in("deploy 7") is None

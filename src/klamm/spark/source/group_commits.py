@@ -18,9 +18,9 @@ from typing import Final, Literal, Protocol
 
 from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
+from klamm.client.spark_metadata import application_in, commit_metadata
 from klamm.errors import KlammError
 from klamm.protocol.types import Offset, TopicPartition
-from klamm.spark.application import application_in, commit_metadata
 from klamm.spark.source.commit_patience import FULL_PATIENCE_S, CommitPatience
 from klamm.spark.source.errors import GroupConflict, OptionError
 

@@ -10,8 +10,8 @@ import pytest
 
 from klamm.client.committed_offsets import Commit
 from klamm.client.errors import GaveUp
+from klamm.client.spark_metadata import commit_metadata
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
-from klamm.spark.application import commit_metadata
 from klamm.spark.source.errors import GroupConflict, OptionError, QueryFenced
 from klamm.spark.source.group_commits import CommittedOffsets, GroupCommits, GroupPolicy
 

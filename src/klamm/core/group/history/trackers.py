@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from klamm.core.group.events import Event, Remark
 from klamm.core.group.history.change import Change, UnderWay
+from klamm.core.group.history.history_record import HISTORY_TOPIC
 from klamm.core.group.history.tracker import GroupTracker
 from klamm.protocol.types import PartitionIndex
 
-__all__ = ["HISTORY_TOPIC", "GroupTrackers"]
-
-HISTORY_TOPIC: Final = "__group_history"
+__all__ = ["GroupTrackers"]
 
 
 class GroupTrackers:

@@ -1,0 +1,189 @@
+"""`klamm env compare`: how far the same group has come in each environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from klamm.cli.cluster_options import access_of
+from klamm.cli.context.context_file import ContextFileError, ContextFiles, context_paths
+from klamm.cli.context.target import gave_only_an_address
+from klamm.cli.errors import UsageError
+from klamm.cli.output import new_console, show_rows
+from klamm.errors import KlammError
+from klamm.insight.environment_progress import EnvironmentGroup, EnvironmentProgress, behind, look_at
+from klamm.insight.errors import ClusterError
+from klamm.insight.words import PartitionKey, count, lag_words, moment, span
+
+__all__ = ["COLUMNS", "compare"]
+
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "environment",
+    "group",
+    "bootstrap_server",
+    "committed",
+    "high_watermark",
+    "lag",
+    "behind",
+    "last_commit",
+)
+MOST_SIDE_BY_SIDE: Final = 3
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Shows all environments side by side.
+
+    Returns 1 where one of them can't be reached; the others are shown then. Raises KlammError where there is none.
+    """
+    progress: list[EnvironmentProgress] = []
+    status = 0
+    for place in _places(arguments):
+        try:
+            progress.append(look_at(place))
+        except KlammError as error:
+            print(f"klamm env: {place.label}: {error}", file=sys.stderr)
+            status = 1
+    if not progress:
+        if status:
+            return status
+        raise ClusterError(
+            f"there is no environment: no context has one (`klamm context add NAME --environment NAME ...`), and "
+            f"{arguments.bootstrap_server} has no group <environment>.{arguments.name}"
+        )
+    if arguments.output == "table":
+        _show_table(arguments, progress)
+    else:
+        show_rows(arguments, COLUMNS, list(_rows(progress)))
+    return status
+
+
+def _places(arguments: argparse.Namespace) -> Iterator[EnvironmentGroup]:
+    """The contexts' environments, then those that the group's ids on this cluster begin with.
+
+    Whoever gave an address wants to know of that cluster only.
+    """
+    name: str = arguments.name
+    known: set[tuple[str, str]] = set()
+    if not gave_only_an_address(arguments):
+        try:
+            files = ContextFiles(context_paths(os.environ))
+        except ContextFileError as error:
+            raise UsageError(str(error)) from None
+        head, _, rest = name.partition(".")
+        if rest and head in files.environments:
+            name = rest
+        contexts = [each for each in files.contexts.values() if each.environment is not None]
+        for context in contexts:
+            is_only_one = sum(each.environment == context.environment for each in contexts) == 1
+            here = argparse.Namespace(**vars(arguments))
+            here.bootstrap_server, here.context = context.bootstrap_server, context.name
+            here.properties = list(context.properties.items())
+            group = f"{context.environment}.{name}"
+            known.add((context.bootstrap_server, group))
+            yield EnvironmentGroup(
+                (context.environment if is_only_one else None) or context.name, group, access_of(here)
+            )
+    for group in _groups(arguments):
+        prefix = group.removesuffix(f".{name}")
+        if prefix not in ("", group) and (arguments.bootstrap_server, group) not in known:
+            yield EnvironmentGroup(prefix, group, access_of(arguments))
+
+
+def _groups(arguments: argparse.Namespace) -> list[str]:
+    """All groups of the cluster that was chosen; none, if it was chosen by default and isn't there."""
+    try:
+        access = access_of(arguments)
+        admin = access.admin_client()  # kept while its future is pending
+        listing = access.result_of(admin.list_consumer_groups())
+        return sorted(group.group_id for group in listing.valid or ())
+    except ClusterError:
+        if arguments.chosen_by == "the default":
+            return []
+        raise
+
+
+def _rows(progress: Sequence[EnvironmentProgress]) -> Iterator[dict[str, Any]]:
+    for key in _keys(progress):
+        for each in progress:
+            start_and_end = each.ends.get(key)
+            yield {
+                "topic": key[0],
+                "partition": key[1],
+                "environment": each.place.label,
+                "group": each.place.group,
+                "bootstrap_server": each.place.access.bootstrap_servers,
+                "committed": each.committed.get(key),
+                "high_watermark": start_and_end[1] if start_and_end is not None else None,
+                "lag": each.lag(key),
+                "behind": behind(progress, each, key),
+                "last_commit": _iso(each.commit_ms.get(key)),
+            }
+
+
+def _keys(progress: Sequence[EnvironmentProgress]) -> list[PartitionKey]:
+    return sorted(set().union(*(each.committed for each in progress)))
+
+
+def _iso(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(timespec="milliseconds")
+
+
+def _show_table(arguments: argparse.Namespace, progress: Sequence[EnvironmentProgress]) -> None:
+    from rich.table import Table
+
+    if len(progress) > MOST_SIDE_BY_SIDE:
+        show_rows(arguments, ("topic", "partition", "environment", "committed", "lag", "behind"), list(_rows(progress)))
+    else:
+        _show_side_by_side(progress)
+    now_ms = time.time_ns() // 1_000_000
+    summary = Table.grid(padding=(0, 2))
+    for each in progress:
+        summary.add_row(each.place.label, each.place.group, _summary(progress, each, now_ms))
+    new_console().print(summary)
+
+
+def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
+    """A line for each partition, with some columns for each environment: its commit first, under its name."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("TOPIC", overflow="fold")
+    table.add_column("PARTITION", justify="right")
+    has_peers = [sum(other.cluster_id == each.cluster_id for other in progress) > 1 for each in progress]
+    for each, is_compared in zip(progress, has_peers, strict=True):
+        for heading in (each.place.label, "LAG", *(["BEHIND"] if is_compared else [])):
+            table.add_column(Text(heading), justify="right")
+    for key in _keys(progress):
+        cells = [key[0], str(key[1])]
+        for each, is_compared in zip(progress, has_peers, strict=True):
+            numbers = (each.committed.get(key), each.lag(key), *([behind(progress, each, key)] if is_compared else []))
+            cells += ["none" if number is None else f"{number}" for number in numbers]
+        table.add_row(*cells)
+    if table.row_count:
+        new_console().print(table)
+        print()
+
+
+def _summary(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, now_ms: int) -> str:
+    if not one.committed:
+        return "has committed nothing"
+    parts = [lag_words(map(one.lag, _keys(progress)))]
+    distance = sum(behind(progress, one, key) or 0 for key in one.committed)
+    if distance:
+        parts.append(f"{count(distance, 'record')} behind")
+    if one.commit_ms:
+        last_ms = max(one.commit_ms.values())
+        parts.append(f"last commit {moment(last_ms)}, {span(now_ms - last_ms)} ago")
+    if len({each.cluster_id for each in progress}) > 1:
+        parts.append(f"on {one.place.access.bootstrap_servers}")
+    return ", ".join(parts)

@@ -1,0 +1,128 @@
+"""How a cluster is reached through confluent-kafka, which works with any Kafka cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from klamm.errors import KlammError
+from klamm.insight.errors import ClusterError, InvalidProperty
+from klamm.protocol.errors import ErrorCode
+
+__all__ = ["TIMEOUT_S", "ClusterAccess"]
+
+T = TypeVar("T")
+C = TypeVar("C", AdminClient, Consumer, Producer)
+
+TIMEOUT_S: Final = 10.0
+# How long to wait each time before looking at what went wrong meanwhile: in all, TIMEOUT_S.
+WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
+# All brokers may look down for a moment: a name with two addresses is tried at one after the other.
+PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
+
+UNREACHABLE: Final = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+)
+HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
+
+
+class ClusterAccess:
+    """The addresses of a cluster and librdkafka's properties for it. Makes clients, and translates their errors.
+
+    A user interface may override `unreachable` and `invalid_property`, to say what its user can do.
+    """
+
+    def __init__(self, bootstrap_servers: str, properties: Iterable[tuple[str, str]] = ()) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.properties = dict(properties)
+
+    def unreachable(self, reason: str) -> ClusterError:
+        """Returns the error for a cluster that does not answer."""
+        return ClusterError(f"no answer from {self.bootstrap_servers}: {reason}")
+
+    def invalid_property(self, reason: str) -> KlammError:
+        """Returns the error for a property that librdkafka does not accept."""
+        return InvalidProperty(reason)
+
+    def connect(self, new_client: Callable[[dict[str, Any]], C], **settings: Any) -> C:
+        """Returns a client of librdkafka that has heard from the cluster. The properties go before `settings`.
+
+        Raises ClusterError where no broker answers, and `invalid_property` for properties that librdkafka refuses.
+        """
+        errors: list[KafkaError] = []
+        config: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "client.id": "klamm",
+            "log_level": 2,  # what goes wrong is said once, by the error that is raised
+            "socket.timeout.ms": int(TIMEOUT_S * 1000),
+            "error_cb": errors.append,
+            **settings,
+            **self.properties,
+        }
+        try:
+            client = new_client(config)
+        except KafkaException as error:
+            if error.args[0].code() in NOT_UNDERSTOOD:
+                raise self.invalid_property(error.args[0].str()) from None
+            raise self.cluster_error(error.args[0]) from None
+        self._wait_for_an_answer(client, errors)
+        return client
+
+    def admin_client(self) -> AdminClient:
+        """Returns a client for the cluster's administration. Raises as `connect` does."""
+        return self.connect(AdminClient)
+
+    def translate(self, call: Callable[[], T]) -> T:
+        """Calls, and turns librdkafka's exception into a ClusterError."""
+        try:
+            return call()
+        except KafkaException as error:
+            raise self.cluster_error(error.args[0]) from None
+
+    def result_of(self, future: Future[T]) -> T:
+        """Returns the result of an asynchronous call.
+
+        Raises ClusterError.
+        """
+        try:
+            return self.translate(lambda: future.result(TIMEOUT_S + 5))
+        except TimeoutError:
+            raise self.cluster_error(KafkaError(KafkaError._TIMED_OUT)) from None
+
+    def cluster_error(self, error: KafkaError) -> ClusterError:
+        """Returns librdkafka's error in words for a person."""
+        if error.code() in UNREACHABLE:
+            return self.unreachable(error.str())
+        return ClusterError(f"{_name(error)}: {error.str()}")
+
+    def _wait_for_an_answer(self, client: AdminClient | Consumer | Producer, errors: list[KafkaError]) -> None:
+        """Returns when a broker has answered; gives up early when each one refuses."""
+        began_s = time.monotonic()
+        for wait_s in WAITS_S:
+            try:
+                client.list_topics(timeout=wait_s)
+                return
+            except KafkaException as exception:
+                error = exception.args[0]
+            client.poll(0)  # brings the errors
+            for known in errors:
+                if known.code() in HOPELESS:
+                    raise self.cluster_error(known)
+            are_down = any(known.code() == KafkaError._ALL_BROKERS_DOWN for known in errors)
+            if are_down and time.monotonic() - began_s >= PATIENCE_WITH_DEAD_BROKERS_S:
+                break
+        raise self.cluster_error(error)
+
+
+def _name(error: KafkaError) -> str:
+    """Kafka's name of an error code; librdkafka has some of its own, and names that begin with _ for its own errors."""
+    try:
+        return ErrorCode(error.code()).name.upper()
+    except ValueError:
+        return error.name().removeprefix("_")

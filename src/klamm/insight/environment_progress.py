@@ -1,0 +1,65 @@
+"""How far the same group has come in each environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from klamm.insight.cluster_access import TIMEOUT_S, ClusterAccess
+from klamm.insight.coordinator_tail import CoordinatorTail
+from klamm.insight.group_offsets import committed_offsets, end_offsets, lag
+from klamm.insight.words import PartitionKey
+
+__all__ = ["EnvironmentGroup", "EnvironmentProgress", "behind", "look_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentGroup:
+    """The group of one environment, and access to its cluster."""
+
+    label: str
+    """The environment; the context's name where several contexts have that environment."""
+    group: str
+    access: ClusterAccess = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentProgress:
+    """How far one environment's group has come."""
+
+    place: EnvironmentGroup
+    cluster_id: str
+    committed: Mapping[PartitionKey, int]
+    ends: Mapping[PartitionKey, tuple[int, int]]
+    commit_ms: Mapping[PartitionKey, int]
+    """When it was committed, as far as the newest records of the coordinator's log tell."""
+
+    def lag(self, key: PartitionKey) -> int | None:
+        """Records that are still to be read; None without a commit."""
+        start, end = self.ends.get(key, (None, None))
+        return lag(self.committed.get(key), start, end)
+
+
+def behind(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, key: PartitionKey) -> int | None:
+    """How many records it is behind the foremost environment on its cluster; offsets of two clusters can't be
+    compared."""
+    if key not in one.committed:
+        return None
+    return (
+        max(each.committed.get(key, 0) for each in progress if each.cluster_id == one.cluster_id) - one.committed[key]
+    )
+
+
+def look_at(place: EnvironmentGroup) -> EnvironmentProgress:
+    """Reads the progress from the cluster. Raises ClusterError."""
+    access = place.access
+    admin = access.admin_client()
+    cluster_id = access.translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).cluster_id
+    committed = committed_offsets(access, admin, place.group)
+    ends = end_offsets(access, admin, sorted(committed))
+    with closing(CoordinatorTail(access, place.group)) as tail:
+        replayed = tail.update()
+    offsets = replayed.offsets if replayed is not None else {}
+    commit_ms = {key: each.commit_ms for key, each in offsets.items() if committed.get(key) == each.offset}
+    return EnvironmentProgress(place, str(cluster_id), committed, ends, commit_ms)

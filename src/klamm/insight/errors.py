@@ -1,0 +1,19 @@
+"""What goes wrong while a cluster is asked."""
+
+from __future__ import annotations
+
+from klamm.errors import KlammError
+
+__all__ = ["ClusterError", "HistoryMissing", "InvalidProperty"]
+
+
+class ClusterError(KlammError):
+    """The cluster refused a request, or no broker answered."""
+
+
+class HistoryMissing(ClusterError):
+    """The cluster has no topic `__group_history`."""
+
+
+class InvalidProperty(KlammError):
+    """librdkafka does not accept a configuration property."""

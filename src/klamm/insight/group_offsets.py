@@ -1,0 +1,125 @@
+"""The committed offsets of a group and the ends of its partitions: read, compared as lag, and set."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from klamm.client.spark_metadata import application_in
+from klamm.insight.cluster_access import ClusterAccess
+from klamm.insight.errors import ClusterError
+from klamm.insight.words import PartitionKey, count
+
+__all__ = [
+    "Committed",
+    "check_has_no_members",
+    "commit_for",
+    "commits",
+    "committed_offsets",
+    "end_offsets",
+    "lag",
+    "list_offsets",
+]
+
+
+def lag(committed: int | None, log_start: int | None, high_watermark: int | None) -> int | None:
+    """Records between the commit, or the log's start if that came later, and the high watermark.
+
+    None without a commit, unless there is no record to read.
+    """
+    if log_start is None or high_watermark is None:
+        return None
+    if committed is None:
+        return 0 if log_start == high_watermark else None
+    return max(0, high_watermark - max(committed, log_start))
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a group has committed."""
+
+    offsets: Mapping[PartitionKey, int]
+    applications: Mapping[PartitionKey, str]
+    """Ids of the Spark applications whose queries committed, of those partitions where one did."""
+
+
+def commits(access: ClusterAccess, admin: AdminClient, group: str) -> Committed:
+    """The group's commits, of every partition that has one. Raises ClusterError."""
+    request = ConsumerGroupTopicPartitions(group)
+    result = access.result_of(admin.list_consumer_group_offsets([request])[group])
+    found = {
+        (partition.topic, partition.partition): partition
+        for partition in result.topic_partitions
+        if partition.error is None and partition.offset >= 0
+    }
+    applications = {key: application_in(_metadata_of(partition)) for key, partition in found.items()}
+    return Committed(
+        {key: partition.offset for key, partition in found.items()},
+        {key: application for key, application in applications.items() if application is not None},
+    )
+
+
+def _metadata_of(partition: TopicPartition) -> str:
+    """A commit's metadata, and possibly what lies behind them in librdkafka's memory, which need not be text."""
+    try:
+        return partition.metadata or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "replace")
+
+
+def committed_offsets(access: ClusterAccess, admin: AdminClient, group: str) -> dict[PartitionKey, int]:
+    """The group's committed offsets, of every partition that has one. Raises ClusterError."""
+    return dict(commits(access, admin, group).offsets)
+
+
+def check_has_no_members(access: ClusterAccess, admin: AdminClient, group: str) -> None:
+    """Raises ClusterError while the group has members."""
+    try:
+        description = access.result_of(admin.describe_consumer_groups([group])[group])
+    except ClusterError as error:
+        if "GROUP_ID_NOT_FOUND" in str(error):
+            return
+        raise
+    if description.members:
+        they, them = ("it", "it") if len(description.members) == 1 else ("they", "them")
+        raise ClusterError(
+            f"group {group} has {count(len(description.members), 'live member')}: stop {them} first, "
+            f"for {they} would overwrite the offsets"
+        )
+
+
+def commit_for(access: ClusterAccess, admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> None:
+    """Commits offsets for a group without members. Raises ClusterError for the first that is refused."""
+    request = ConsumerGroupTopicPartitions(group, list(partitions))
+    result = access.result_of(admin.alter_consumer_group_offsets([request])[group])
+    for partition in result.topic_partitions:
+        if partition.error is not None:
+            raise ClusterError(f"{partition.topic}-{partition.partition}: {partition.error.str()}")
+
+
+def end_offsets(
+    access: ClusterAccess, admin: AdminClient, partitions: Collection[PartitionKey]
+) -> dict[PartitionKey, tuple[int, int]]:
+    """(log start offset, high watermark) of each partition; those that are gone are left out."""
+    earliest = list_offsets(access, admin, partitions, OffsetSpec.earliest())
+    latest = list_offsets(access, admin, partitions, OffsetSpec.latest())
+    return {key: (earliest[key], latest[key]) for key in partitions if key in earliest and key in latest}
+
+
+def list_offsets(
+    access: ClusterAccess, admin: AdminClient, partitions: Collection[PartitionKey], spec: OffsetSpec
+) -> dict[PartitionKey, int]:
+    """The offset of each partition that fits `spec`; partitions that can't be looked up are left out."""
+    if not partitions:
+        return {}
+    futures = admin.list_offsets({TopicPartition(topic, index): spec for topic, index in partitions})
+    found = {}
+    for partition, future in futures.items():
+        try:
+            found[partition.topic, partition.partition] = access.result_of(future).offset
+        except ClusterError:
+            continue
+    return found

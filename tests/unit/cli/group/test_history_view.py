@@ -1,0 +1,90 @@
+"""What a change looks like."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from tests.unit.core.group.history.history_records import cause, change, member, member_id
+
+from klamm.cli.group.history_view import entry_view
+from klamm.core.group.history.history_record import HistoryRecord
+from klamm.insight.history_timeline import Change, Entry, Gap, Repeat
+from klamm.insight.member_names import MemberNames
+
+
+def _lines(value: bytes, kind: type[Change | Repeat] = Change, width: int = 100) -> list[str]:
+    record = HistoryRecord.decode(value)
+    names = MemberNames()
+    for each in record.members.values():
+        names.add(each.member_id, each.instance_id, each.client_id)
+    return _shown(kind(record), names, width)
+
+
+def _shown(entry: Entry, names: MemberNames, width: int = 100) -> list[str]:
+    console = Console(width=width, record=True, file=io.StringIO(), highlight=False)
+    console.print(entry_view(entry, names))
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_a_change_says_when_what_why_and_for_whom() -> None:
+    """In blocks of a few lines, with short names."""
+    lines = _lines(
+        change(
+            epoch=7,
+            before=[member("one", orders=[0, 1, 2, 3, 4])],
+            after=[member("one", orders=[0, 1]), member("two", orders=[2, 3, 4])],
+            causes=[cause("member_joined", "two", "member {} joined")],
+            pauses=[{"member": member_id("one"), "ms": 250}],
+        )
+    )
+    assert lines[0].endswith("  generation 6 → 7  stable after 1.2 s  1 → 2 members  range")
+    assert lines[1:] == [
+        "    why     member two joined (10.0.0.1)",
+        "    moved   orders 2-4: one → two",
+        "    paused  250 ms: one",
+    ]
+
+
+def test_each_outcome_has_its_words() -> None:
+    """An outcome of a later version shows as it is."""
+    shown = {
+        outcome: _lines(change(outcome=outcome, type="consumer"))[0].partition("epoch 6 → 7  ")[2]
+        for outcome in ("stable", "superseded", "empty", "deleted", "taken_over", "odd")
+    }
+    assert shown == {
+        "stable": "stable after 1.2 s  0 members  range",
+        "superseded": "superseded after 1.2 s  0 members  range",
+        "empty": "empty  0 members  range",
+        "deleted": "deleted  0 members  range",
+        "taken_over": "another coordinator took over  0 members  range",
+        "odd": "odd  0 members  range",
+    }
+
+
+def test_partitions_come_from_and_go_to_nobody() -> None:
+    """When somebody is the first, or the last one goes."""
+    assert _lines(change(after=[member("one", orders=[0])]))[-1] == "    moved   orders 0: → one"
+    assert _lines(change(before=[member("one", orders=[0])]))[-1] == "    moved   orders 0: one → nobody"
+
+
+def test_long_lists_are_cut() -> None:
+    """And it says where the rest is."""
+    causes = [cause("member_joined", None, f"member {number} joined") for number in range(20)]
+    lines = _lines(change(causes=causes))
+    assert len(lines) == 9
+    assert lines[-1] == "            and 13 more; --json has them all"
+
+
+def test_it_fits_into_a_narrow_terminal() -> None:
+    """What is too long goes on below, behind its label."""
+    text = "members had to be waited for, and waited for, and waited for, until the very last of them had come"
+    lines = _lines(change(causes=[cause("admin", None, text)]), width=60)
+    assert max(map(len, lines)) <= 60
+    assert all(line.startswith("            ") for line in lines[3:])
+
+
+def test_gaps_and_repeats_stand_out() -> None:
+    """They are no changes."""
+    assert _shown(Gap("epoch 7 is not on record"), MemberNames()) == ["    ⚠ epoch 7 is not on record"]
+    assert _lines(change(), Repeat) == ["    ↻ epoch 7 was written twice (coordinator epoch 3, sequence 7)"]

@@ -1,0 +1,13 @@
+"""The name of a Spark application in the metadata of commits."""
+
+from __future__ import annotations
+
+from klamm.client.spark_metadata import application_in, commit_metadata
+
+
+def test_commits_tell_their_application() -> None:
+    """And those of others none."""
+    assert application_in(commit_metadata("local-1")) == "local-1"
+    assert application_in(commit_metadata("local-1") + "\x7fwhat lay behind") == "local-1"
+    assert application_in("") is None
+    assert application_in("deploy 7") is None

@@ -1,0 +1,137 @@
+"""What klamm's own client is told of librdkafka's properties of TLS and SASL."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.certificates import Authority, OpensslUnavailable
+
+from klamm.client.config import ClientConfig
+from klamm.client.errors import ClientConfigError
+from klamm.client.password import Password
+from klamm.client.sasl import SaslConfig
+from klamm.client.security import Security
+from klamm.client.tls import TlsConfig, tls_context
+from klamm.insight.security_settings import security_settings
+
+KEY_PASSWORD = "of the key"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates and keys, each in a file of its own and together."""
+    folder = tmp_path_factory.mktemp("certificates")
+    try:
+        Authority(folder).issue("somebody", key_password=KEY_PASSWORD)
+    except OpensslUnavailable as error:
+        pytest.skip(str(error))
+    return folder
+
+
+def security(properties: Mapping[str, str]) -> Security:
+    """What the client makes of them."""
+    return ClientConfig.from_mapping({"bootstrap.servers": "broker:9092", **security_settings(properties)}).security
+
+
+def tls(**properties: str) -> TlsConfig:
+    """The same under TLS; an underscore in a name stands for a dot."""
+    made = security({"security.protocol": "SSL", **{key.replace("_", "."): text for key, text in properties.items()}})
+    assert made.sasl is None
+    assert made.tls is not None
+    return made.tls
+
+
+def test_a_private_authority_is_trusted(folder: Path) -> None:
+    """Named as a file or given as text, and nobody else then."""
+    certificate = folder / "authority.pem"
+    for config in (tls(ssl_ca_location=str(certificate)), tls(ssl_ca_pem=certificate.read_text())):
+        (trusted,) = tls_context(config).get_ca_certs()
+        assert "klamm test authority" in str(trusted["subject"])
+        assert config.keystore_key is None
+    assert tls_context(tls()).verify_mode is ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("chain", "key"), [("somebody.crt", "somebody.encrypted.key"), ("somebody.pem", "somebody.pem")]
+)
+def test_a_certificate_of_the_client_is_shown(folder: Path, chain: str, key: str) -> None:
+    """From two files, from one with both, or from texts; each block once."""
+    configs = (
+        tls(
+            ssl_certificate_location=str(folder / chain),
+            ssl_key_location=str(folder / key),
+            ssl_key_password=KEY_PASSWORD,
+        ),
+        tls(
+            ssl_certificate_pem=(folder / chain).read_text(),
+            ssl_key_pem=(folder / key).read_text(),
+            ssl_key_password=KEY_PASSWORD,
+        ),
+    )
+    for config in configs:
+        assert config.keystore_certificate_chain == (folder / "somebody.crt").read_text().strip()
+        assert config.keystore_key == Password((folder / "somebody.encrypted.key").read_text().strip())
+        assert config.key_password == Password(KEY_PASSWORD)
+
+
+@pytest.mark.parametrize(("text", "is_checked"), [("none", False), ("https", True)])
+def test_the_hosts_name_is_checked_unless_it_is_said_otherwise(text: str, is_checked: bool) -> None:
+    """librdkafka has a word for what Kafka says with an empty text."""
+    assert tls(ssl_endpoint_identification_algorithm=text, enable_ssl_certificate_verification="true") == TlsConfig(
+        check_hostname=is_checked
+    )
+
+
+@pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("password", ["secret", 'a "quoted" one;', r"back\slash\n", "two\nlines", "ümläut"])
+def test_name_and_password_are_handed_over(key: str, mechanism: str, password: str) -> None:
+    """Whatever stands in the password."""
+    given = {"security.protocol": "sasl_plaintext", key: mechanism, "sasl.username": "alice", "sasl.password": password}
+    assert security(given) == Security(sasl=SaslConfig(mechanism, "alice", Password(password)))
+
+
+def test_of_two_names_of_the_mechanism_the_last_counts() -> None:
+    """As with librdkafka: a context has one of them, and -X goes before it with the other."""
+    given = {
+        "sasl.mechanisms": "GSSAPI",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "secret",
+    }
+    made = security({"security.protocol": "SASL_SSL", **given})
+    assert (made.protocol, made.sasl) == ("SASL_SSL", SaslConfig("PLAIN", "alice", Password("secret")))
+
+
+def test_what_the_protocol_has_no_use_for_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is warned of it: librdkafka says nothing either."""
+    given = {"ssl.ca.location": "/nowhere", "sasl.username": "alice", "client.id": "somebody"}
+    with caplog.at_level(logging.WARNING, "klamm.client"):
+        assert security(given) == Security()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given"),
+    [
+        ("SSL", {"enable.ssl.certificate.verification": "false"}),
+        ("SSL", {"ssl.crl.location": "/revoked.pem"}),
+        ("SSL", {"ssl.cipher.suites": "ECDHE-RSA-AES128-GCM-SHA256"}),
+        ("SSL", {"ssl.keystore.location": "/store.p12", "ssl.keystore.password": "secret"}),
+        ("SSL", {"ssl.ca.location": "/no/such/file"}),
+        ("SSL", {"ssl.certificate.location": "/no/such/file", "ssl.key.location": "/no/such/file"}),
+        ("SSL", {"ssl.key.pem": "no key"}),
+        ("SASL_SSL", {}),
+        ("SASL_SSL", {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.config": "principal=alice"}),
+        ("SASL_PLAINTEXT", {"sasl.mechanism": "SCRAM-SHA-512", "sasl.password": "secret"}),
+    ],
+)
+def test_what_the_client_can_not_keep_to_is_an_error(protocol: str, given: dict[str, str]) -> None:
+    """Nobody is trusted more than librdkafka trusts, and no secret is shown."""
+    with pytest.raises(ClientConfigError) as refused:
+        security({"security.protocol": protocol, **given})
+    assert "secret" not in str(refused.value)
