@@ -29,38 +29,40 @@ INTRODUCTION = """\
 # Configuration
 
 klamm takes the keys of Apache Kafka {version}, with Kafka's types, defaults and ranges, and a few of its own that begin
-with `klamm.`. DescribeConfigs tells all of them, with Kafka's documentation, which is not repeated here. Each key is
+with `klamm.`. DescribeConfigs returns all of them, with Kafka's documentation, which is not repeated here. Each key is
 
-- **honoured**: it does what it does in Kafka; a note says where klamm takes fewer values,
-- **accepted**: it may be set, and nothing comes of it; the broker says so once in its log, or
-- **refused**: any value but Kafka's default stops the start, or the change of a running broker, with the reason.
+- **honoured**: it has the same effect as in Kafka; a note says where klamm takes fewer values,
+- **accepted**: it may be set, and has no effect; the broker logs this once, or
+- **refused**: any value except Kafka's default stops the start, or the change of a running broker, with the reason.
 
 {counts}
 
 ## Where keys are set
 
-A stronger place hides what a weaker one says, and also the other names of the same setting (`log.retention.hours` on
-the command line hides `log.retention.ms` in the file), and `listeners` hides the `advertised.listeners` of a weaker
-place. From the strongest to the weakest:
+A key can be set in several sources. A stronger source overrides a weaker one, including the other names of the same
+setting: `log.retention.hours` on the command line overrides `log.retention.ms` in the file. `listeners` also overrides
+the `advertised.listeners` of a weaker source. From the strongest to the weakest:
 
 1. `klamm serve -X key=value`; `--data-dir DIR` is `log.dirs`, `--listen HOST:PORT` is `listeners`,
 2. the environment: `KLAMM_` and the key in upper case with dots as underscores, as `KLAMM_LOG_RETENTION_MS` for
    `log.retention.ms` (klamm's own keys don't repeat the name: `KLAMM_CLUSTER_ID` for `klamm.cluster.id`),
 3. `--config FILE`, a file in the format of Kafka's `server.properties`,
 4. `--profile test`, which sets {profile},
-5. what klamm sets where Kafka has no default, or where Kafka's own `server.properties` for one node sets the same:
-   {baseline},
+5. klamm's own values, where Kafka has no default, or where Kafka's own `server.properties` for one node sets the same
+   value: {baseline},
 6. Kafka's default.
 
-A key that nobody knows is ignored, with a warning, as in Kafka. A value that the key does not take stops the start with
-a message that says which key, which value, where it was set, and what is allowed.
+The broker ignores an unknown key, with a warning, as in Kafka. An invalid value stops the start with a message that
+names the key, the value, its source, and the allowed values.
 
-Topics, groups and running brokers are set with IncrementalAlterConfigs or AlterConfigs, for instance by
-`kafka-configs.sh`. A running broker takes the keys whose update is _per-broker_ or _cluster-wide_ below. Of those that
-are honoured, the defaults of topic settings, `group.consumer.assignment.interval.ms`, `max.connections` and
-`max.connections.per.ip` change at once, as does what is set on a group,
-`num.recovery.threads.per.data.dir` and `producer.id.expiration.ms` count from the next start, and the listeners can't
-be changed while the broker runs.
+IncrementalAlterConfigs and AlterConfigs set the keys of topics, groups and running brokers, for instance with
+`kafka-configs.sh`. A running broker takes the keys whose update is _per-broker_ or _cluster-wide_ below. For the
+honoured keys among them, the change takes effect as follows:
+
+- The defaults of topic settings, `group.consumer.assignment.interval.ms`, `max.connections` and
+  `max.connections.per.ip` change at once. So do the keys of a group.
+- `num.recovery.threads.per.data.dir` and `producer.id.expiration.ms` take effect at the next start.
+- The listeners can't be changed while the broker runs.
 """
 
 
@@ -68,10 +70,10 @@ def render() -> str:
     """The whole page."""
     scopes: list[tuple[str, str, Mapping[str, ConfigKey]]] = [
         ("Broker", "", broker_keys()),
-        ("Topic", "The default of a topic's key is what the broker's key says that is named beside it.", topic_keys()),
+        ("Topic", "The default of a topic's key is the value of the broker's key named next to it.", topic_keys()),
         (
             "Group",
-            "The default of a group's key is what the broker's key says that is named beside it.",
+            "The default of a group's key is the value of the broker's key named next to it.",
             group_keys_with([f"{TOPIC_WEIGHT_PREFIX}TOPIC"]),
         ),
         ("Client metrics", "", client_metrics_keys()),

@@ -19,25 +19,25 @@ INTRODUCTION = """\
 
 # Protocol
 
-klamm speaks Kafka's binary protocol over plain TCP. ApiVersions tells clients what follows, and current clients choose
-by it. How clients see what is not served is told in [Compatibility](../explanation/compatibility.md).
+klamm speaks Kafka's binary protocol over plain TCP. ApiVersions returns the APIs and versions listed here, and current
+clients choose from them. [Compatibility](../explanation/compatibility.md) describes how clients see missing features.
 
 ## Served
 
-{served} of the {all} APIs that the brokers of Apache Kafka {kafka} have, in the same versions.
+klamm serves {served} of the {all} APIs that the brokers of Apache Kafka {kafka} have, in the same versions.
 
-An API is also served where there is nothing behind it yet: its answer is then the one that Kafka gives without it, such
-as SECURITY_DISABLED without an authorizer, or UNSUPPORTED_VERSION where a feature is at level 0
+klamm also serves the APIs of features that it does not have yet. The answer is then the one that Kafka gives without
+the feature, such as SECURITY_DISABLED without an authorizer, or UNSUPPORTED_VERSION where a feature is at level 0
 ([why](../adr/0025-apis-of-absent-features.md)).
 
-| API | Key | Versions | What it is for |
+| API | Key | Versions | Purpose |
 | --- | ---: | --- | --- |
 """
 
 PRODUCE_NOTE = """
-ApiVersions lists Produce from version {advertised} on, as Kafka's does, because librdkafka takes a broker without it
-for one that can't decompress (KAFKA-18659). Versions below {accepted} carry message formats that no log holds any
-more; such a request closes the connection.
+ApiVersions lists Produce from version {advertised} on, as Kafka does, because librdkafka assumes that a broker without
+that version can't decompress (KAFKA-18659). Versions below {accepted} carry message formats that no log holds any more;
+such a request closes the connection.
 
 ### What each version added
 
@@ -46,12 +46,12 @@ more; such a request closes the connection.
 NOT_SERVED = """
 ## Not served
 
-A request for one of these closes the connection, with a line in the broker's log. Clients that ask ApiVersions first
-don't send them.
+A request for one of these APIs closes the connection, with a line in the broker's log. Clients that send ApiVersions
+first don't send them.
 
 """
 
-_TELEMETRY = "Clients are not asked for their metrics (KIP-714), as in Kafka without a plugin that receives them."
+_TELEMETRY = "The broker does not ask clients for metrics (KIP-714), as Kafka without a plugin for them."
 
 REASONS: dict[str, str] = {_TELEMETRY: "GET_TELEMETRY_SUBSCRIPTIONS PUSH_TELEMETRY"}
 """Why an API of Kafka's brokers is not served, with the APIs that share the reason."""
