@@ -76,6 +76,7 @@ class QueryMember:
         self._told_trouble = CoordinatorTrouble()
         self._failure: KlammError | None = None
         self._leaving = False
+        self._has_left = threading.Event()
         self._said_that_it_waits = False
         self._thread = threading.Thread(target=self._run, name=f"member of {group_id}", daemon=True)
 
@@ -152,7 +153,7 @@ class QueryMember:
             self._leaving = True
             self._state = _State.OVER
             self._wake.set()
-        # Also after it was fenced: who has lost the group to another may be a member of it all the same.
+        # Also after it was fenced: a query that has lost the group to another may be a member of it all the same.
         try:
             code = self._member.leave(reason, _LEAVE_PATIENCE_MS)
         except KlammError as error:
@@ -161,7 +162,9 @@ class QueryMember:
             if code not in _LEFT:
                 trouble = code.name.upper()
                 _logger.warning("did not leave group %r, which will miss this query: %s", self.group_id, trouble)
-        self._member.close()
+        finally:
+            self._member.close()
+            self._has_left.set()
 
     def _may_plan(self) -> bool:
         return self._state is _State.OWNER and _clock() < self._confirmed_at + self._session_s
@@ -179,6 +182,11 @@ class QueryMember:
         except Exception as error:
             if not self._leaving:  # else the connections have been closed under it
                 self._fail(KlammError(f"the membership of group {self.group_id!r} broke: {error!r}"))
+        finally:
+            if self._leaving:
+                # `leave` closes the connections that exist then. A heartbeat under way may open one more.
+                self._has_left.wait()
+                self._member.close()
 
     def _turn(self) -> None:
         """Joins if need be, else waits for the time of a heartbeat and sends one."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 from tests.support.scripted_broker import ScriptedBroker
 
+from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
@@ -42,3 +44,30 @@ def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCapture
     assert warning.levelno == logging.WARNING
     assert "the coordinator of group 'delays' can't be had" in warning.getMessage()
     assert "COORDINATOR_NOT_AVAILABLE. Do the brokers run" in warning.getMessage()
+
+
+def test_a_member_that_has_left_keeps_no_connection() -> None:
+    """Also one whose thread was between two heartbeats, and opened a connection after the others were closed."""
+    with ScriptedBroker() as broker:
+        member = QueryMember(
+            ClientConfig((broker.address,)),
+            "delays",
+            Standing("app", frozenset()),
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=10,
+        )
+        has_left = threading.Event()
+        clusters = [each for each in vars(member._member).values() if isinstance(each, Cluster)]
+
+        def connect_late() -> None:
+            has_left.wait()
+            for cluster in clusters:
+                cluster.any_connection()
+
+        member._turn = connect_late  # type: ignore[method-assign]
+        member.start()
+        member.leave("the test is over")
+        has_left.set()
+        member._thread.join()
+        assert clusters
+        assert not any(cluster._connections for cluster in clusters)
