@@ -98,7 +98,7 @@ def test_kafka_reads_the_producer_snapshots(partition: LogFolder, kafka_classpat
     log = partition.log()
     last = max(
         (entry.batches[-1].last_sequence, entry.batches[-1].last_offset)
-        for producer_id, entry in log.active_producers()
+        for producer_id, entry in log.producers.active()
         if producer_id == 7
     )
     end = log.log_end_offset
@@ -147,7 +147,7 @@ def test_kafka_reads_what_was_aborted(tmp_path: Path, kafka_classpath: str) -> N
 
 
 def _in_transaction(log: Log, records: bytes, *, from_client: bool = True) -> None:
-    log.append_as_leader(
+    log.appender.append_as_leader(
         records,
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,

@@ -15,9 +15,11 @@ from klamm.protocol.compression import Compression
 from klamm.protocol.records import Record, UnstampedRecord, decode_records, encode_batch, iterate_batches
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.checkpoints import RECOVERY_POINT_FILE
-from klamm.storage.log import AppendInfo, Log, TimestampSearch
+from klamm.storage.log import Log
+from klamm.storage.log_appender import AppendInfo
 from klamm.storage.log_directory import LogDirectory
 from klamm.storage.log_files import SNAPSHOT_SUFFIX
+from klamm.storage.log_timestamps import TimestampSearch
 
 __all__ = ["NOW_MS", "ORDERS", "LogFolder", "append", "batch", "found_by_time", "read_all", "read_bytes"]
 
@@ -51,7 +53,7 @@ def batch(  # noqa: PLR0917 - a batch in one line is what this is for
 
 def append(log: Log, records: bytes | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
     """Appends a batch from a client (or one of one record) and commits it."""
-    info = log.append_as_leader(
+    info = log.appender.append_as_leader(
         records if records is not None else batch(), leader_epoch=LeaderEpoch(leader_epoch), now_ms=Millis(now_ms)
     )
     log.advance_high_watermark(log.log_end_offset)

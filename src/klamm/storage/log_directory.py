@@ -34,7 +34,6 @@ from klamm.storage.checkpoints import (
 from klamm.storage.cleaner.checkpoint import CleanerCheckpoint
 from klamm.storage.cleaner.log_cleaner import LogCleaner
 from klamm.storage.damage import LOSS_ADVICE
-from klamm.storage.durable_log import segment_settings
 from klamm.storage.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.file_pool import FilePool, default_open_files
 from klamm.storage.file_removal import remove, remove_let_go
@@ -47,7 +46,7 @@ from klamm.storage.log_files import (
     retired_directory_name,
 )
 from klamm.storage.log_opening import load_logs, offline
-from klamm.storage.log_services import LogServices
+from klamm.storage.log_services import LogServices, segment_settings
 from klamm.storage.meta_properties import InconsistentDataDirectory, MetaProperties
 from klamm.storage.offset_checkpoints import CheckpointContents, NotedOffsets, OffsetCheckpoints
 from klamm.storage.segment import Segment
@@ -398,13 +397,13 @@ class LogDirectory:
             if log.is_offline or self.logs.get(log.topic_partition) is not log:
                 continue
             try:
-                if not log.is_being_cleaned:
+                if not log.compaction.is_under_way:
                     log.delete_old_segments(now_ms)
-                log.flush_if_due(now_ms)
+                log.durability.flush_if_due(now_ms)
             except KafkaError as error:
                 logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
-            log.expire_producers(now_ms)
-            files += log.take_removals(now_ms)
+            log.producers.expire(now_ms)
+            files += log.retention.take_removals(now_ms)
             yield
         if folders:
             self._background.submit(remove, folders)

@@ -1,44 +1,42 @@
-"""Reading a log: from an offset, by timestamp.
+"""Reading a log from an offset, and what follows from a file that can't be read.
 
 A consumer that reads on where it stopped needs no search: where the last read ended is remembered. Others are led by
 the offset index to within `index.interval.bytes` of what they look for.
 
-Source: `LocalLog.read`, `LogSegment.read`, `UnifiedLog.fetchOffsetByTimestamp` of Apache Kafka 4.3.
+Source: `LocalLog.read`, `LogSegment.read` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from klamm.core.log.timestamp_lookup import BatchLookup
-from klamm.protocol.errors import KafkaError
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, read_batch_header
 from klamm.protocol.types import Offset
-from klamm.storage.batch_scan import BadBatch, ScannedBatch
-from klamm.storage.damage import damage_in
+from klamm.storage.batch_scan import BadBatch
+from klamm.storage.damage import Damage, damage_in
 from klamm.storage.first_read import check_first_read
+from klamm.storage.index_file import CorruptIndex
+from klamm.storage.index_recovery import rebuild_for_reading
+from klamm.storage.log_state import LogState
 from klamm.storage.segment import Segment
-from klamm.storage.segment_search import (
-    find_batch,
-    find_young_batch,
-    find_youngest_batch,
-    last_batch_end,
-    offset_beyond,
-)
-from klamm.storage.segments import Segments
+from klamm.storage.segment_search import find_batch, last_batch_end, offset_beyond
 from klamm.storage.stored_batches import StoredBatches
 
 __all__ = ["FileRange", "LogReader"]
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 REMEMBERED_POSITIONS: Final = 32
 SENT_FROM_FILE_BYTES: Final = 64 * 1024
 """Fewer bytes are cheaper to read than to send separately."""
-HEADERS_AT_ONCE: Final = 1000
-"""So many headers are looked at in one step of a search: two milliseconds. The time index leads near to the batch,
-unless the youngest one lies before the offset that the search begins at."""
-LARGEST_TIMESTAMP: Final = 2**63 - 1
 
 
 class FileRange(NamedTuple):
@@ -52,46 +50,87 @@ class FileRange(NamedTuple):
 class LogReader:
     """Reads from the segments of one log.
 
-    All methods raise Damage, CorruptIndex and OSError.
+    A damaged index is rebuilt, and the read begins again. Damaged batches take the log offline: nothing is to be built
+    on records that differ from what was written.
     """
 
-    __slots__ = ("_positions", "_segments", "_sends_from_files")
+    __slots__ = ("_log", "_positions", "_segments", "_sends_from_files")
 
-    def __init__(self, segments: Segments) -> None:
-        self._segments = segments
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+        self._segments = log.segments
         self._positions: dict[int, tuple[Segment, int]] = {}
         self._sends_from_files = True
 
     def forget_positions(self) -> None:
-        """Must follow every change other than an append."""
+        """Forgets where reads ended. Must be called for every change other than an append."""
         self._positions.clear()
 
+    def look_up(self, search: Callable[[], T]) -> T:
+        """Returns what `search` finds in the segments; calls it again after a damaged index was rebuilt.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR for the Damage, CorruptIndex and OSError of the search.
+        """
+        self._log.check_online()
+        while True:
+            try:
+                return search()
+            except (Damage, CorruptIndex, OSError) as error:
+                self._handle_read_error(error)
+
+    def _handle_read_error(self, error: Exception) -> None:
+        """Raises the answer's error, unless an index was damaged and is rebuilt: then the reader asks again."""
+        log = self._log
+        if isinstance(error, CorruptIndex):
+            logger.warning("%s; it is built anew", error)
+            try:
+                for segment in self._segments:
+                    if segment.base_offset == error.base_offset:
+                        rebuild_for_reading(segment)
+            except (Damage, OSError) as second_error:
+                error = second_error
+            else:
+                return
+        if isinstance(error, Damage):
+            log.mark_offline(str(error))
+            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from error
+        raise KafkaError(ErrorCode.kafka_storage_error, f"{log} can't be read: {error}") from error
+
     def read(
-        self,
-        offset: Offset,
-        max_bytes: int,
-        *,
-        upper_bound: Offset,
-        log_end_offset: Offset,
-        minimum_one_batch: bool,
-        to_send: bool,
+        self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool, to_send: bool
     ) -> bytes | memoryview | StoredBatches:
-        """Whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
+        """Returns whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
 
         `minimum_one_batch`: the first may be larger than `max_bytes`. `upper_bound` must be where a batch begins.
         `to_send`: the caller can send large results from the file.
+        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR when it can't be read.
         """
+        log = self._log
+        if log.offline_reason is not None or self._segments.active is None:
+            log.check_online()
+        log_end_offset = log.log_end_offset
+        if not log.log_start_offset <= offset <= log_end_offset:
+            raise KafkaError(
+                ErrorCode.offset_out_of_range,
+                f"offset {offset} is not within {log.log_start_offset} to {log_end_offset} of {log}",
+            )
         if offset >= upper_bound:
             return b""
-        found = self._positions.get(offset)
-        if found is None or found[1] >= found[0].size_bytes:
-            found = self._locate(offset)
-            if found is None:
-                return b""
         try:
-            return self._read_at(*found, max_bytes, upper_bound, log_end_offset, minimum_one_batch, to_send)
-        except BadBatch as error:
-            raise damage_in(found[0], error) from error
+            found = self._positions.get(offset)
+            if found is None or found[1] >= found[0].size_bytes:
+                found = self._locate(offset)
+                if found is None:
+                    return b""
+            try:
+                return self._read_at(*found, max_bytes, upper_bound, log_end_offset, minimum_one_batch, to_send)
+            except BadBatch as error:
+                raise damage_in(found[0], error) from error
+        except (Damage, CorruptIndex, OSError) as error:
+            self._handle_read_error(error)
+        return self.read(
+            offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch, to_send=to_send
+        )
 
     def _read_at(  # noqa: PLR0917 - called once for each read: keywords would cost
         self,
@@ -171,7 +210,22 @@ class LogReader:
         self._sends_from_files = False
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
-        """Where in which files the `max_bytes` from `offset` on lie; fewer at the end of the log."""
+        """Returns where in which files the `max_bytes` from `offset` on lie, for a caller that wants them in memory
+        before they are read; fewer at the end of the log.
+
+        Nothing outside the log, and nothing where the log can't be read: the read that comes will say why.
+        """
+        log = self._log
+        if log.offline_reason is not None or self._segments.active is None:
+            return []
+        if not log.log_start_offset <= offset < log.log_end_offset:
+            return []
+        try:
+            return self._find_ranges(offset, max_bytes)
+        except (Damage, CorruptIndex, OSError):
+            return []
+
+    def _find_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
         found = self._locate(offset)
         ranges: list[FileRange] = []
         if found is None:
@@ -188,8 +242,15 @@ class LogReader:
                 break
         return ranges
 
-    def upper_bound(self, offset: Offset, size_bytes: int, log_end_offset: Offset) -> Offset:
-        """An offset that lies beyond what was read, which is `size_bytes` at `offset`; not the first one that does."""
+    def upper_bound(self, offset: Offset, size_bytes: int) -> Offset:
+        """Returns an offset beyond what was read, which is `size_bytes` at `offset`; not the first such offset.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        return self.look_up(partial(self._find_upper_bound, offset, size_bytes))
+
+    def _find_upper_bound(self, offset: Offset, size_bytes: int) -> Offset:
+        log_end_offset = self._log.log_end_offset
         found = self._locate(offset)
         if found is None:
             return log_end_offset
@@ -230,57 +291,6 @@ class LogReader:
         """Where in the segment the batch at `upper_bound` begins; the end if that is in a later segment."""
         found = find_batch(segment, upper_bound)
         return found.position if found is not None else segment.size_bytes
-
-    def find_young_batch(self, timestamp: int, start_offset: Offset) -> BatchLookup | Offset | None:
-        """The first batch from `start_offset` on that has a record no older than `timestamp`, if its header is right.
-
-        None if there is none; the offset to go on from where there are too many headers to look at in one step.
-        Kafka looks only into the first segment that has one as young, which may lie below the log start offset.
-        """
-        segments = self._segments
-        for index in range(segments.index_of(start_offset), len(segments)):
-            segment = segments[index]
-            if not segment.size_bytes:
-                continue
-            try:
-                is_young = segment.largest_timestamp() >= timestamp
-                found = find_young_batch(segment, timestamp, start_offset, HEADERS_AT_ONCE) if is_young else None
-            except BadBatch as error:
-                raise damage_in(segment, error) from error
-            if isinstance(found, ScannedBatch):
-                return _lookup(segment, found, timestamp, LARGEST_TIMESTAMP, start_offset)
-            if found is not None:
-                return found
-        return None
-
-    def find_youngest_batch(self) -> BatchLookup | None:
-        """The first batch that has the largest timestamp."""
-        # max returns the first of equals, as Kafka's search does.
-        segment = max(self._segments, key=_max_timestamp_of)
-        try:
-            found = find_youngest_batch(segment)
-        except BadBatch as error:
-            raise damage_in(segment, error) from error
-        timestamp = segment.max_timestamp
-        return None if found is None else _lookup(segment, found, timestamp, timestamp, Offset(0))
-
-
-def _lookup(segment: Segment, batch: ScannedBatch, oldest: int, newest: int, first_offset: Offset) -> BatchLookup:
-    """What is to be looked through. Raises Damage for a batch that was not read before, and is not what was written."""
-    records = os.pread(segment.descriptor, batch.header.size_bytes, batch.position)
-    if batch.position < segment.unchecked_end:
-        try:
-            check_first_read(segment, batch.position, records)
-        except BadBatch as error:
-            raise damage_in(segment, error) from error
-    return BatchLookup(records, batch.header, oldest, newest, first_offset)
-
-
-def _max_timestamp_of(segment: Segment) -> int:
-    try:
-        return segment.max_timestamp
-    except BadBatch as error:
-        raise damage_in(segment, error) from error
 
 
 def _next_offset(batch: bytes, position: int) -> Offset:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from klamm.protocol.types import Offset, TopicPartition
 from klamm.storage.file_pool import FilePool
+from klamm.storage.segment import SegmentSettings
 
-__all__ = ["LogServices"]
+if TYPE_CHECKING:
+    from klamm.config.topic_config import TopicConfig
+
+__all__ = ["LogServices", "segment_settings"]
 
 
 class LogServices:
@@ -51,3 +56,17 @@ class LogServices:
 
 def _ignore(topic_partition: TopicPartition) -> None:
     """Nobody wants to know."""
+
+
+def segment_settings(config: TopicConfig, services: LogServices) -> SegmentSettings:
+    """Returns what a topic's configuration says about its segments.
+
+    `segment.jitter.ms` keeps logs from rolling all at once.
+    """
+    jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+    return SegmentSettings(
+        services.pool,
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.segment_index_bytes,
+        roll_jitter_ms=services.random.randrange(jitter_ms) if jitter_ms > 0 else 0,
+    )

@@ -247,7 +247,7 @@ def _end_an_epoch_late() -> Iterator[None]:
     """A leader epoch that is over is said to end where the log ends."""
 
     def end_offset_for(log: Log, epoch: LeaderEpoch) -> EpochEntry:
-        found = log._epochs.end_offset_for(epoch, log.log_end_offset)
+        found = log.epochs.known.end_offset_for(epoch, log.log_end_offset)
         return found._replace(start_offset=log.log_end_offset) if found.epoch == epoch else found
 
     with patch.object(Log, "end_offset_for_epoch", end_offset_for):

@@ -19,9 +19,16 @@ from klamm.core.log.transaction_checks import check_marker
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.record_batch import iterate_batches
 from klamm.protocol.types import Millis, Offset, ProducerEpoch
-from klamm.storage import durable_log, log, log_directory, log_loading, partition_files, recovery, segment_search
+from klamm.storage import (
+    log_directory,
+    log_durability,
+    log_loading,
+    log_retention,
+    partition_files,
+    recovery,
+    segment_search,
+)
 from klamm.storage.batch_scan import BatchBounds
-from klamm.storage.durable_log import DurableLog
 from klamm.storage.file_removal import remove
 from klamm.storage.flush import Flush
 from klamm.storage.index_file import IndexFile
@@ -29,6 +36,7 @@ from klamm.storage.loaded_log import LoadRequest
 from klamm.storage.log import Log
 from klamm.storage.log_directory import LogDirectory
 from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
+from klamm.storage.log_leader_epochs import LogLeaderEpochs
 from klamm.storage.log_sync import LogSync
 from klamm.storage.partition_files import PartitionFiles
 from klamm.storage.producer_recovery import rebuild_producer_state
@@ -97,7 +105,7 @@ def _forget_to_sync_names() -> Iterator[None]:
 def _believe_a_second_sync() -> Iterator[None]:
     """A sync that fails leaves no mark: after a restart what can be read counts as being on the disk."""
     with (
-        patch.object(durable_log, "note_failed_sync", lambda directory: None),
+        patch.object(log_durability, "note_failed_sync", lambda directory: None),
         patch.object(log_loading, "forget_unsynced_cached_pages", lambda directory, recovery_point: None),
     ):
         yield
@@ -110,7 +118,7 @@ def _delete_what_is_not_committed() -> Iterator[None]:
     def plan(segments: Sequence[SegmentFacts], *arguments: Any, **options: Any) -> DeletionPlan:
         return plan_deletion(segments, *arguments, **{**options, "high_watermark": segments[-1].end_offset})
 
-    with patch.object(log, "plan_deletion", plan):
+    with patch.object(log_retention, "plan_deletion", plan):
         yield
 
 
@@ -126,7 +134,7 @@ def _keep_too_little() -> Iterator[None]:
             return planned._replace(segment_count=planned.segment_count + 1)
         return planned
 
-    with patch.object(log, "plan_deletion", plan):
+    with patch.object(log_retention, "plan_deletion", plan):
         yield
 
 
@@ -179,13 +187,7 @@ def _expire_an_open_transaction() -> Iterator[None]:
 @contextmanager
 def _forget_to_checkpoint_an_epoch() -> Iterator[None]:
     """A leader epoch that a batch brings is not written to the checkpoint with the next flush."""
-    prepare_flush = DurableLog._prepare_flush
-
-    def prepare(each: DurableLog, **options: Any) -> Flush | None:
-        each._epochs_changed = False
-        return prepare_flush(each, **options)
-
-    with patch.object(DurableLog, "_prepare_flush", prepare):
+    with patch.object(LogLeaderEpochs, "checkpoint_with_next_flush", lambda epochs, sync: None):
         yield
 
 

@@ -166,7 +166,7 @@ def check_timestamps(log: Log, found: list[Written], random: Random) -> None:
 def check_producers(log: Log, model: PartitionModel, found: list[Written], now_ms: int) -> None:
     """I10: epochs, sequences and open transactions of all producers are what their batches say."""
     present = {batch.header.base_offset for batch in found}
-    known = dict(log.active_producers())
+    known = dict(log.producers.active())
     for producer_id, expected in model.producers().items():
         entry = known.pop(ProducerId(producer_id), None)
         last = expected.batches[-1].header if expected.batches else None

@@ -284,7 +284,7 @@ class LogWorld:
             self._lead(log, model)
             self._advance(log)
             if self.plan.waits_for_disk and log.recovery_point < log.log_end_offset:
-                log.flush_in_background(self._machine.now_ms)
+                log.durability.flush_in_background(self._machine.now_ms)
 
     def _check_end(self, log: Log, model: PartitionModel, must_last: int) -> None:
         """I8: nothing that must last is gone, and nothing is there that was not written; a torn batch is cut."""
@@ -396,7 +396,7 @@ class LogWorld:
     def _flush(self) -> None:
         log, _ = self._some_log()
         if not log.is_offline:
-            log.flush_in_background(self._machine.now_ms)
+            log.durability.flush_in_background(self._machine.now_ms)
 
     def _run_background(self) -> None:
         if len(self._machine.background):
@@ -417,7 +417,7 @@ class LogWorld:
                 now_ms=now_ms,
             )
             for where, log in self._machine.logs.items()
-            if not (log.is_offline or log.is_being_cleaned)
+            if not (log.is_offline or log.compaction.is_under_way)
         }
         for where, start in starts.items():
             self._models[where].may_start_at = start
@@ -435,7 +435,7 @@ class LogWorld:
     def _check_forgotten(self, log: Log, model: PartitionModel) -> None:
         """I10: whoever has been idle for so long is not remembered any more."""
         producers = model.producers()
-        for producer_id, _ in log.active_producers():
+        for producer_id, _ in log.producers.active():
             if model.may_be_forgotten(producers[producer_id], self._machine.now_ms):
                 raise Violation(10, f"{log} still remembers producer {producer_id}: {producers[producer_id]}")
 

@@ -15,7 +15,8 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.records import UnstampedRecord, encode_batch
 from klamm.protocol.types import LeaderEpoch, Millis, ProducerEpoch, ProducerId
-from klamm.storage.log import AppendInfo, Log
+from klamm.storage.log import Log
+from klamm.storage.log_appender import AppendInfo
 
 if TYPE_CHECKING:
     from tests.simulation.notes import Notes
@@ -63,7 +64,7 @@ class Writers:
         is_known = any(batch.header.base_offset >= log.log_start_offset for batch in known.batches[-1:])
         is_idle = model.may_be_forgotten(known, now_ms) or model.batches_may_be_forgotten(known, now_ms)
         if not known.batches or (is_known and (model.is_compacted or is_idle)):
-            remembered = dict(log.active_producers()).get(ProducerId(producer_id))
+            remembered = dict(log.producers.active()).get(ProducerId(producer_id))
             said = None if remembered is None else (remembered.epoch, remembered.last_sequence)
             is_known = said == (known.epoch, known.last_sequence)
         if not is_known and known.first_open < 0:
@@ -135,7 +136,7 @@ class Writers:
         )
         guard = 0
         if is_transactional and not log.is_offline:
-            guard = log.begin_verification(
+            guard = log.transactions.begin_verification(
                 ProducerId(producer_id),
                 ProducerEpoch(epoch),
                 sequence,
@@ -251,7 +252,7 @@ class Writers:
         model.in_flight = data if not refused and repeats is None else None
         info, code, refusal = None, ErrorCode.none, ""
         try:
-            info = log.append_as_leader(
+            info = log.appender.append_as_leader(
                 batch,
                 leader_epoch=LeaderEpoch(log.latest_epoch),
                 now_ms=now_ms,

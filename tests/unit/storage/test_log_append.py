@@ -133,7 +133,7 @@ def test_an_epoch_can_be_assigned_before_its_first_record(folder: LogFolder) -> 
 def test_the_high_watermark_only_rises_and_never_beyond_the_end(folder: LogFolder) -> None:
     """I5."""
     log = folder.create()
-    log.append_as_leader(batch(5), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+    log.appender.append_as_leader(batch(5), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
     assert log.high_watermark == 0
     log.advance_high_watermark(Offset(3))
     log.advance_high_watermark(Offset(2))
@@ -145,7 +145,9 @@ def test_the_high_watermark_only_rises_and_never_beyond_the_end(folder: LogFolde
 def test_coordinators_write_through_the_same_door(folder: LogFolder) -> None:
     """Their batches need neither keys nor data."""
     log = folder.create(cleanup_policy=frozenset({"compact"}))
-    info = log.append_as_leader(batch(2, key=None), leader_epoch=LeaderEpoch(1), now_ms=NOW_MS, from_client=False)
+    info = log.appender.append_as_leader(
+        batch(2, key=None), leader_epoch=LeaderEpoch(1), now_ms=NOW_MS, from_client=False
+    )
     assert info.last_offset == 1
 
 
@@ -165,11 +167,11 @@ def test_flush_ms_is_honoured(folder: LogFolder) -> None:
     log = folder.create(flush_ms=1000)
     append(log)
     folder.advance(999)
-    log.flush_if_due(folder.now_ms)
+    log.durability.flush_if_due(folder.now_ms)
     folder.directory.wait_for_background()
     assert log.recovery_point == 0
     folder.advance(1)
-    log.flush_if_due(folder.now_ms)
+    log.durability.flush_if_due(folder.now_ms)
     folder.directory.wait_for_background()
     assert log.recovery_point == 1
 

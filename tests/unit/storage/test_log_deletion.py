@@ -65,7 +65,7 @@ def test_what_is_not_committed_stays(folder: LogFolder) -> None:
     """The log start offset never passes the high watermark."""
     log = folder.create(segment_bytes=len(batch()), retention_ms=0)
     for _ in range(4):
-        log.append_as_leader(batch(), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+        log.appender.append_as_leader(batch(), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
     log.advance_high_watermark(Offset(2))
     assert log.delete_old_segments(Millis(NOW_MS + 1000)) == 2
     assert log.log_start_offset == 2

@@ -188,9 +188,9 @@ def test_producers_are_forgotten_in_time(folder: LogFolder) -> None:
     log = folder.create(retention_ms=-1)
     append(log, batch(sequence=0, producer_id=1, epoch=0))
     folder.directory.housekeep(Millis(NOW_MS + 86_399_999))
-    assert len(list(log.active_producers())) == 1
+    assert len(list(log.producers.active())) == 1
     folder.directory.housekeep(Millis(NOW_MS + 86_400_000))
-    assert not list(log.active_producers())
+    assert not list(log.producers.active())
 
 
 def test_logs_may_come_and_go_between_two_steps_of_housekeeping(folder: LogFolder) -> None:
@@ -200,10 +200,10 @@ def test_logs_may_come_and_go_between_two_steps_of_housekeeping(folder: LogFolde
         append(log, batch(sequence=0, producer_id=1, epoch=0))
     steps = folder.directory.housekeep_in_steps(Millis(NOW_MS + 86_400_000))
     next(steps)
-    assert [len(list(log.active_producers())) for log in logs] == [0, 1, 1]
+    assert [len(list(log.producers.active())) for log in logs] == [0, 1, 1]
     folder.directory.delete(logs[1].topic_partition)
     assert len(list(steps)) == 1
-    assert not list(logs[2].active_producers())
+    assert not list(logs[2].producers.active())
 
 
 def test_a_new_configuration_holds_from_the_next_append_on(folder: LogFolder) -> None:

@@ -172,5 +172,5 @@ def test_a_closed_log_is_not_read(tmp_path: Path, is_known: bool) -> None:
     with pytest.raises(KafkaError, match="is closed") as refused:
         log.read(Offset(1), 1000, upper_bound=Offset(2), minimum_one_batch=True)
     assert refused.value.code is ErrorCode.kafka_storage_error
-    assert log.file_ranges(Offset(0), 1000) == []
+    assert log.reader.file_ranges(Offset(0), 1000) == []
     assert len(os.listdir("/proc/self/fd")) == before

@@ -14,7 +14,7 @@ from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all
 from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.protocol.control_batch import EndTransactionMarker, encode_end_transaction_marker
 from klamm.protocol.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
-from klamm.storage import durable_log
+from klamm.storage import log_producers
 from klamm.storage.log import Log
 
 CLEAN_MARK = ".kafka_cleanshutdown"
@@ -98,7 +98,7 @@ def test_indexes_that_recovery_wrote_are_synced_before_a_clean_stop(folder: LogF
     folder.directory.checkpoint().result()
     folder.crash()
     with _synced() as inodes:
-        folder.log().flush_in_background(NOW_MS)
+        folder.log().durability.flush_in_background(NOW_MS)
         folder.directory.close()
     indexes = [folder.log_files()[0].with_suffix(suffix) for suffix in (".index", ".timeindex")]
     assert {path.stat().st_ino for path in indexes} <= inodes
@@ -167,17 +167,17 @@ def test_a_stop_that_can_not_write_a_snapshot_is_no_clean_one(folder: LogFolder)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable_log, "write_snapshot", fail)
+        patch.setattr(log_producers, "write_snapshot", fail)
         folder.directory.close()
     assert not (folder.path / CLEAN_MARK).exists()
     folder.start()
-    assert [producer_id for producer_id, _ in folder.log().active_producers()] == [1]
+    assert [producer_id for producer_id, _ in folder.log().producers.active()] == [1]
 
 
 def test_a_transaction_that_begins_before_the_log_start_offset_is_open(folder: LogFolder) -> None:
     """I11: the log begins within a batch after records were deleted, and the rest of it is still undecided."""
     log = folder.create()
-    log.append_as_leader(
+    log.appender.append_as_leader(
         batch(3, producer_id=1, epoch=0, sequence=0, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
@@ -211,14 +211,14 @@ def test_a_marker_that_is_damaged_is_not_believed(folder: LogFolder) -> None:
     """I8, I11: a start that looks for transactions reads what their markers say. A bit that fell over makes an abort of
     a commit."""
     log = folder.create(index_interval_bytes=0)
-    log.append_as_leader(
+    log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
         verification_guard=UNVERIFIED,
     )
     marker = _marker(1, is_commit=True)
-    log.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.appender.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
     for _ in range(3):
         append(log)
     folder.restart()
@@ -237,14 +237,16 @@ def test_a_snapshot_of_before_the_first_segment_is_not_used(folder: LogFolder) -
     """I10, I11: retention removed the marker and the snapshot, and a power failure brought back the snapshot alone. The
     transaction that it takes for open has no end any more, so it would hold the last stable offset for good."""
     log = folder.create()
-    log.append_as_leader(
+    log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
         verification_guard=UNVERIFIED,
     )
     log.roll(NOW_MS)
-    log.append_as_leader(_marker(1, is_commit=True), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.appender.append_as_leader(
+        _marker(1, is_commit=True), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False
+    )
     log.roll(NOW_MS)
     append(log)
     folder.directory.wait_for_background()
@@ -264,7 +266,7 @@ def test_an_abort_that_was_lost_is_forgotten(folder: LogFolder) -> None:
     """I11: the disk has the entry of an aborted transaction, and lost its marker. The snapshot vouches for the index up
     to the log's end, not for what lies behind it: the transaction may be committed now."""
     log = folder.create()
-    log.append_as_leader(
+    log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
@@ -272,7 +274,7 @@ def test_an_abort_that_was_lost_is_forgotten(folder: LogFolder) -> None:
     )
     size_bytes = log.size_bytes
     folder.restart()
-    folder.log().append_as_leader(
+    folder.log().appender.append_as_leader(
         _marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False
     )
     folder.directory.close()
@@ -282,7 +284,9 @@ def test_an_abort_that_was_lost_is_forgotten(folder: LogFolder) -> None:
     folder.start()
     log = folder.log()
     assert log.log_end_offset == 1
-    log.append_as_leader(_marker(1, is_commit=True), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.appender.append_as_leader(
+        _marker(1, is_commit=True), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False
+    )
     assert log.aborted_transactions(Offset(0), 1_000) == []
 
 
@@ -290,14 +294,16 @@ def test_a_log_that_begins_anew_knows_no_producers(folder: LogFolder) -> None:
     """I10, I11: all that is left lies below the log start offset. As in Kafka (truncateFullyAndStartAt) the snapshots
     go with it: a transaction that they take for open would hold the last stable offset for good."""
     log = folder.create()
-    log.append_as_leader(
+    log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
         verification_guard=UNVERIFIED,
     )
     log.roll(NOW_MS)
-    log.append_as_leader(_marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.appender.append_as_leader(
+        _marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False
+    )
     append(log)
     log.delete_records_before(Offset(3))
     folder.directory.checkpoint().result()
@@ -307,11 +313,11 @@ def test_a_log_that_begins_anew_knows_no_producers(folder: LogFolder) -> None:
     folder.start()
     log = folder.log()
     assert (log.log_start_offset, log.log_end_offset, _last_stable_offset(log)) == (3, 3, 3)
-    assert not list(log.active_producers())
+    assert not list(log.producers.active())
     append(log)
     assert _last_stable_offset(log) == 4
     folder.crash()
-    assert not list(folder.log().active_producers())
+    assert not list(folder.log().producers.active())
 
 
 def test_a_hole_that_was_taken_for_a_gap_stays_one(folder: LogFolder) -> None:
@@ -331,7 +337,7 @@ def test_a_hole_that_was_taken_for_a_gap_stays_one(folder: LogFolder) -> None:
     folder.start()
     log = folder.log()
     assert (log.log_start_offset, log.log_end_offset) == (0, 3)
-    flush = log.begin_flush(NOW_MS)
+    flush = log.durability.begin_flush(NOW_MS)
     assert flush is not None
     append(log, leader_epoch=1)
     with pytest.MonkeyPatch.context() as patch:
@@ -348,14 +354,16 @@ def test_a_snapshot_that_knows_of_lost_records_is_not_used_later(folder: LogFold
     """I10, I11: a power failure took a marker from the end of a segment, before there was a recovery point. So the
     transaction is open again, also after the next crash, when the recovery point has passed the snapshot."""
     log = folder.create(cleanup_policy=frozenset({"compact"}))
-    log.append_as_leader(
+    log.appender.append_as_leader(
         batch(producer_id=1, epoch=0, sequence=0, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
         verification_guard=UNVERIFIED,
     )
     size_bytes = log.size_bytes
-    log.append_as_leader(_marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.appender.append_as_leader(
+        _marker(1, is_commit=False), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False
+    )
     log.roll(NOW_MS)
     append(log)
     first = folder.log_files()[0]

@@ -25,7 +25,7 @@ def _fill(log: Log) -> None:
     for number in range(_ROUNDS):
         now_ms = NOW_MS + 1_000 * number
         append(log, batch(2, timestamp_ms=now_ms))
-        log.append_as_leader(
+        log.appender.append_as_leader(
             batch(timestamp_ms=now_ms + 1, producer_id=1, epoch=0, sequence=number, is_transactional=True),
             leader_epoch=LeaderEpoch(0),
             now_ms=NOW_MS,
@@ -37,7 +37,7 @@ def _fill(log: Log) -> None:
             producer_epoch=ProducerEpoch(0),
             timestamp_ms=Millis(now_ms + 2),
         )
-        log.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+        log.appender.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
     log.advance_high_watermark(log.log_end_offset)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time
-from tests.unit.storage.test_transactional_log import Writer, commit_all, consume
+from tests.unit.storage.test_log_transactions import Writer, commit_all, consume
 
 from klamm.protocol.types import Offset, ProducerId
-from klamm.storage import durable_log, producer_snapshot
+from klamm.storage import log_producers, producer_snapshot
 from klamm.storage.log import Log
 from klamm.storage.transaction_index import encode_entries
 
@@ -149,7 +149,7 @@ def test_a_snapshot_is_not_written_before_what_it_vouches_for(folder: LogFolder)
         real(path, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable_log, "write_snapshot", write)
+        patch.setattr(log_producers, "write_snapshot", write)
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, lambda descriptor: synced.append(Path(_path_of(descriptor)).name))
         log.roll(NOW_MS)
@@ -233,12 +233,12 @@ def test_a_late_flush_does_not_take_the_snapshot_of_another(folder: LogFolder) -
         patch.setattr(log._services, "run_in_background", flushes.append)
         log.roll(NOW_MS)
         append(log)
-        log.flush_in_background(NOW_MS)
+        log.durability.flush_in_background(NOW_MS)
     flushes[0]()
     log.truncate_to(Offset(1), NOW_MS)
     flushes[1]()
     folder.restart()
-    assert [producer_id for producer_id, _ in folder.log().active_producers()] == [1]
+    assert [producer_id for producer_id, _ in folder.log().producers.active()] == [1]
 
 
 def test_indexes_that_a_start_has_cut_are_synced_before_a_snapshot_is_believed(folder: LogFolder) -> None:

@@ -72,7 +72,7 @@ def _describe(context: RequestContext, topic: str, index: int) -> Work[Partition
     if log.is_offline:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.kafka_storage_error)
     described = PartitionResponse(partition_index=index)
-    for producer_id, entry in list(log.active_producers()):
+    for producer_id, entry in list(log.producers.active()):
         described.active_producers.append(
             ProducerState(
                 producer_id=producer_id,

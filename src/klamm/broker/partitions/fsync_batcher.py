@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from klamm.protocol.types import Millis
-    from klamm.storage.durable_log import DurableLog
     from klamm.storage.flush import Flush
+    from klamm.storage.log import Log
 
 __all__ = ["FsyncBatcher"]
 
@@ -46,18 +46,18 @@ class FsyncBatcher:
         """`on_tails_synced` is called on the loop when all logs are synced that `request_tail` was called for."""
         self._loop = loop
         self._on_tails_synced = on_tails_synced
-        self._tails: set[DurableLog] = set()
+        self._tails: set[Log] = set()
         self._clock = clock
         self._limit = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="klamm-sync")
-        self._waiting: dict[DurableLog, Callable[[], None]] = {}
-        self._running: dict[DurableLog, Callable[[], None]] = {}
-        self._ended: list[DurableLog] = []
+        self._waiting: dict[Log, Callable[[], None]] = {}
+        self._running: dict[Log, Callable[[], None]] = {}
+        self._ended: list[Log] = []
         self._lock = Lock()
         self._is_scheduled = False
         self._is_stopped = False
 
-    def request(self, log: DurableLog, done: Callable[[], None]) -> None:
+    def request(self, log: Log, done: Callable[[], None]) -> None:
         """Has everything synced that the log holds now, and then calls `done` on the loop.
 
         The log says how it went: by its `recovery_point`, or by being offline. For one log `done` is always the same;
@@ -69,7 +69,7 @@ class FsyncBatcher:
             self._is_scheduled = True
             self._loop.call_soon(self._begin)
 
-    def request_tail(self, log: DurableLog, done: Callable[[], None]) -> None:
+    def request_tail(self, log: Log, done: Callable[[], None]) -> None:
         """The same for a log that was opened with an end of which nobody knows whether it is on the disk."""
         self._tails.add(log)
         self.request(log, done)
@@ -91,14 +91,14 @@ class FsyncBatcher:
                 self._tails.discard(log)
                 self._waiting.pop(log)()
                 continue
-            flush = log.begin_flush(self._clock())
+            flush = log.durability.begin_flush(self._clock())
             if flush is None:
                 self._loop.call_later(RETRY_S, self._begin)
                 return
             self._running[log] = self._waiting.pop(log)
             self._threads.submit(self._run, log, flush)
 
-    def _run(self, log: DurableLog, flush: Flush) -> None:
+    def _run(self, log: Log, flush: Flush) -> None:
         try:
             flush.run()
         except Exception:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from klamm.broker.partitions.warm_reads import WarmRead
     from klamm.core.log.batch_opening import BatchOpening
     from klamm.metadata.image import PartitionImage
-    from klamm.storage.log import AppendInfo, Log
+    from klamm.storage.log import Log
+    from klamm.storage.log_appender import AppendInfo
 
 __all__ = ["AppendObserver", "CommitObserver", "Partition"]
 
@@ -105,10 +106,10 @@ class Partition:
     ) -> AppendInfo:
         """Appends as leader, and wakes whoever waits for it when it is committed, which may be now or later.
 
-        See `Log.append_as_leader`. Raises KafkaError with the code for the answer.
+        See `LogAppender.append_as_leader`. Raises KafkaError with the code for the answer.
         """
         log = self.log
-        info = log.append_as_leader(
+        info = log.appender.append_as_leader(
             records,
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,

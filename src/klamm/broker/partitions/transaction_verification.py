@@ -73,7 +73,7 @@ class TransactionVerification:
             return
         topic_partition = TopicPartition(partition.topic, partition.index)
         try:
-            guard = partition.log.begin_verification(
+            guard = partition.log.transactions.begin_verification(
                 self._producer_id,
                 self._producer_epoch,
                 sequence,

@@ -65,7 +65,7 @@ class WarmReads:
 
     def prepare(self, partition: Partition, offset: Offset) -> None:
         """Gets the partition ready to be read from `offset` on. Nothing happens where there is nothing to read."""
-        ranges = partition.log.file_ranges(offset, PAGES_BYTES)
+        ranges = partition.log.reader.file_ranges(offset, PAGES_BYTES)
         if not ranges:
             return
         pages = self._loop.run_in_executor(None, _bring_in, ranges)

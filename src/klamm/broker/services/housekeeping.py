@@ -110,7 +110,7 @@ class Housekeeping:
         now_ms = self._clock()
         for log in self._logs():
             if log.config.flush_ms < NEVER_MS:
-                log.flush_if_due(now_ms)
+                log.durability.flush_if_due(now_ms)
             yield
 
     def _sync_all(self, fsync_batcher: FsyncBatcher) -> Iterator[None]:

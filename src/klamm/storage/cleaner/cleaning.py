@@ -64,13 +64,13 @@ def clean_log(
     started_s = time.perf_counter()
     statistics = CleaningStatistics()
     table = OffsetTable(table_settings.memory_bytes, os.urandom(16))
-    sources = log.sources_below(plan.first_uncleanable_offset)
-    aborted = log.aborted_below(plan.first_uncleanable_offset)
+    sources = log.compaction.sources_below(plan.first_uncleanable_offset)
+    aborted = log.compaction.aborted_below(plan.first_uncleanable_offset)
     # What takes an older record's place must last before that one goes, and so must the markers that decided about the
     # transactions. These may lie behind all that is cleaned, up to the high watermark.
     needed_offset = log.high_watermark
     if log.recovery_point < needed_offset:
-        flush = log.begin_flush(clock())
+        flush = log.durability.begin_flush(clock())
         if flush is None:
             raise CleaningAborted
         yield flush.run
@@ -98,7 +98,7 @@ def clean_log(
         end_offset=end_offset,
         judge=BatchJudge(transactions, now_ms),
         transactions=transactions,
-        last_batches=log.last_batches,
+        last_batches=log.producers.last_batches,
         new_delete_horizon_ms=Millis(now_ms + log.config.delete_retention_ms),
         index_interval_bytes=log.config.index_interval_bytes,
         settings=settings,
@@ -106,10 +106,10 @@ def clean_log(
     )
     for group in groups:
         cleaned = yield partial(copy_pass.run, group)
-        if settings.stopped.is_set() or not log.still_has(group):
+        if settings.stopped.is_set() or not log.compaction.still_has(group):
             yield cleaned.remove
             raise CleaningAborted
-        log.swap_in(cleaned, group, clock())
+        log.compaction.swap_in(cleaned, group, clock())
     yield partial(note, end_offset)
     _report(cleaning, end_offset, statistics, time.perf_counter() - started_s)
     return True

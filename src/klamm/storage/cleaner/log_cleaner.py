@@ -81,7 +81,7 @@ class LogCleaner:
         self._looked_ms = now_ms
         for topic_partition in list(self._logs):
             log = self._logs.get(topic_partition)
-            if log is None or not log.config.compact or log.is_offline or log.is_being_cleaned:
+            if log is None or not log.config.compact or log.is_offline or log.compaction.is_under_way:
                 continue
             plan = self._plan(log, now_ms)
             if plan is not None:
@@ -104,7 +104,7 @@ class LogCleaner:
             log.delete_old_segments(now_ms)
             if log.segment_count < 2:
                 return None  # the active segment is never cleaned
-            plan = log.plan_cleaning(self._checkpoint.get(log.topic_partition), now_ms)
+            plan = log.compaction.plan(self._checkpoint.get(log.topic_partition), now_ms)
         except KafkaError as error:
             logger.error("what there is to clean in %s can't be told: %s", log, error)
             return None
@@ -140,10 +140,10 @@ class LogCleaner:
         """
         log = cleaning.log
         topic_partition = log.topic_partition
-        if log.is_being_cleaned or self._logs.get(topic_partition) is not log:
+        if log.compaction.is_under_way or self._logs.get(topic_partition) is not log:
             return False  # another cleaner was faster, or the log is no more
         stopped = self._under_way[topic_partition] = Event()
-        log.is_being_cleaned = True
+        log.compaction.is_under_way = True
         settings = PassSettings(self._buffer_bytes, self._throttle, stopped)
         note = partial(self._note, topic_partition)
         try:
@@ -157,7 +157,7 @@ class LogCleaner:
             if not log.is_offline:
                 logger.error("%s can't be cleaned now: %s", log, error)
         finally:
-            log.is_being_cleaned = False
+            log.compaction.is_under_way = False
             del self._under_way[topic_partition]
         return False
 

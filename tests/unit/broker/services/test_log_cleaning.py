@@ -99,7 +99,7 @@ def is_clean(log: Log) -> bool:
     """Whether all but the active segment hold each key once."""
     active_base = list(log._segments)[-1].base_offset
     keys = [record.key for record in read_all(log) if record.offset < active_base]
-    return log.segment_count > 1 and len(keys) == len(set(keys)) > 0 and not log.is_being_cleaned
+    return log.segment_count > 1 and len(keys) == len(set(keys)) > 0 and not log.compaction.is_under_way
 
 
 def test_a_compacted_topic_is_cleaned_by_itself(broker: Broker, wire: Wire) -> None:
@@ -188,7 +188,7 @@ def test_a_cleaning_that_is_throttled_does_not_keep_the_broker_from_stopping() -
             async with asyncio.timeout(60):
                 while True:
                     for name in ("table", "other"):
-                        if server.context.partitions.get(name, 0).log.is_being_cleaned:
+                        if server.context.partitions.get(name, 0).log.compaction.is_under_way:
                             return name
                     await asyncio.sleep(0.005)
 
@@ -196,7 +196,7 @@ def test_a_cleaning_that_is_throttled_does_not_keep_the_broker_from_stopping() -
         deleted = wire.call(DeleteTopicsResponse, 5, DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000))
         assert deleted.responses[0].error_code == ErrorCode.none
         left = {"table": "other", "other": "table"}[name]
-        wait_until(broker, left, lambda log: log.is_being_cleaned)
+        wait_until(broker, left, lambda log: log.compaction.is_under_way)
 
 
 def test_without_the_cleaner_topics_are_kept_whole() -> None:

@@ -265,7 +265,7 @@ def test_a_producer_goes_on_where_it_was(folder: LogFolder) -> None:
     assert append(log, batch(2, key=b"a", producer_id=7, epoch=1, sequence=2)).is_duplicate
     assert append(log, batch(1, key=b"a", producer_id=7, epoch=1, sequence=4)).first_offset == 5
     folder.advance(100_000_000)
-    log.expire_producers(folder.now_ms)
+    log.producers.expire(folder.now_ms)
     _roll(folder, log)
     _put(log, ("b", "1"))
     _roll(folder, log)
@@ -280,10 +280,10 @@ def _transaction(log: Log, producer: int, pairs: Sequence[tuple[str, str]], *, s
 
 def _begin_transaction(log: Log, producer: int, pairs: Sequence[tuple[str, str]], *, sequence: int) -> None:
     records = [(NOW_MS, key.encode(), value.encode(), ()) for key, value in pairs]
-    guard = log.begin_verification(
+    guard = log.transactions.begin_verification(
         ProducerId(producer), ProducerEpoch(0), sequence, adds_partitions=False, now_ms=NOW_MS
     )
-    log.append_as_leader(
+    log.appender.append_as_leader(
         encode_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence, is_transactional=True),
         leader_epoch=LeaderEpoch(0),
         now_ms=NOW_MS,
@@ -298,7 +298,7 @@ def _end_transaction(log: Log, producer: int, *, commits: bool) -> None:
         producer_epoch=ProducerEpoch(0),
         timestamp_ms=NOW_MS,
     )
-    log.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
+    log.appender.append_as_leader(marker, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False)
     log.advance_high_watermark(log.log_end_offset)
 
 
@@ -347,11 +347,11 @@ def test_what_was_aborted_goes_and_hides_nothing(folder: LogFolder) -> None:
     assert [value[1:] for value in _values(log)] == [("a", "plain"), ("c", "committed again")]
     markers = [header.base_offset for header in _headers(log) if header.is_control and header.records_count]
     assert markers == [3, 5, 7]
-    assert [entry.first_offset for entry in log.aborted_transactions_between(Offset(0), Offset(8))] == [1]
+    assert [entry.first_offset for entry in log.transactions.aborted_between(Offset(0), Offset(8))] == [1]
     _put(log, ("z", "1"))
     _roll(folder, log)
     assert clean(folder)
-    assert log.aborted_transactions_between(Offset(0), Offset(8)) == [], "no record of it is left"
+    assert log.transactions.aborted_between(Offset(0), Offset(8)) == [], "no record of it is left"
     folder.advance(1000)
     _put(log, ("z", "2"))
     _roll(folder, log)
@@ -364,7 +364,7 @@ def test_nothing_undecided_is_cleaned(folder: LogFolder) -> None:
     """Beyond the high watermark nothing is known for sure."""
     log = _create(folder)
     for number in range(20):
-        log.append_as_leader(batch(key=b"k", value=b"%d" % number), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+        log.appender.append_as_leader(batch(key=b"k", value=b"%d" % number), leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
     assert find_dirtiest(folder) is None
     log.advance_high_watermark(Offset(10))
     assert clean(folder)

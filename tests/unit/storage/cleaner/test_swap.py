@@ -80,7 +80,7 @@ def _after_crash(path: Path) -> Values:
     assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
     stems = {name.partition(".")[0] for name in names if name.endswith(".log")}
     assert {name.partition(".")[0] for name in names if name.endswith(("index",))} == stems
-    entry = dict(log.active_producers())
+    entry = dict(log.producers.active())
     assert [entry[producer].last_sequence for producer in sorted(entry)] == [9, 9]
     clean(folder)
     latest = {key: value for _, key, value in values if value is not None}

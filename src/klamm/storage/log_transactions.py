@@ -1,4 +1,4 @@
-"""What transactions add to a log: who may write under one, how far all is decided, and what was aborted.
+"""The transactions of one log: who may write under one, up to where all are decided, and what was aborted.
 
 Source: `storage/internals/log/UnifiedLog.java`, `LocalLog.collectAbortedTransactions` of Apache Kafka 4.3 (KIP-98,
 KIP-890).
@@ -9,27 +9,35 @@ from __future__ import annotations
 import logging
 
 from klamm.core.log.ongoing_transactions import CompletedTransaction
+from klamm.core.log.producer_state import ProducerState
 from klamm.protocol.control_batch import EndTransactionMarker
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import CONTROL_MASK, BatchHeader
 from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 from klamm.storage.batch_scan import BadBatch
 from klamm.storage.damage import Damage
-from klamm.storage.durable_log import DurableLog
 from klamm.storage.index_file import CorruptIndex
+from klamm.storage.log_state import LogState
 from klamm.storage.producer_recovery import marker_of, rebuild_transaction_index
 from klamm.storage.segment import Segment
 from klamm.storage.transaction_index import AbortedTransaction
 
-__all__ = ["TransactionalLog"]
+__all__ = ["LogTransactions"]
 
 logger = logging.getLogger(__name__)
 
 
-class TransactionalLog(DurableLog):
-    """A log as producers of transactions and read_committed consumers see it."""
+class LogTransactions:
+    """The transactions of one log, as their producers and read_committed consumers see them.
 
-    __slots__ = ()
+    Producers ask `begin_verification`, the appender `check_of_coordinator` and `end`, and consumers the rest.
+    """
+
+    __slots__ = ("_log", "_producers")
+
+    def __init__(self, log: LogState, producers: ProducerState) -> None:
+        self._log = log
+        self._producers = producers
 
     # -- before a batch is written -------------------------------------------------------------------------------------
 
@@ -42,25 +50,27 @@ class TransactionalLog(DurableLog):
         adds_partitions: bool,
         now_ms: Millis,
     ) -> int:
-        """The guard that a batch of a transaction is to be appended with once the transaction coordinator has said
-        that the partition is part of it; NO_GUARD if the transaction has records here and nobody need be asked.
+        """Returns the guard for the first batch of a transaction, to be appended once the transaction coordinator has
+        said that the partition is part of it.
 
-        `adds_partitions` says that the coordinator is asked to add the partition (transaction version 2).
+        NO_GUARD if the transaction has records here, and the coordinator need not be asked. `adds_partitions` says that
+        the coordinator is asked to add the partition (transaction version 2).
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR.
         """
-        self._check_online()
+        self._log.check_online()
         return self._producers.begin_verification(
             producer_id, producer_epoch, sequence, adds_partitions=adds_partitions, now_ms=now_ms
         )
 
-    def has_ongoing_transaction(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
+    def has_ongoing(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
         """Whether the producer has a transaction open here, under that epoch."""
         return self._producers.has_ongoing_transaction(producer_id, producer_epoch)
 
-    def _check_of_coordinator(
+    def check_of_coordinator(
         self, header: BatchHeader, records: memoryview | bytes, guard: int, transaction_version: int
     ) -> EndTransactionMarker | None:
-        """Refuses what a coordinator of this broker may not write for a producer; the marker in it, if it is one.
+        """Refuses what a coordinator of this broker may not write for a producer; returns the marker in the batch, if
+        it has one.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
         """
@@ -74,76 +84,72 @@ class TransactionalLog(DurableLog):
 
     # -- what was written ----------------------------------------------------------------------------------------------
 
-    def _end_transaction(self, segment: Segment, completed: CompletedTransaction) -> None:
-        """A marker was written. Raises nothing that a caller would have to undo the append for."""
+    def end(self, segment: Segment, completed: CompletedTransaction) -> None:
+        """Ends a transaction whose marker was written. Raises nothing that a caller would have to undo the append
+        for."""
         transactions = self._producers.transactions
         if completed.is_aborted:
             segment.transaction_index.append(AbortedTransaction.from_completed(completed, transactions))
-        transactions.complete(completed, self.high_watermark)
+        transactions.complete(completed, self._log.high_watermark)
 
     @property
     def last_stable_offset(self) -> Offset:
         """Below it every transaction is decided, and the decision committed; without any, the high watermark."""
         transactions = self._producers.transactions
-        high_watermark = self.high_watermark
+        high_watermark = self._log.high_watermark
         if not transactions:
             return high_watermark
         unstable = transactions.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
             return high_watermark
         # Records of it may have been deleted meanwhile.
-        return max(unstable, self.log_start_offset)
+        return max(unstable, self._log.log_start_offset)
 
     @property
     def first_undecided_offset(self) -> Offset | None:
         """Where the oldest transaction begins that has no marker yet."""
         return self._producers.transactions.first_undecided_offset()
 
-    def _may_have_aborted(self, offset: Offset) -> bool:
+    def may_have_aborted(self, offset: Offset) -> bool:
         """Whether anything was aborted from the segment of `offset` on; True as well where that can't be said yet."""
-        segments = self._segments
+        segments = self._log.segments
         return any(
             segments[index].transaction_index.may_have_entries
             for index in range(segments.index_of(offset), len(segments))
         )
 
-    def aborted_transactions_between(self, offset: Offset, upper_bound: Offset) -> list[AbortedTransaction]:
-        """The aborted transactions that have records from `offset` up to but without `upper_bound`.
+    def aborted_between(self, offset: Offset, upper_bound: Offset) -> list[AbortedTransaction]:
+        """Returns the aborted transactions that have records from `offset` up to but without `upper_bound`.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR; damaged batches, where an index is built anew, take the log offline.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR; damaged batches, where an index is rebuilt, take the log offline.
         """
-        segments = self._segments
+        log = self._log
+        segments = log.segments
         found: list[AbortedTransaction] = []
         try:
             for index in range(segments.index_of(offset), len(segments)):
-                self._load_transaction_index(segments[index])
+                self.load_index(segments[index])
                 some, is_complete = segments[index].transaction_index.collect(offset, upper_bound)
                 found += some
                 if is_complete:
                     break
         except Damage as damage:
-            self.mark_offline(str(damage))
-            raise KafkaError(ErrorCode.kafka_storage_error, self.offline_reason) from damage
+            log.mark_offline(str(damage))
+            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from damage
         except (BadBatch, CorruptIndex, OSError) as error:
             # Without them a consumer would take aborted records for committed ones.
-            message = f"the aborted transactions of {self} can't be read: {error}"
+            message = f"the aborted transactions of {log} can't be read: {error}"
             raise KafkaError(ErrorCode.kafka_storage_error, message) from error
         return found
 
-    def _load_transaction_index(self, segment: Segment) -> None:
-        """Reads the index if it is not in memory; builds it anew if it is no good. Raises Damage, OSError."""
+    def load_index(self, segment: Segment) -> None:
+        """Reads the index if it is not in memory; rebuilds it if it is damaged. Raises Damage, OSError."""
         try:
             segment.transaction_index.load()
         except CorruptIndex as error:
             logger.warning("%s; it is built anew", error)
-            segments = list(self._segments)
+            log = self._log
+            segments = list(log.segments)
             up_to = segments[: segments.index(segment) + 1]
-            end = self.log_end_offset if len(up_to) == len(segments) else segments[len(up_to)].base_offset
-            rebuild_transaction_index(up_to, self._segments.snapshots(), self.log_start_offset, end)
-
-    def expire_producers(self, now_ms: Millis) -> int:
-        """Forgets producers that have not written for `producer.id.expiration.ms`; how many.
-
-        Those with an open transaction stay: without them its marker would not be known for its end.
-        """
-        return self._producers.expire(now_ms)
+            end = log.log_end_offset if len(up_to) == len(segments) else segments[len(up_to)].base_offset
+            rebuild_transaction_index(up_to, log.segments.snapshots(), log.log_start_offset, end)

@@ -46,7 +46,9 @@ class Writer:
             records = batch(size, value, producer_id=producer_id, epoch=0, sequence=sequence, is_transactional=True)
         else:
             records = batch(size, value)
-        info = log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=UNVERIFIED)
+        info = log.appender.append_as_leader(
+            records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=UNVERIFIED
+        )
         target = self.open.setdefault(producer_id, []) if is_transactional else self.visible
         target += [(offset, value) for offset in range(info.first_offset, info.last_offset + 1)]
 
@@ -71,7 +73,9 @@ def mark(log: Log, producer_id: int, *, is_commit: bool, epoch: int = 0, coordin
         producer_epoch=ProducerEpoch(epoch),
         timestamp_ms=NOW_MS,
     )
-    log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False, transaction_version=1)
+    log.appender.append_as_leader(
+        records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, from_client=False, transaction_version=1
+    )
 
 
 def commit_all(log: Log) -> None:
@@ -135,9 +139,9 @@ def test_transactions_of_a_topic_without_readers_are_forgotten(folder: LogFolder
         writer.write(log, 1)
         writer.end(log, 1, is_commit=True)
         commit_all(log)
-    assert len(log._producers.transactions) <= 1
+    assert len(log.producers.state.transactions) <= 1
     folder.crash()
-    assert len(folder.log()._producers.transactions) <= 1
+    assert len(folder.log().producers.state.transactions) <= 1
 
 
 def test_what_a_crash_left_is_stable_only_when_it_is_committed(folder: LogFolder) -> None:
@@ -162,12 +166,14 @@ def test_a_transaction_that_was_not_verified_is_refused(folder: LogFolder) -> No
     log = folder.create()
     records = batch(producer_id=1, epoch=0, sequence=0, is_transactional=True)
     with pytest.raises(KafkaError) as refused:
-        log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+        log.appender.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
     assert refused.value.code is ErrorCode.invalid_txn_state
-    guard = log.begin_verification(ProducerId(1), ProducerEpoch(0), 0, adds_partitions=False, now_ms=NOW_MS)
-    log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
+    guard = log.transactions.begin_verification(
+        ProducerId(1), ProducerEpoch(0), 0, adds_partitions=False, now_ms=NOW_MS
+    )
+    log.appender.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
     assert log.log_end_offset == 1
-    assert log.has_ongoing_transaction(ProducerId(1), ProducerEpoch(0))
+    assert log.transactions.has_ongoing(ProducerId(1), ProducerEpoch(0))
 
 
 def test_a_marker_of_an_old_coordinator_is_not_written(folder: LogFolder) -> None:
@@ -196,7 +202,9 @@ def test_the_index_goes_with_its_segment(folder: LogFolder) -> None:
     assert [path.name for path in log.directory.glob("*.txnindex")] == ["00000000000000000000.txnindex"]
     log.delete_old_segments(Millis(NOW_MS + 100_000))
     assert not list(log.directory.glob("*.txnindex"))
-    assert any(path.name.endswith(".txnindex.deleted") for path in log.take_removals(Millis(NOW_MS + 10_000_000)))
+    assert any(
+        path.name.endswith(".txnindex.deleted") for path in log.retention.take_removals(Millis(NOW_MS + 10_000_000))
+    )
 
 
 def test_an_index_that_is_damaged_is_built_anew(folder: LogFolder) -> None:
@@ -305,13 +313,15 @@ def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
     log.roll(NOW_MS)  # what is known of the producer after the cut comes from the snapshot of here
     folder.directory.wait_for_background()
     writer.end(log, 1, is_commit=True)
-    guard = log.begin_verification(ProducerId(1), ProducerEpoch(1), 0, adds_partitions=False, now_ms=NOW_MS)
+    guard = log.transactions.begin_verification(
+        ProducerId(1), ProducerEpoch(1), 0, adds_partitions=False, now_ms=NOW_MS
+    )
     log.truncate_to(Offset(1), NOW_MS)
     writer.write(log, 1)
     assert log.log_end_offset == 2
     records = batch(producer_id=1, epoch=1, sequence=0, is_transactional=True)
     with pytest.raises(KafkaError) as refused:
-        log.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
+        log.appender.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
     assert refused.value.code is ErrorCode.invalid_txn_state
 
 
@@ -323,7 +333,7 @@ def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> 
     writer.write(log, 2)
     log.truncate_to(Offset(1), NOW_MS)
     commit_all(log)
-    assert (log.last_stable_offset, log.first_undecided_offset) == (0, 0)
+    assert (log.last_stable_offset, log.transactions.first_undecided_offset) == (0, 0)
     assert log.aborted_transactions(Offset(0), 1000) == []
 
 

@@ -1,0 +1,58 @@
+"""The leader epochs of one log, and the checkpoint file that keeps them.
+
+Source: `storage/internals/epoch/LeaderEpochFileCache.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from klamm.core.log.leader_epoch import LeaderEpochs
+from klamm.protocol.types import LeaderEpoch, Offset
+from klamm.storage.atomic_file import write_atomically
+from klamm.storage.checkpoints import LEADER_EPOCH_FILE, encode_leader_epochs
+from klamm.storage.log_sync import LogSync
+from klamm.storage.segments import Segments
+
+__all__ = ["LogLeaderEpochs"]
+
+
+class LogLeaderEpochs:
+    """The leader epochs of one log; every change of them goes through here, and to the disk with the next flush.
+
+    `known` is for reading: where each epoch begins.
+    """
+
+    __slots__ = ("_checkpoint_lock", "_has_changed", "_segments", "known")
+
+    def __init__(self, epochs: LeaderEpochs, segments: Segments, checkpoint_lock: Lock) -> None:
+        self.known = epochs
+        self._segments = segments
+        self._checkpoint_lock = checkpoint_lock
+        self._has_changed = False
+
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Notes that `epoch` begins at `start_offset`. Until a record is written under it, it need not last."""
+        if self.known.assign(epoch, start_offset):
+            self._has_changed = True
+
+    def truncate_from_start(self, offset: Offset) -> None:
+        """Forgets what lies below `offset`, the new log start offset."""
+        if self.known.truncate_from_start(offset):
+            self._has_changed = True
+
+    def truncate_from_end(self, offset: Offset) -> None:
+        """Forgets the epochs that begin at `offset`, the new log end offset, or above it."""
+        if self.known.truncate_from_end(offset):
+            self._has_changed = True
+
+    def checkpoint_with_next_flush(self, sync: LogSync) -> None:
+        """Has the flush that is prepared next write the checkpoint, if the epochs have changed since the last one."""
+        if self._has_changed:
+            self._has_changed = False
+            sync.write_later(self._write)
+
+    def _write(self) -> None:
+        """Writes the epochs as they are now, whichever thread comes first. Raises OSError."""
+        with self._checkpoint_lock:
+            write_atomically(self._segments.directory / LEADER_EPOCH_FILE, encode_leader_epochs(self.known.entries))

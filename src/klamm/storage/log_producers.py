@@ -1,0 +1,115 @@
+"""The producers that one log remembers, and the snapshots of them that recovery begins at.
+
+Source: `storage/internals/log/ProducerStateManager.java` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+
+from klamm.core.log.compaction_batches import LastBatch
+from klamm.core.log.producer_state import ProducerEntry, ProducerSnapshotEntry, ProducerState
+from klamm.protocol.types import Millis, Offset, ProducerId
+from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name
+from klamm.storage.log_state import LogState
+from klamm.storage.log_sync import LogSync
+from klamm.storage.producer_recovery import rebuild_producer_state
+from klamm.storage.producer_snapshot import write_snapshot
+
+__all__ = ["LogProducers"]
+
+logger = logging.getLogger(__name__)
+
+
+class LogProducers:
+    """The producer state of one log, with its snapshots on the disk.
+
+    `state` is the same object for as long as the log is open: what checks and records batches may keep it.
+    """
+
+    __slots__ = ("_log", "_snapshot_offset", "_sync", "state")
+
+    def __init__(self, log: LogState, sync: LogSync, state: ProducerState, snapshot_offset: Offset) -> None:
+        """`snapshot_offset` is where the newest snapshot on the disk was taken."""
+        self.state = state
+        self._log = log
+        self._sync = sync
+        self._snapshot_offset = snapshot_offset
+
+    @property
+    def snapshot_offset(self) -> Offset:
+        """Where the newest snapshot on the disk was taken."""
+        return self._snapshot_offset
+
+    def active(self) -> Iterator[tuple[ProducerId, ProducerEntry]]:
+        """Iterates over the producers that the log remembers."""
+        return iter(self.state)
+
+    def last_batches(self) -> dict[ProducerId, LastBatch]:
+        """Returns the last batch of each producer that the log remembers. Any thread may call it.
+
+        A producer that writes meanwhile is as before or after: its new batch is beyond what is cleaned.
+        """
+        result: dict[ProducerId, LastBatch] = {}
+        for producer_id, entry in self.state.entries():
+            last = entry.batches[-1:]
+            result[ProducerId(producer_id)] = LastBatch(last[0].last_offset if last else Offset(-1), entry.epoch)
+        return result
+
+    def expire(self, now_ms: Millis) -> int:
+        """Forgets producers that have not written for `producer.id.expiration.ms`; returns how many.
+
+        Those with an open transaction stay: without them its marker would not be known for its end.
+        """
+        return self.state.expire(now_ms)
+
+    def rebuild(self, now_ms: Millis) -> None:
+        """Rebuilds the state of a log that was cut, from the newest snapshot and the batches after it.
+
+        Raises OSError, BadBatch, CorruptIndex, Damage.
+        """
+        log = self._log
+        self._snapshot_offset = rebuild_producer_state(
+            self.state,
+            list(log.segments),
+            log.segments.snapshots(),
+            # A deletion that is not on the disk yet may be forgotten by a crash, but not where a transaction began.
+            log.segments[0].base_offset,
+            log.log_end_offset,
+            now_ms,
+            committed_below=log.high_watermark,
+        )
+
+    def take_snapshot(self) -> None:
+        """Has a flush write down the producers as they are now, so that recovery can begin at the log end offset.
+
+        Without the snapshot, recovery only begins earlier.
+        """
+        offset = self.state.end_offset = self._log.log_end_offset
+        if offset > self._snapshot_offset:
+            write = partial(self._write_snapshot, offset, self.state.snapshot(), self._sync.truncations)
+            self._sync.write_later(write, indexed_offset=offset)
+
+    def _write_snapshot(self, offset: Offset, entries: list[ProducerSnapshotEntry], truncations: int) -> None:
+        if not self._needs_snapshot(offset, truncations):
+            return
+        path = self._log.segments.directory / file_name(offset, SNAPSHOT_SUFFIX)
+        try:
+            write_snapshot(path, entries, sync=True)
+        except OSError as error:
+            logger.warning("the producer snapshot %s can't be written: %s", path, error)
+            return
+        if self._needs_snapshot(offset, truncations):
+            self._snapshot_offset = max(self._snapshot_offset, offset)
+            return
+        path.unlink(missing_ok=True)
+        if self._snapshot_offset == offset:
+            self._snapshot_offset = Offset(offset - 1)  # it took the place of the one that was there
+
+    def _needs_snapshot(self, offset: Offset, truncations: int) -> bool:
+        """Whether a segment still begins or ends there, and the log was not cut since, perhaps below it."""
+        log = self._log
+        is_at_a_segment = offset == log.log_end_offset or any(each.base_offset == offset for each in list(log.segments))
+        return is_at_a_segment and truncations == self._sync.truncations

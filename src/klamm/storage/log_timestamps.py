@@ -1,0 +1,133 @@
+"""Looking for records of a log by their timestamp.
+
+Source: `UnifiedLog.fetchOffsetByTimestamp` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from functools import partial
+from typing import Final, TypeAlias
+
+from klamm.core.log.timestamp_lookup import BatchLookup, TimestampedOffset
+from klamm.protocol.types import Millis, Offset
+from klamm.storage.batch_scan import BadBatch, ScannedBatch
+from klamm.storage.damage import damage_in
+from klamm.storage.first_read import check_first_read
+from klamm.storage.log_reader import LogReader
+from klamm.storage.log_state import LogState
+from klamm.storage.segment import Segment
+from klamm.storage.segment_search import find_young_batch, find_youngest_batch
+
+__all__ = ["LogTimestamps", "TimestampSearch"]
+
+TimestampSearch: TypeAlias = "Generator[BatchLookup | None, TimestampedOffset | None, TimestampedOffset | None]"
+"""A search of a log by time. It yields each batch that is to be looked through and wants to be sent what was found
+there, and None where others may have their turn; between two steps the log may change. It returns timestamp, offset and
+leader epoch of the record, None if there is none."""
+
+MAXIMUM_FRUITLESS_LOOKUPS: Final = 16
+"""A batch may hold no record of the time that its header claims: the one that a search begins in, and those of a
+producer that lies. After so many, a search believes the header, and answers with the beginning of the batch."""
+HEADERS_AT_ONCE: Final = 1000
+"""So many headers are looked at in one step of a search: two milliseconds. The time index leads near to the batch,
+unless the youngest one lies before the offset that the search begins at."""
+LARGEST_TIMESTAMP: Final = 2**63 - 1
+
+
+class LogTimestamps:
+    """Searches one log by time, in steps that leave the broker's loop its turn."""
+
+    __slots__ = ("_log", "_reader")
+
+    def __init__(self, log: LogState, reader: LogReader) -> None:
+        self._log = log
+        self._reader = reader
+
+    def search(self, timestamp_ms: Millis) -> TimestampSearch:
+        """Looks for the first record that is no older.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        offset = self._log.log_start_offset
+        fruitless = 0
+        while True:
+            batch = self._reader.look_up(partial(self._find_young_batch, timestamp_ms, offset))
+            if batch is None:
+                return None
+            if not isinstance(batch, BatchLookup):
+                offset = batch
+                yield None
+                continue
+            header = batch.header
+            if fruitless == MAXIMUM_FRUITLESS_LOOKUPS:
+                return header.max_timestamp, max(header.base_offset, offset), header.partition_leader_epoch
+            found = yield batch
+            if found is not None:
+                return found
+            fruitless += 1
+            offset = header.next_offset
+
+    def search_max(self) -> TimestampSearch:
+        """Looks for the first record with the largest timestamp (KIP-734).
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        batch = self._reader.look_up(self._find_youngest_batch)
+        return None if batch is None else (yield batch)
+
+    def _find_young_batch(self, timestamp: int, start_offset: Offset) -> BatchLookup | Offset | None:
+        """Returns the first batch from `start_offset` on that has a record no older than `timestamp`, if its header is
+        right.
+
+        None if there is none; the offset to go on from where there are too many headers to look at in one step.
+        Kafka looks only into the first segment that has one as young, which may lie below the log start offset.
+        """
+        segments = self._log.segments
+        for index in range(segments.index_of(start_offset), len(segments)):
+            segment = segments[index]
+            if not segment.size_bytes:
+                continue
+            try:
+                is_young = segment.largest_timestamp() >= timestamp
+                found = find_young_batch(segment, timestamp, start_offset, HEADERS_AT_ONCE) if is_young else None
+            except BadBatch as error:
+                raise damage_in(segment, error) from error
+            if isinstance(found, ScannedBatch):
+                return _lookup(segment, found, timestamp, LARGEST_TIMESTAMP, start_offset)
+            if found is not None:
+                return found
+        return None
+
+    def _find_youngest_batch(self) -> BatchLookup | None:
+        """Returns the first batch that has the largest timestamp."""
+        # max returns the first of equals, as Kafka's search does.
+        segment = max(self._log.segments, key=_max_timestamp_of)
+        try:
+            found = find_youngest_batch(segment)
+        except BadBatch as error:
+            raise damage_in(segment, error) from error
+        timestamp = segment.max_timestamp
+        return None if found is None else _lookup(segment, found, timestamp, timestamp, Offset(0))
+
+
+def _lookup(segment: Segment, batch: ScannedBatch, oldest: int, newest: int, first_offset: Offset) -> BatchLookup:
+    """Returns what is to be looked through.
+
+    Raises Damage for a batch that was not read before, and is not what was written.
+    """
+    records = os.pread(segment.descriptor, batch.header.size_bytes, batch.position)
+    if batch.position < segment.unchecked_end:
+        try:
+            check_first_read(segment, batch.position, records)
+        except BadBatch as error:
+            raise damage_in(segment, error) from error
+    return BatchLookup(records, batch.header, oldest, newest, first_offset)
+
+
+def _max_timestamp_of(segment: Segment) -> int:
+    try:
+        return segment.max_timestamp
+    except BadBatch as error:
+        raise damage_in(segment, error) from error

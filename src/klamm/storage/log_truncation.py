@@ -1,0 +1,72 @@
+"""The truncation of one log: cutting its end off.
+
+Source: `UnifiedLog.truncateTo` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Millis, Offset
+from klamm.storage.batch_scan import BadBatch
+from klamm.storage.damage import Damage
+from klamm.storage.index_file import CorruptIndex
+from klamm.storage.log_leader_epochs import LogLeaderEpochs
+from klamm.storage.log_producers import LogProducers
+from klamm.storage.log_reader import LogReader
+from klamm.storage.log_services import LogServices
+from klamm.storage.log_state import LogState
+from klamm.storage.log_sync import LogSync
+
+__all__ = ["LogTruncation"]
+
+
+class LogTruncation:
+    """Removes records at the end of one log, and lowers its offsets, its recovery point, its epochs and its producers
+    with them."""
+
+    __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync")
+
+    def __init__(  # noqa: PLR0917 - one argument for each part that a truncation touches
+        self,
+        log: LogState,
+        sync: LogSync,
+        epochs: LogLeaderEpochs,
+        producers: LogProducers,
+        reader: LogReader,
+        services: LogServices,
+    ) -> None:
+        """`reader` is told before segments are cut, and `services` before the recovery point falls."""
+        self._log = log
+        self._sync = sync
+        self._epochs = epochs
+        self._producers = producers
+        self._reader = reader
+        self._services = services
+
+    def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
+        """Cuts the log so that it ends at `offset` or, should that be within a batch, before the batch.
+
+        Returns whether anything was cut. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        log.check_online()
+        if offset >= log.log_end_offset:
+            # An epoch that was assigned and wrote nothing may be one that the leader does not know.
+            self._epochs.truncate_from_end(log.log_end_offset)
+            return False
+        self._reader.forget_positions()
+        try:
+            cut = log.segments.find_cut(offset)
+            if cut.end < self._sync.recovery_point:
+                self._services.before_truncation(log.topic_partition, cut.end)
+            self._sync.forget_above(cut.end)
+            end = log.segments.cut_at(cut, now_ms)
+            log.log_end_offset = end
+            self._epochs.truncate_from_end(end)
+            log.log_start_offset = min(log.log_start_offset, end)
+            log.high_watermark = min(log.high_watermark, end)
+            self._producers.rebuild(now_ms)
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
+            log.mark_offline(f"it can't be cut to offset {offset}: {error}")
+            raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from error
+        return True
