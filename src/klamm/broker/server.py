@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from klamm.storage.metadata_files import METADATA_FILE
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
-    from klamm.broker.services.metrics import MetricsListener
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.image import MetadataImage
 
@@ -58,7 +58,7 @@ class BrokerServer:
         self.services = BrokerServices(config, clock, open_files=open_files)
         self._clock = clock
         self._listeners: list[Listener] = []
-        self._metrics: MetricsListener | None = None
+        self._stops = AsyncExitStack()
 
     @property
     def config(self) -> BrokerConfig:
@@ -76,21 +76,33 @@ class BrokerServer:
         Raises DataDirectoryInUse when another broker has the folder, StartFailed when an address is taken or the folder
         can't be written, and other KlammErrors.
         """
+        context = await self._start_services()
+        context.metadata.subscribe(self._limit_connections)
+        addresses = await self._listen(self.config, context)
+        if self.config.klamm_metrics_listener:
+            self._serve_metrics(self.config.klamm_metrics_listener, context)
+        return addresses
+
+    async def stop(self) -> None:
+        """Stops the metrics page, the listeners, then the services.
+
+        Safe after a start that failed half-way, and safe to call twice.
+        """
+        await self._stops.aclose()
+
+    async def _start_services(self) -> BrokerContext:
+        self._stops.push_async_callback(self.services.stop)
         directory = Path(self.config.data_directory)
         try:
-            context = await self.services.start(lambda: _open_store(directory))
+            return await self.services.start(lambda: _open_store(directory))
         except (KlammError, OSError) as error:
             failure = directory_failure(error, directory)
             if failure is None:
                 raise
             raise failure from error
-        context.metadata.subscribe(self._limit_connections)
-        addresses = await self._listen(self.config, context)
-        if self.config.klamm_metrics_listener:
-            self._metrics = self._serve_metrics(self.config.klamm_metrics_listener, context)
-        return addresses
 
     async def _listen(self, config: BrokerConfig, context: BrokerContext) -> list[tuple[str, int]]:
+        self._stops.push_async_callback(self._stop_listening)
         dispatcher = Dispatcher(context)
         request_memory = RequestMemory(config.queued_max_request_bytes)
         addresses = []
@@ -120,18 +132,10 @@ class BrokerServer:
                 raise address_failure(error, address.host, address.port) from error
         return addresses
 
-    async def stop(self) -> None:
-        """Stops listening, then the services.
-
-        Safe after a start that failed half-way.
-        """
-        if self._metrics is not None:
-            await asyncio.to_thread(self._metrics.stop)
-            self._metrics = None
+    async def _stop_listening(self) -> None:
         for listener in self._listeners:
             await listener.stop()
         self._listeners.clear()
-        await self.services.stop()
 
     def _limit_connections(self, old: MetadataImage, new: MetadataImage) -> None:
         """Takes the limits of connections from the configuration as it is now."""
@@ -139,7 +143,7 @@ class BrokerServer:
             for listener in self._listeners:
                 listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
 
-    def _serve_metrics(self, address: str, context: BrokerContext) -> MetricsListener:
+    def _serve_metrics(self, address: str, context: BrokerContext) -> None:
         from klamm.broker.services.cleaner_metrics import cleaner_figures
         from klamm.broker.services.coordinator_metrics import coordinator_figures
         from klamm.broker.services.group_metrics import gather_group_figures
@@ -153,5 +157,5 @@ class BrokerServer:
         addresses = (*context.config.listeners, *context.config.advertised_listeners)
         names = {each.host for each in addresses if each.host}
         listener = MetricsListener(*parse_address(address), gather, names)
+        self._stops.push_async_callback(asyncio.to_thread, listener.stop)
         logger.info("figures are served at port %d of %s, as /metrics", listener.start(), address)
-        return listener

@@ -60,6 +60,7 @@ class MetadataService:
     def __init__(self, store: MetadataStore, config: BrokerConfig) -> None:
         """Use `open`: before the store was read there is nothing to serve."""
         self.image: MetadataImage = EMPTY_IMAGE
+        self.is_closed = False
         self._store = store
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
@@ -89,6 +90,7 @@ class MetadataService:
         """Finish the change that is under way, and close the store."""
         async with self._changing:
             await self._store.close()
+        self.is_closed = True
 
     def use_config(self, config: BrokerConfig) -> None:
         """Judge new topics by what the broker's configuration says from now on."""

@@ -110,8 +110,7 @@ class Machine:
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
         """All logs of the process."""
-        directory = self.services.log_directory if self.services is not None else None
-        return {} if directory is None else directory.logs
+        return {} if self.services is None else self.services.log_directory.logs
 
     # Lives
 
@@ -181,15 +180,17 @@ class Machine:
         self._process.kill()
         self.network.close_door()
         assert self._loop is not None
+        if self.services is not None:
+            self.services._stops.pop_all()  # A stop that is under way is not carried on while its coroutine is closed.
         self._loop.end()
         self._let_go_of_files()
         self._process = self._loop = self.services = None
 
     def _let_go_of_files(self) -> None:
         """What the kernel does when a process ends."""
-        directory = self.services.log_directory if self.services is not None else None
-        if directory is None:
+        if self.services is None:
             return
+        directory = self.services.log_directory
         logs = list(directory.logs.values())
         directory._background.shutdown(wait=False, cancel_futures=True)
         directory.close(clean=False)

@@ -74,7 +74,7 @@ def test_a_change_outlives_a_restart() -> None:
 
 def group_config_of(broker: Broker, group: str) -> GroupConfig:
     async def look(server: BrokerServer) -> GroupConfig:
-        return server.services._group_configs(group)
+        return server.services.dynamic_config.group_configs(group)
 
     return broker.run_in_broker(look)
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from klamm.metadata.service import NewTopic
 from klamm.metadata.topic_name import GROUP_HISTORY_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from klamm.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.services.dynamic_broker_config import DynamicBrokerConfig
     from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.service import MetadataService
 
-__all__ = ["HISTORY_TOPIC", "OFFSETS_TOPIC", "TRANSACTIONS_TOPIC", "internal_topic"]
+__all__ = ["HISTORY_TOPIC", "OFFSETS_TOPIC", "TRANSACTIONS_TOPIC", "InternalTopics", "internal_topic"]
 
 OFFSETS_TOPIC: Final = GROUP_METADATA_TOPIC
 HISTORY_TOPIC: Final = GROUP_HISTORY_TOPIC
@@ -51,3 +55,32 @@ _CONFIGS: Final[Mapping[str, Callable[[BrokerConfig], Mapping[str, str]]]] = {
         "retention.ms": str(config.klamm_group_history_retention_ms),
     },
 }
+
+
+class InternalTopics:
+    """Creates the internal topics of one broker when they are first needed."""
+
+    def __init__(
+        self, dynamic_config: DynamicBrokerConfig, metadata: MetadataService, partitions: PartitionRegistry
+    ) -> None:
+        self._dynamic_config = dynamic_config
+        self._metadata = metadata
+        self._partitions = partitions
+
+    def offsets_partition_count(self) -> int:
+        """Returns how many partitions `__consumer_offsets` has, or will have once it is created."""
+        # Not from the store, which may be closed: requests that change something end after a stop has begun.
+        topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
+        return len(topic.partitions) if topic is not None else self._dynamic_config.current.offsets_topic_num_partitions
+
+    async def ensure(self, name: str) -> None:
+        """Creates the topic unless it exists; its partitions can be written to when this returns.
+
+        Raises KafkaError, COORDINATOR_NOT_AVAILABLE if the broker is about to stop.
+        """
+        if self._metadata.is_closed:
+            raise KafkaError(ErrorCode.coordinator_not_available, "the broker is about to stop")
+        if name not in self._metadata.image.topics:
+            config = self._dynamic_config.current
+            await self._metadata.ensure_topic(internal_topic(name, config, self.offsets_partition_count()))
+        await self._partitions.settled()

@@ -1,0 +1,33 @@
+"""Registers a broker that starts in the metadata, and notes the registration in its log directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from klamm.config.broker_config import BrokerConfig
+    from klamm.metadata.service import MetadataService
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["register_broker"]
+
+
+async def register_broker(config: BrokerConfig, metadata: MetadataService, log_directory: LogDirectory) -> None:
+    """Registers the broker under a new epoch, which raises the leader epochs above what the open logs have seen.
+
+    Raises KlammError when the log directory belongs to another cluster or node, OSError.
+    """
+    listen = config.listeners[0]
+    advertised = config.advertised_listeners[0] if config.advertised_listeners else listen
+    broker = await metadata.start_broker(
+        advertised.host or "localhost",
+        advertised.port,
+        config.broker_rack,
+        cluster_id=log_directory.cluster_id or config.cluster_id,
+        minimum_leader_epochs={
+            topic_partition: log.latest_epoch + 1 for topic_partition, log in log_directory.logs.items()
+        },
+    )
+    log_directory.write_meta_properties(
+        cluster_id=metadata.image.cluster_id, node_id=config.node_id, broker_epoch=broker.epoch
+    )

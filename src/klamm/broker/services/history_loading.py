@@ -1,0 +1,51 @@
+"""The history of groups on one broker: how its code is loaded, and how it is put together then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from klamm.broker.services.coordinator_ports import LoopTimers
+from klamm.broker.services.internal_topics import OFFSETS_TOPIC
+from klamm.broker.services.lazy_history import LazyHistory
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.broker.services.internal_topics import InternalTopics
+    from klamm.protocol.types import Millis
+    from klamm.runtime.group_coordinator import GroupCoordinator
+    from klamm.runtime.history_writer import GroupHistory
+    from klamm.runtime.ports import Executor
+
+__all__ = ["history_of_groups"]
+
+
+def history_of_groups(
+    partitions: PartitionRegistry,
+    groups: GroupCoordinator,
+    internal_topics: InternalTopics,
+    executor: Executor,
+    clock: Callable[[], Millis],
+) -> LazyHistory:
+    """Returns the history of the groups that `groups` coordinates. Called on the running event loop."""
+    timers = LoopTimers(asyncio.get_running_loop())
+
+    def begin() -> GroupHistory:
+        from klamm.broker.services.history_topic import HistoryTopic
+        from klamm.runtime.history_writer import GroupHistory
+
+        return GroupHistory(
+            log=HistoryTopic(partitions, clock, internal_topics.ensure),
+            timers=timers,
+            executor=executor,
+            coordinator_epoch=lambda index: partitions.get(OFFSETS_TOPIC, index).leader_epoch,
+            committed_offsets=groups.committed_offsets,
+        )
+
+    return LazyHistory(timers, executor, load=_load_code, begin=begin)
+
+
+def _load_code() -> None:
+    import klamm.broker.services.history_topic
+    import klamm.runtime.history_writer  # noqa: F401 - many modules, for `begin` on the event loop

@@ -1,0 +1,47 @@
+"""Opens the log directory of a broker that starts, with the metadata at hand.
+
+Source: `LogManager.startup` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from klamm.protocol.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from klamm.config.topic_config import TopicConfig
+    from klamm.metadata.image import TopicImage
+    from klamm.metadata.service import MetadataService
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["open_log_directory"]
+
+
+async def open_log_directory(
+    log_directory: LogDirectory,
+    metadata: MetadataService,
+    node_id: BrokerId,
+    topic_config_of: Callable[[TopicImage | None], TopicConfig],
+) -> None:
+    """Recovers the logs on a thread, marks lost logs offline and sets folders of unknown topics aside.
+
+    Raises OSError when the folder can't be read or written.
+    """
+
+    def config_of(topic: str) -> TopicConfig:
+        return topic_config_of(metadata.image.topics.get(topic))
+
+    await asyncio.to_thread(log_directory.open, config_of)
+    log_directory.find_lost(
+        {
+            TopicPartition(topic.name, partition.index): topic.topic_id
+            for topic in metadata.image.topics.values()
+            for partition in topic.partitions
+            if node_id in partition.replicas
+        },
+        config_of,
+    )
+    log_directory.set_strays_aside({name: topic.topic_id for name, topic in metadata.image.topics.items()})

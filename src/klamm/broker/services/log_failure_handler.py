@@ -1,0 +1,43 @@
+"""Has the partition of a failed log resign, whichever thread notices the failure.
+
+Source: `LogDirFailureHandler` of Apache Kafka 4.3, for one log instead of a directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from klamm.broker.partitions.partition_registry import PartitionRegistry
+    from klamm.protocol.types import TopicPartition
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["LogFailureHandler"]
+
+
+class LogFailureHandler:
+    """Observer of logs that go offline, from `start` to `stop`. Made on the running event loop."""
+
+    def __init__(self, log_directory: LogDirectory, partitions: PartitionRegistry) -> None:
+        self._log_directory = log_directory
+        self._partitions = partitions
+        self._loop = asyncio.get_running_loop()
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Observes the logs of the directory."""
+        self._log_directory.on_offline(self._on_offline)
+
+    def stop(self) -> None:
+        """Has no partition resign any more, not even for a failure that was noticed before."""
+        self._is_stopped = True
+
+    def _on_offline(self, topic_partition: TopicPartition) -> None:
+        with contextlib.suppress(RuntimeError):  # The loop may have ended while a thread runs out.
+            self._loop.call_soon_threadsafe(self._resign, topic_partition)
+
+    def _resign(self, topic_partition: TopicPartition) -> None:
+        if not self._is_stopped:
+            self._partitions.resign(topic_partition)

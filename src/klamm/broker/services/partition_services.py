@@ -1,0 +1,57 @@
+"""The partitions that one broker leads, with what syncs, reads and opens their batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from klamm.broker.partitions.batch_opener import BatchOpener
+from klamm.broker.partitions.fsync_batcher import FsyncBatcher
+from klamm.broker.partitions.partition_registry import PartitionRegistry
+from klamm.broker.partitions.warm_reads import WarmReads
+
+if TYPE_CHECKING:
+    from klamm.config.broker_config import BrokerConfig
+    from klamm.config.topic_config import TopicConfig
+    from klamm.metadata.image import TopicImage
+    from klamm.protocol.types import Millis
+    from klamm.storage.log_directory import LogDirectory
+
+__all__ = ["PartitionServices"]
+
+
+class PartitionServices:
+    """The registry of partitions, the group commit of their logs, and their readers. Made on the running event loop."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        log_directory: LogDirectory,
+        topic_config_of: Callable[[TopicImage], TopicConfig],
+        *,
+        clock: Callable[[], Millis],
+        on_tails_synced: Callable[[], None],
+    ) -> None:
+        self.fsync_batcher = (
+            FsyncBatcher(asyncio.get_running_loop(), clock, on_tails_synced=on_tails_synced)
+            if config.klamm_fsync != "os"
+            else None
+        )
+        """None where the operating system decides when to sync."""
+        self.registry = PartitionRegistry(
+            config.node_id,
+            log_directory,
+            topic_config_of,
+            self.fsync_batcher if config.klamm_fsync == "ack" else None,
+        )
+        self.warm_reads = WarmReads()
+        self.batch_opener = BatchOpener()
+
+    async def stop(self) -> None:
+        """Makes and deletes the logs that are still to be made or deleted, and waits for the syncs under way."""
+        self.warm_reads.stop()
+        self.batch_opener.stop()
+        self.registry.finish()
+        if self.fsync_batcher is not None:
+            await asyncio.to_thread(self.fsync_batcher.stop)
