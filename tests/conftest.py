@@ -1,4 +1,4 @@
-"""What holds for all suites: who may run beside whom, and who gets a second try.
+"""What holds for all suites: which tests run at the same time, and what the closing lines tell.
 
 The tests run in processes side by side (`make test`). Those of one file stay together, as do all that share the one
 Spark session. The suites that take longest begin first, so that none of them is left for the end.
@@ -20,8 +20,6 @@ from xdist.scheduler import LoadScopeScheduling
 pytest_plugins = ["pytester"]  # tests/unit/testing runs pytest to test klamm's plugin
 
 _TESTS: Final = Path(__file__).parent
-_WITH_OTHER_PROCESSES: Final = frozenset({"interop", "faults", "hostile", "spark"})
-_COMMANDS: Final = _TESTS / "unit" / "cli"
 _LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "scenarios")
 # They start a Spark of their own, and need not wait for those that share one; but they wait for each other, since the
 # start of a Spark takes a whole processor.
@@ -100,15 +98,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 @pytest.hookimpl(trylast=True)  # pytest-randomly has shuffled the files by then
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real clients and JVMs have timeouts of their own, and a busy machine may stop any of them for seconds.
-
-    So a test with such processes is tried once more before it counts as failed; the closing lines tell which were.
-    """
-    for item in items:
-        if (_suite(item) in _WITH_OTHER_PROCESSES or _COMMANDS in item.path.parents) and item.get_closest_marker(
-            "flaky"
-        ) is None:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    """Begins with the suites that take longest."""
     items.sort(key=lambda item: _rank(_suite(item)))
 
 
