@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CoordinatorServices"]
 
 _GROUP_CODE_S: Final = 0.1
-"""So long after the start the code of groups is loaded, on a thread. A group that comes sooner loads it itself."""
+"""After this time the code of groups is imported on a thread. An earlier group imports it: `InternalTopics.ensure`."""
 
 
 def _ignore(outcome: object) -> None:
