@@ -215,7 +215,7 @@ class _Fetch:
             self._fail(future, error)
 
     def _fail(self, future: asyncio.Future[Body | None], error: Exception) -> None:
-        """Fails this request with the error, which closes its connection and affects no other."""
+        """Fails this request with the error, which closes only its own connection."""
         logger.exception("a fetch of %s failed", self._context.connection.peer)
         future.set_exception(error)
 

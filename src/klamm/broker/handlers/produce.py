@@ -4,10 +4,10 @@ Versions 3 to 13: versions 0 to 2 carry message formats that no log holds any mo
 v8 errors of single records (KIP-467), v9 flexible, v10 leader hints, v11 and v12 transactions verified and added by the
 broker (KIP-890), v13 topic ids.
 
-On one node a partition has only the leader's replica, so a successful append is already replicated. All values of
-`acks` therefore share one code path. If commits wait for the disk (`klamm.fsync=ack`), so do responses to acks=all.
+On one node a partition has only the leader's replica, so a successful append is already replicated. No value of
+`acks` waits for followers. If commits wait for the disk (`klamm.fsync=ack`), so do responses to acks=all.
 
-A batch whose records must be validated, and that is not small, is opened on a thread (`batch_opener.py`). Its request
+A batch whose records must be read, and that is not small, is opened on a thread (`batch_opener.py`). Its request
 then becomes a task, and the connection handles no other request until all batches of the task are in the log.
 """
 
