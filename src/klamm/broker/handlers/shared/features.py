@@ -26,7 +26,7 @@ FEATURES: Final = {
 
 
 def why_no_level(name: str, level: int, node_id: int) -> str | None:
-    """Returns why a feature can't be at a level, with the message of Kafka's `FeatureControlManager`; None if it can."""
+    """Returns why a feature can't be at a level (message of Kafka's `FeatureControlManager`); None if it can."""
     feature = FEATURES.get(name)
     if level < 0:
         return "A feature version cannot be less than 0."
