@@ -1,4 +1,4 @@
-"""What a handler may reach: the services of its broker, and who is asking."""
+"""What a handler can use: the services of its broker, and facts about the connection and the request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["BrokerContext", "ConnectionInfo", "RequestContext"]
 
 @dataclass(slots=True, eq=False)
 class BrokerContext:
-    """The services of one broker, as its handlers see them.
+    """The services of one broker that its handlers use.
 
     Lives as long as the broker.
     """
@@ -45,41 +45,41 @@ class BrokerContext:
     transactions: TransactionCoordinator
     transaction_markers: TransactionMarkers
     ensure_internal_topic: Callable[[str], Awaitable[None]]
-    """Creates the internal topic of that name unless it exists; its partitions can be written to when this
-    returns. Raises KafkaError, COORDINATOR_NOT_AVAILABLE if the broker is about to stop."""
+    """Creates the internal topic of that name unless it exists, and returns when its partitions can be written to.
+    Raises KafkaError: COORDINATOR_NOT_AVAILABLE if the broker is about to stop."""
     change_under_way: Callable[[str], UnderWay | None] = lambda group_id: None
-    """The change of a group that is in progress; None while it is at rest, or where no history is kept."""
+    """Returns the change of a group that is in progress; None if there is none, or if no history is kept."""
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
     warm_reads: WarmReads = field(default_factory=WarmReads)
     batch_opener: BatchOpener = field(default_factory=BatchOpener)
     config_changes: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held from when the change of a configuration is decided until it is made."""
+    """Held while a configuration change is decided and written."""
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, as clients see it."""
+        """The id of the cluster, as clients see it."""
         return self.metadata.image.cluster_id
 
 
 @dataclass(slots=True, eq=False)
 class ConnectionInfo:
-    """One client's connection: what stays the same over its requests."""
+    """The properties of one client connection that all its requests share."""
 
     client_host: str
-    """The address the client came from, as text."""
+    """The client's address, as text."""
 
     peer: str
     """`host:port` of the client, for log lines."""
 
     advertised_host: str
-    """The address this broker gives to that client: `advertised.listeners`, else the listener's own, else (wildcard)
-    the one it reached."""
+    """The host that this broker returns to the client: from `advertised.listeners`, else the listener's host, or the
+    address that the client connected to if the listener's host is a wildcard."""
 
     advertised_port: int
     client_software_name: str = ""
     client_software_version: str = ""
     name_in_requests: bytes = field(init=False)
-    """The client's address, to be put before its requests where those of several clients are compared."""
+    """Prefix of request fingerprints: the client's address. It separates equal requests of different clients."""
 
     def __post_init__(self) -> None:
         self.name_in_requests = self.client_host.encode() + b"\0"
@@ -87,7 +87,7 @@ class ConnectionInfo:
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
-    """One request's surroundings, as a handler gets them."""
+    """The context of one request, as its handler gets it."""
 
     broker: BrokerContext
     connection: ConnectionInfo
@@ -95,19 +95,19 @@ class RequestContext:
     api_version: int
     client_id: str | None
     request_fingerprint: bytes = b""
-    """Stands for the whole request and its client, where the same may be said again and again: see `Dispatcher`."""
+    """The client's address and the bytes of a heartbeat, without the correlation id; empty for other requests."""
 
     @property
     def client_host(self) -> str:
-        """The address the client came from, in Kafka's form (`/127.0.0.1`), as group descriptions show it."""
+        """The client's address in Kafka's form (`/127.0.0.1`), as in group descriptions."""
         return "/" + self.connection.client_host
 
     @property
     def advertised_host(self) -> str:
-        """The host under which this client finds the broker."""
+        """The host at which this client reaches the broker."""
         return self.connection.advertised_host
 
     @property
     def advertised_port(self) -> int:
-        """The port under which this client finds the broker."""
+        """The port at which this client reaches the broker."""
         return self.connection.advertised_port

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn: a producer is about to commit offsets of a group within its transaction (KIP-98).
+"""AddOffsetsToTxn: announces that a producer will commit offsets of a group within its transaction (KIP-98).
 
-Versions 0 to 4: 2 PRODUCER_FENCED, 3 flexible, 4 TRANSACTION_ABORTABLE. Clients of transaction version 2 leave it out:
-TxnOffsetCommit adds the partition itself (KIP-890).
+Versions 0 to 4: v2 PRODUCER_FENCED, v3 flexible, v4 TRANSACTION_ABORTABLE. Clients of transaction version 2 do not send
+it, because TxnOffsetCommit adds the partition itself (KIP-890).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 _HIGHEST_CLIENT_VERSION = 3
-"""Of AddPartitionsToTxn, as which the coordinator decides it."""
+"""Highest version of AddPartitionsToTxn for clients. The coordinator handles the request as AddPartitionsToTxn."""
 
 
 def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer[AddOffsetsToTxnResponse]:
-    """Adds the partition of `__consumer_offsets` that holds the group."""
+    """Adds the group's partition of `__consumer_offsets` to the transaction."""
     partition = TopicPartition(OFFSETS_TOPIC, context.broker.groups.partition_for(request.group_id))
     addition = AddPartitionsToTxnTransaction(
         transactional_id=request.transactional_id,
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer[A
         producer_epoch=request.producer_epoch,
         topics=topics_of([partition]),
     )
-    # The versions agree in which errors their clients know.
+    # In equal versions of both APIs, clients know the same errors.
     version = min(context.api_version, _HIGHEST_CLIENT_VERSION)
     client = ClientContext(context.client_id or "", context.client_host, version)
     return then(context.broker.transactions.add_partitions_to_txn(addition, client), _response)
@@ -46,7 +46,7 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer[A
 def error_response(
     request: AddOffsetsToTxnRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AddOffsetsToTxnResponse:
-    """The answer that adds nothing."""
+    """Returns a response with this error."""
     return AddOffsetsToTxnResponse(error_code=code)
 
 

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: a producer is about to write to partitions within its transaction (KIP-98).
+"""AddPartitionsToTxn: announces that a producer will write to partitions within its transaction (KIP-98).
 
-Versions 0 to 5: 2 PRODUCER_FENCED, 3 flexible, 4 several transactions, and to verify only, for brokers (KIP-890),
-5 TRANSACTION_ABORTABLE. Clients ask in version 3 at most; those of transaction version 2 leave it out, since the broker
-that they write to adds the partitions.
+Versions 0 to 5: v2 PRODUCER_FENCED, v3 flexible, v4 several transactions and verification only, for brokers (KIP-890),
+v5 TRANSACTION_ABORTABLE. Clients use version 3 at most. Those of transaction version 2 do not send it: the broker that
+they produce to adds the partitions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCHED_FROM: Final = 4
 
 
 def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Work[AddPartitionsToTxnResponse]:
-    """Adds or verifies the partitions of each transaction: all of them, or none where one does not exist."""
+    """Adds or verifies the partitions of each transaction, or none of a transaction if one of them does not exist."""
     if context.api_version < _BATCHED_FROM:
         result = yield from answer_of((yield from _add(context, _only_transaction(request))))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Work[
 def error_response(
     request: AddPartitionsToTxnRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AddPartitionsToTxnResponse:
-    """The answer that adds nothing."""
+    """Returns a response with this error."""
     if version >= _BATCHED_FROM:
         return AddPartitionsToTxnResponse(error_code=code)
     result = _refuse(_only_transaction(request), code)
@@ -78,7 +78,7 @@ def _add(context: RequestContext, transaction: AddPartitionsToTxnTransaction) ->
         yield None
     if has_unknown:
         return (yield from _result(transaction.transactional_id, codes))
-    # Each once: of those that exist there are not very many. The list of the request is freed with it, in steps.
+    # Each partition once, so the list stays short. The list of the request is freed with the request, in steps.
     transaction = copy(transaction)
     transaction.topics = [AddPartitionsToTxnTopic(name=name, partitions=list(own)) for name, own in codes.items()]
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)

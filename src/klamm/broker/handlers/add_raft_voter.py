@@ -1,7 +1,7 @@
-"""AddRaftVoter: the controllers' quorum gets another voter (KIP-853).
+"""AddRaftVoter: adds a voter to the quorum of controllers (KIP-853).
 
-Versions 0 to 1: 1 the answer may come before it is committed (KIP-1186). The quorum has one voter, and stays as it
-is.
+Versions 0 to 1: v1 the response may come before the change is committed (KIP-1186). klamm's quorum always has one
+voter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    """Raises UNSUPPORTED_VERSION, as Kafka does where `kraft.version` is 0."""
+    """Raises UNSUPPORTED_VERSION, as Kafka does if `kraft.version` is 0."""
     is_valid = request.voter_id >= 0 and request.voter_directory_id != ZERO_UUID
     check_voter_change(context.broker, request.cluster_id, is_valid, "add")
     raise AssertionError("a voter can't be changed")
@@ -30,5 +30,5 @@ def handle(context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVote
 def error_response(
     request: AddRaftVoterRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AddRaftVoterResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return AddRaftVoterResponse(error_code=code, error_message=message)

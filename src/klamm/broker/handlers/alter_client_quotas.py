@@ -1,6 +1,6 @@
-"""AlterClientQuotas: users, clients and addresses get quotas, and lose them (KIP-546).
+"""AlterClientQuotas: sets and removes quotas of users, clients and addresses (KIP-546).
 
-Versions 0 to 1: 1 flexible. There are no quotas yet.
+Versions 0 to 1: v1 flexible. klamm has no quotas yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Work[AlterClientQuotasResponse]:
-    """Removes what is not there, as Kafka does, and refuses each quota that is to be set: nothing would enforce it."""
+    """Accepts removals of absent quotas, as Kafka does, and refuses to set a quota: nothing would enforce it."""
     response = AlterClientQuotasResponse()
     for entry in request.entries:
         code, message = yield from _why_refused(entry)
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: AlterClientQuotasRequest) -> Work[A
 def error_response(
     request: AlterClientQuotasRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterClientQuotasResponse:
-    """The answer that refuses every entity."""
+    """Returns a response with this error for every entity."""
     return AlterClientQuotasResponse(entries=[_answer(entry, code, message) for entry in request.entries])
 
 

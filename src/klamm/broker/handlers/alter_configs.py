@@ -1,7 +1,7 @@
-"""AlterConfigs: a resource's settings are replaced by those given; what is not given is unset.
+"""AlterConfigs: replaces all settings of a resource, and unsets those that the request leaves out.
 
-Superseded by IncrementalAlterConfigs, and served for older clients. Versions 0 to 2: 1 throttling before the answer, 2
-flexible.
+Superseded by IncrementalAlterConfigs, and served for older clients. Versions 0 to 2: v1 response before throttling,
+v2 flexible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: AlterConfigsRequest) -> Work[AlterConfigsResponse]:
-    """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
+    """Alters each resource separately, with the codes and messages of Kafka's `ConfigAdminManager`."""
     wanted_changes: list[AlterRequest] = []
     results: list[KafkaError | None] = []
     try:
@@ -37,11 +37,11 @@ def _alter(
     wanted_changes: list[AlterRequest],
     results: list[KafkaError | None],
 ) -> Work[AlterConfigsResponse]:
-    """Returns the answer. The caller frees the requests and their results."""
+    """Returns the response. The caller frees the changes and their results."""
     for resource in request.resources:
         alterations: list[Alteration] = []
         for config in resource.configs:
-            if len(alterations) <= MAXIMUM_CHANGES:  # one more, and the resource is refused
+            if len(alterations) <= MAXIMUM_CHANGES:  # one above the limit suffices to refuse the resource
                 alterations.append(Alteration(config.name, Operation.set, config.value))
             yield None
         wanted_changes.append(AlterRequest(resource.resource_type, resource.resource_name, alterations, replaces=True))
@@ -57,7 +57,7 @@ def _alter(
 def error_response(
     request: AlterConfigsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterConfigsResponse:
-    """The answer that refuses every resource."""
+    """Returns a response with this error for every resource."""
     error = KafkaError(code, message)
     return AlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
 

@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments: partitions are to move to other brokers, or to stay after all (KIP-455).
+"""AlterPartitionReassignments: moves partitions to other brokers, or cancels such a move (KIP-455).
 
-Versions 0 to 1: 1 whether the number of replicas may change (KIP-860).
+Versions 0 to 1: v1 whether the number of replicas may change (KIP-860).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 PART_ELEMENTS: Final = 250
-"""So many partitions are answered in a step."""
+"""Maximum number of partitions handled in one step."""
 
 
 def handle(context: RequestContext, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-    """Lets a partition stay where it is, its one broker; refuses all else, with codes and words as Kafka's
-    `ReplicationControlManager`.
+    """Accepts a reassignment of a partition to its only broker, and refuses all others with the codes and messages of
+    Kafka's `ReplicationControlManager`.
 
-    A second replica on this broker alone is not to be had, so there is nothing that could be moved or cancelled.
+    One broker holds only one replica of a partition, so there is nothing to move or cancel.
     """
     image = context.broker.metadata.image
     return AlterPartitionReassignmentsResponse(
@@ -51,7 +51,7 @@ def handle(context: RequestContext, request: AlterPartitionReassignmentsRequest)
 def error_response(
     request: AlterPartitionReassignmentsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterPartitionReassignmentsResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
 
 
@@ -65,7 +65,7 @@ def _response(image: MetadataImage, name: str, partition: ReassignablePartition)
 
 
 def _check(image: MetadataImage, name: str, index: int, replicas: list[int] | None) -> None:
-    """Raises KafkaError unless the partition exists and the replicas are those that it has."""
+    """Raises KafkaError unless the partition exists and `replicas` are its current replicas."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"Unable to find a topic named {shortened(name)}.")

@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs: partitions are to move to another folder of their broker (KIP-113).
+"""AlterReplicaLogDirs: moves partitions to another log directory of their broker (KIP-113).
 
-Versions 1 to 2: 2 flexible. A broker has one folder.
+Versions 1 to 2: v2 flexible. A klamm broker has one log directory.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Work[AlterReplicaLogDirsResponse]:
-    """Lets partitions stay in the broker's folder.
+    """Accepts the broker's own log directory.
 
-    Any other folder is LOG_DIR_NOT_FOUND, whether the partition exists or not.
+    Any other directory gets LOG_DIR_NOT_FOUND, whether the partition exists or not.
     """
     image = context.broker.metadata.image
     own = str(context.broker.log_directory.path)
@@ -59,7 +59,7 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Work
 def error_response(
     request: AlterReplicaLogDirsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterReplicaLogDirsResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

@@ -1,6 +1,6 @@
-"""AlterShareGroupOffsets: a share group is to go on from other offsets (KIP-932).
+"""AlterShareGroupOffsets: sets the offsets of a share group (KIP-932).
 
-There is version 0 only. Share groups are not served yet.
+Version 0 only. Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ handle = refuse
 def error_response(
     request: AlterShareGroupOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterShareGroupOffsetsResponse:
-    """The answer that refuses the request; here, and in no other answer of share groups, Kafka gives a reason."""
+    """Returns a response with this error.
+
+    Of the share group APIs, Kafka adds a message to UNSUPPORTED_VERSION only here and in DeleteShareGroupOffsets.
+    """
     if code == ErrorCode.unsupported_version and message is None:
         message = "The version of API is not supported."
     return AlterShareGroupOffsetsResponse(error_code=code, error_message=message)

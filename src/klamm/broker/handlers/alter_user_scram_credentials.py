@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials: users get passwords for SCRAM, and lose them (KIP-554).
+"""AlterUserScramCredentials: sets and deletes SCRAM passwords of users (KIP-554).
 
-There is version 0 only. Clients are not authenticated yet, so a password would protect nothing, and none is taken.
+Version 0 only. klamm does not authenticate clients yet. A password would protect nothing, so klamm stores none.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ITERATIONS: Final = {1: (4096, 16384), 2: (4096, 16384)}
 def handle(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Work[AlterUserScramCredentialsResponse]:
-    """Refuses each user, in the words of Kafka's `ScramControlManager` where it would refuse, too.
+    """Refuses every user, with the messages of Kafka's `ScramControlManager` where Kafka also refuses.
 
-    A password that Kafka would keep gets UNSUPPORTED_SASL_MECHANISM: no listener of klamm asks for one.
+    A password that Kafka would store gets UNSUPPORTED_SASL_MECHANISM: no listener of klamm uses SASL.
     """
     refusals: dict[str, Refusal] = {}
     for deletion in request.deletions:
@@ -54,7 +54,7 @@ def handle(
 def error_response(
     request: AlterUserScramCredentialsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> AlterUserScramCredentialsResponse:
-    """The answer that refuses every user."""
+    """Returns a response with this error for every user."""
     names = dict.fromkeys(
         [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
     )

@@ -1,8 +1,8 @@
-"""ApiVersions: what this broker serves.
+"""ApiVersions: returns the APIs and versions that this broker serves.
 
-Version 0 to 4: 1 throttle time, 2 no change, 3 flexible, client software and features (KIP-584), 4 features whose
-minimum is 0 (KAFKA-17492). The answer's header is always version 0, because the client doesn't know yet what it talks
-to.
+Versions 0 to 4: v1 throttle time, v2 no change, v3 flexible, client software and features (KIP-584), v4 features whose
+minimum is 0 (KAFKA-17492). The response header is always version 0, because the client does not know yet which versions
+the broker supports.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MINIMUM_OF_ZERO_FROM: Final = 4
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Lists the APIs and their versions; remembers what software the client says it is."""
+    """Returns the APIs and their versions, and stores name and version of the client's software."""
     from klamm.broker.network.dispatch import ADVERTISED_VERSIONS
 
     if context.api_version >= 3:
@@ -56,7 +56,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=highest, max_version_level=highest)
             for name, (_, highest) in FEATURES.items()
-            if highest  # 0 is what a cluster is at that has not finalized the feature
+            if highest  # level 0: the feature is not finalized
         ],
     )
 
@@ -64,13 +64,15 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 def error_response(
     request: ApiVersionsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ApiVersionsResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ApiVersionsResponse(error_code=code)
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
-    """The answer, to be sent in version 0, to a version of ApiVersions that is not served: which ones are
-    (KIP-511)."""
+    """Returns the response to an unsupported version of ApiVersions, with the supported versions (KIP-511).
+
+    It is sent in version 0.
+    """
     from klamm.broker.network.dispatch import ADVERTISED_VERSIONS
 
     lowest, highest = ADVERTISED_VERSIONS[ApiKey.API_VERSIONS]

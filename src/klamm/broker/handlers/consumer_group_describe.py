@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe: epochs, members and assignments of consumer groups (KIP-848).
+"""ConsumerGroupDescribe: returns epochs, members and assignments of consumer groups (KIP-848).
 
-Versions 0 to 1: 1 the type of each member, classic or consumer (KIP-1099).
+Versions 0 to 1: v1 the type of each member, classic or consumer (KIP-1099).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 
 PART_ELEMENTS: Final = 50
-"""So many groups are described in a step."""
+"""Maximum number of groups described in one step."""
 
 
 def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Answer[ConsumerGroupDescribeResponse]:
-    """Describes the groups; each has an error of its own, GROUP_ID_NOT_FOUND where it is no consumer group.
+    """Describes the groups. Each has its own error: GROUP_ID_NOT_FOUND if it is not a consumer group.
 
-    Raises UNSUPPORTED_VERSION where the consumer protocol is switched off.
+    Raises UNSUPPORTED_VERSION if the consumer protocol is disabled.
     """
     check_consumer_protocol(context.broker.config)
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> An
 def error_response(
     request: ConsumerGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ConsumerGroupDescribeResponse:
-    """Returns the answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return consumer_group_describe_error(request, code)
 
 

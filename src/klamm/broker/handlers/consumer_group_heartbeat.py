@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat: a member joins, stays in, is assigned in and leaves a consumer group (KIP-848).
+"""ConsumerGroupHeartbeat: joins a consumer group, keeps the session alive, returns the assignment, leaves (KIP-848).
 
-Versions 0 to 1: 1 subscriptions by regular expression, and member ids that clients make themselves (KIP-1082).
+Versions 0 to 1: v1 subscriptions by regular expression, and member ids that clients generate (KIP-1082).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer[ConsumerGroupHeartbeatResponse]:
-    """Tells the member its epoch, when to beat next, and what it is assigned where that has changed.
+    """Returns the member's epoch, the heartbeat interval, and the assignment if it has changed.
 
-    Raises UNSUPPORTED_VERSION where the consumer protocol is switched off.
+    Raises UNSUPPORTED_VERSION if the consumer protocol is disabled.
     """
     check_consumer_protocol(context.broker.config)
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
@@ -34,5 +34,8 @@ def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> A
 def error_response(
     request: ConsumerGroupHeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a request that failed before it reached the coordinator; Kafka's has no words here."""
+    """Returns the response to a request that failed before it reached the coordinator.
+
+    As in Kafka, it has no message.
+    """
     return ConsumerGroupHeartbeatResponse(error_code=coordinator_error(code))

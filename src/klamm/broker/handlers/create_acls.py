@@ -1,7 +1,7 @@
-"""CreateAcls: new rules of who may do what (KIP-140).
+"""CreateAcls: creates access rules (KIP-140).
 
-Versions 1 to 3: 1 patterns of names (KIP-290), 2 flexible, 3 users as resources (KIP-373). There is no authorizer yet
-that would follow a rule.
+Versions 1 to 3: v1 patterns of names (KIP-290), v2 flexible, v3 users as resources (KIP-373). klamm has no authorizer
+yet that could enforce a rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["error_response", "handle"]
 def handle(context: RequestContext, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
     """Raises SECURITY_DISABLED, as Kafka does without an authorizer.
 
-    Raises MalformedMessage for a rule of unknown kind, on which Kafka closes the connection, too.
+    Raises MalformedMessage for a rule of unknown type; Kafka closes the connection then, too.
     """
     for rule in request.creations:
         if 0 in (rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type):
@@ -34,6 +34,6 @@ def handle(context: RequestContext, request: CreateAclsRequest) -> Work[CreateAc
 def error_response(
     request: CreateAclsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> CreateAclsResponse:
-    """The answer that refuses every rule."""
+    """Returns a response with this error for every rule."""
     refusal = AclCreationResult(error_code=code, error_message=message)
     return CreateAclsResponse(results=[refusal] * len(request.creations))

@@ -1,6 +1,7 @@
-"""CreateDelegationToken: a token that stands for a user for some time (KIP-48).
+"""CreateDelegationToken: creates a token that stands for a user for a limited time (KIP-48).
 
-Versions 1 to 3: 2 flexible, 3 tokens for other users (KIP-373). Clients are not authenticated yet, so none is given.
+Versions 1 to 3: v2 flexible, v3 tokens for other users (KIP-373). klamm does not authenticate clients yet, so it issues
+no tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def handle(context: RequestContext, request: CreateDelegationTokenRequest) -> Cr
 def error_response(
     request: CreateDelegationTokenRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> CreateDelegationTokenResponse:
-    """The answer that refuses the request; it names the owner that was asked for, or else the client."""
+    """Returns a response with this error and the requested owner, or the client if the request names no owner."""
     response = CreateDelegationTokenResponse(
         error_code=code,
         principal_type=request.owner_principal_type or USER,

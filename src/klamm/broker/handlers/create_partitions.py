@@ -1,6 +1,6 @@
-"""CreatePartitions: topics get more partitions; what is in them stays where it is (KIP-195).
+"""CreatePartitions: adds partitions to topics, and leaves existing records where they are (KIP-195).
 
-Versions 0 to 3: 1 throttling before the answer, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED.
+Versions 0 to 3: v1 response before throttling, v2 flexible, v3 THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[CreatePartitionsResponse]:
-    """Each topic's result by itself. Logs of the new partitions exist when this returns."""
+    """Creates the partitions, with one result per topic, and returns when their logs exist."""
     counts: Counter[str] = Counter()
     for topic in request.topics:
         counts[topic.name] += 1
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
 def error_response(
     request: CreatePartitionsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> CreatePartitionsResponse:
-    """The answer that refuses every topic."""
+    """Returns a response with this error for every topic."""
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)

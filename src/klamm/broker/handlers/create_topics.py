@@ -1,7 +1,8 @@
-"""CreateTopics: new topics, with their logs.
+"""CreateTopics: creates topics and their logs.
 
-Versions 2 to 7: 3 throttling before the answer, 4 -1 takes the broker's defaults, 5 flexible, and the answer tells what
-was made: partitions, replication factor, configs (KIP-525), 6 THROTTLING_QUOTA_EXCEEDED, 7 topic ids.
+Versions 2 to 7: v3 response before throttling, v4 -1 selects the broker's defaults, v5 flexible, and the response
+contains partitions, replication factor and configs of the new topics (KIP-525), v6 THROTTLING_QUOTA_EXCEEDED,
+v7 topic ids.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ TELLS_WHAT_WAS_MADE: Final = 5
 
 
 def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[CreateTopicsResponse]:
-    """Each topic's result by itself. The logs of what was created exist when this returns.
+    """Creates the topics, with one result per topic, and returns when their logs exist.
 
-    Raises POLICY_VIOLATION when the request asks for too many partitions as a whole.
+    Raises POLICY_VIOLATION if the request has too many partitions in total.
     """
     counts: Counter[str] = Counter()
     for topic in request.topics:
@@ -68,7 +69,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
 def error_response(
     request: CreateTopicsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> CreateTopicsResponse:
-    """The answer that refuses every topic."""
+    """Returns a response with this error for every topic."""
     return CreateTopicsResponse(topics=[_refuse(topic.name, code, message) for topic in request.topics])
 
 
@@ -124,7 +125,7 @@ def _effective_configs(
 
 
 def _default_configs(context: RequestContext) -> dict[str, CreatableTopicConfigs]:
-    """What a topic without overrides is set to, by key in order, with the place it comes from.
+    """Returns the settings of a topic without overrides, in key order, with the place that each comes from.
 
     Source: `KafkaConfigSchema.resolveEffectiveTopicConfig` of Apache Kafka 4.3.
     """

@@ -1,6 +1,6 @@
-"""DeleteAcls: rules of who may do what are taken back (KIP-140).
+"""DeleteAcls: deletes access rules (KIP-140).
 
-Versions 1 to 3: 1 patterns of names (KIP-290), 2 flexible, 3 users as resources (KIP-373). There is no authorizer
+Versions 1 to 3: v1 patterns of names (KIP-290), v2 flexible, v3 users as resources (KIP-373). klamm has no authorizer
 yet, so there are no rules.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["error_response", "handle"]
 def handle(context: RequestContext, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
     """Raises SECURITY_DISABLED, as Kafka does without an authorizer.
 
-    Raises MalformedMessage for a filter of unknown kind, on which Kafka closes the connection, too.
+    Raises MalformedMessage for a filter of unknown type; Kafka closes the connection then, too.
     """
     for rule in request.filters:
         if 0 in (rule.resource_type_filter, rule.pattern_type_filter, rule.operation, rule.permission_type):
@@ -36,6 +36,6 @@ def handle(context: RequestContext, request: DeleteAclsRequest) -> Work[DeleteAc
 def error_response(
     request: DeleteAclsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DeleteAclsResponse:
-    """The answer that refuses every filter."""
+    """Returns a response with this error for every filter."""
     refusal = DeleteAclsFilterResult(error_code=code, error_message=message)
     return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))

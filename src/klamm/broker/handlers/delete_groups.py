@@ -1,6 +1,6 @@
-"""DeleteGroups: groups without members are forgotten, with all they committed (KIP-229).
+"""DeleteGroups: deletes groups without members, with their committed offsets (KIP-229).
 
-Versions 0 to 2: 2 flexible.
+Versions 0 to 2: v2 flexible.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["error_response", "handle"]
 
 
 GROUPS_AT_ONCE: Final = 50
-"""So many groups are handed to the coordinator in a step."""
+"""Maximum number of groups passed to the coordinator in one step."""
 
 
 def handle(context: RequestContext, request: DeleteGroupsRequest) -> Work[DeleteGroupsResponse]:
-    """Deletes the groups; each has an error of its own, and a group named twice is deleted once."""
+    """Deletes the groups. Each has its own error; a group named twice is deleted once."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     names: dict[str, None] = {}
     for name in request.groups_names:
@@ -47,5 +47,5 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Work[Delete
 def error_response(
     request: DeleteGroupsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DeleteGroupsResponse:
-    """Returns the answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return delete_groups_error(request, code)

@@ -1,6 +1,6 @@
-"""DeleteRecords: raises the log start offset, so that what lies below is gone (KIP-107).
+"""DeleteRecords: raises the log start offset, and so deletes the records below it (KIP-107).
 
-Version 0 to 2: 1 throttling before the answer, 2 flexible. Offset -1 stands for the high watermark.
+Versions 0 to 2: v1 response before throttling, v2 flexible. Offset -1 stands for the high watermark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INVALID_LOW_WATERMARK: Final = -1
 
 
 def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse]:
-    """Deletes below the offset of each partition; each has an error of its own. What is said last of one counts."""
+    """Deletes the records below the offset of each partition. If a partition is named twice, the last offset counts."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         for each in topic.partitions:
@@ -49,7 +49,7 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> Work[Delet
 def error_response(
     request: DeleteRecordsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DeleteRecordsResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

@@ -1,6 +1,6 @@
-"""DeleteShareGroupOffsets: offsets of a share group are forgotten (KIP-932).
+"""DeleteShareGroupOffsets: deletes offsets of a share group (KIP-932).
 
-There is version 0 only. Share groups are not served yet.
+Version 0 only. Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ handle = refuse
 def error_response(
     request: DeleteShareGroupOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DeleteShareGroupOffsetsResponse:
-    """The answer that refuses the request; here, and in no other answer of share groups, Kafka gives a reason."""
+    """Returns a response with this error.
+
+    Of the share group APIs, Kafka adds a message to UNSUPPORTED_VERSION only here and in AlterShareGroupOffsets.
+    """
     if code == ErrorCode.unsupported_version and message is None:
         message = "The version of API is not supported."
     return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message)

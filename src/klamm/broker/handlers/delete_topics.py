@@ -1,6 +1,7 @@
-"""DeleteTopics: topics go, by name or by id, with all their records.
+"""DeleteTopics: deletes topics, by name or by id, with all their records.
 
-Versions 1 to 6: 2 throttling before the answer, 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, 6 by topic id.
+Versions 1 to 6: v2 response before throttling, v3 TOPIC_DELETION_DISABLED, v4 flexible, v5 error messages, v6 topic
+ids.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ T = TypeVar("T", bound=Hashable)
 
 
 def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[DeleteTopicsResponse]:
-    """Each topic's result by itself; checks and words are those of Kafka's `ControllerApis.deleteTopics`.
+    """Deletes the topics, with one result per topic. Checks and messages are those of `ControllerApis.deleteTopics`.
 
-    Raises TOPIC_DELETION_DISABLED when `delete.topic.enable` is false.
+    Raises TOPIC_DELETION_DISABLED (before version 3 INVALID_REQUEST) if `delete.topic.enable` is false.
     """
     if not context.broker.config.delete_topic_enable:
         if context.api_version < 3:
@@ -68,7 +69,7 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
 def error_response(
     request: DeleteTopicsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DeleteTopicsResponse:
-    """The answer that refuses every topic."""
+    """Returns a response with this error for every topic."""
     refused = [(topic.name, topic.topic_id) for topic in request.topics]
     refused += [(name, ZERO_TOPIC_ID) for name in request.topic_names]
     return DeleteTopicsResponse(
@@ -79,7 +80,7 @@ def error_response(
 def _wanted(
     request: DeleteTopicsRequest, responses: list[DeletableTopicResult]
 ) -> Work[tuple[list[str], list[TopicId], frozenset[TopicId]]]:
-    """Names and ids to delete, and ids given more than once; what can't be meant gets its answer here."""
+    """Returns names and ids that occur once, and ids that occur more often. Appends errors for invalid entries."""
     names: list[str] = list(request.topic_names)
     ids: list[TopicId] = []
     for topic in request.topics:
@@ -106,7 +107,7 @@ def _wanted(
 
 
 def _split_repeated(items: Iterable[T]) -> Work[tuple[list[T], list[T]]]:
-    """What occurs once, and what occurs more often, each in order and once."""
+    """Returns the items that occur once, and those that occur more often, each in order and without duplicates."""
     counts: dict[T, int] = {}
     for item in items:
         counts[item] = counts.get(item, 0) + 1

@@ -1,6 +1,6 @@
-"""DescribeAcls: which rules say who may do what (KIP-140).
+"""DescribeAcls: returns the access rules that match a filter (KIP-140).
 
-Versions 1 to 3: 1 patterns of names (KIP-290), 2 flexible, 3 users as resources (KIP-373). There is no authorizer
+Versions 1 to 3: v1 patterns of names (KIP-290), v2 flexible, v3 users as resources (KIP-373). klamm has no authorizer
 yet, so there are no rules.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 def handle(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Raises SECURITY_DISABLED, as Kafka does without an authorizer.
 
-    Raises MalformedMessage for a filter of unknown kind, on which Kafka closes the connection, too.
+    Raises MalformedMessage for a filter of unknown type; Kafka closes the connection then, too.
     """
     kinds = (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
     if 0 in kinds:
@@ -32,5 +32,5 @@ def handle(context: RequestContext, request: DescribeAclsRequest) -> DescribeAcl
 def error_response(
     request: DescribeAclsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeAclsResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeAclsResponse(error_code=code, error_message=message)

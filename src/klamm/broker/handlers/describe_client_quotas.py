@@ -1,6 +1,6 @@
-"""DescribeClientQuotas: how much users, clients and addresses may ask of a broker (KIP-546).
+"""DescribeClientQuotas: returns the quotas of users, clients and addresses (KIP-546).
 
-Versions 0 to 1: 1 flexible. There are no quotas yet.
+Versions 0 to 1: v1 flexible. klamm has no quotas yet.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ ANY: Final = 2
 
 
 def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """Answers that there are none. Raises INVALID_REQUEST or UNSUPPORTED_VERSION for filters that Kafka refuses, in the
-    words of its `ClientQuotasImage`."""
+    """Returns no quotas.
+
+    Raises INVALID_REQUEST or UNSUPPORTED_VERSION for filters that Kafka refuses, with the messages of its
+    `ClientQuotasImage`.
+    """
     kinds: set[str] = set()
     for component in request.components:
         _check_match(component)
@@ -46,7 +49,7 @@ def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> Des
 def error_response(
     request: DescribeClientQuotasRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeClientQuotasResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
 
 

@@ -1,6 +1,6 @@
-"""DescribeCluster: the cluster's id, its brokers and its controller (KIP-700).
+"""DescribeCluster: returns the cluster's id, its brokers and its controller (KIP-700).
 
-Versions 0 to 2: 1 the type of end point that is asked (KIP-919), 2 fenced brokers.
+Versions 0 to 2: v1 the requested endpoint type (KIP-919), v2 fenced brokers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BROKER: Final = 1
 
 
 def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """The brokers; a registered broker is never fenced here, so asking for fenced ones changes nothing.
+    """Returns the brokers. klamm never fences a registered broker, so requesting fenced brokers changes nothing.
 
-    Raises MISMATCHED_ENDPOINT_TYPE for who takes this for a controller's listener, UNSUPPORTED_ENDPOINT_TYPE for an
+    Raises MISMATCHED_ENDPOINT_TYPE if the client expects a controller's listener, UNSUPPORTED_ENDPOINT_TYPE for an
     unknown type.
     """
     if request.endpoint_type not in ENDPOINT_TYPES:
@@ -55,5 +55,5 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
 def error_response(
     request: DescribeClusterRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeClusterResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeClusterResponse(error_code=code, error_message=message)

@@ -1,7 +1,7 @@
-"""DescribeConfigs: what a topic, broker, group or metrics subscription is set to, key by key.
+"""DescribeConfigs: returns the settings of topics, brokers, groups and metrics subscriptions, key by key.
 
-Versions 1 to 4: 1 sources and synonyms (KIP-226), 2 throttling before the answer, 3 types and documentation (KIP-569),
-4 flexible.
+Versions 1 to 4: v1 sources and synonyms (KIP-226), v2 response before throttling, v3 types and documentation (KIP-569),
+v4 flexible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-# What Kafka says of any INVALID_REQUEST that it has no words for.
+# Kafka's default message for INVALID_REQUEST.
 _MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
@@ -43,15 +43,14 @@ _MALFORMED: Final = (
 
 
 MAXIMUM_ENTRIES: Final = 2**20
-"""An answer about more keys than that is refused: it would take hundreds of megabytes."""
+"""Maximum number of keys in a response. A larger one would take hundreds of megabytes, so it is refused."""
 
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[DescribeConfigsResponse]:
-    """Each resource by itself, and only once; one that can't be described gets its error, with words as Kafka's
-    `ConfigHelper`.
+    """Describes each resource once. Each has its own error, with the messages of Kafka's `ConfigHelper`.
 
-    Raises INVALID_REQUEST for a type of resource that doesn't exist, POLICY_VIOLATION where the answer would have more
-    than `MAXIMUM_ENTRIES`.
+    Raises INVALID_REQUEST for an unknown resource type, POLICY_VIOLATION if the response would have more than
+    `MAXIMUM_ENTRIES` keys.
     """
     names_asked: dict[tuple[int, str], str] = {}
     wanted: dict[tuple[int, str], set[str] | None] = {}
@@ -60,7 +59,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
             raise KafkaError(ErrorCode.invalid_request, _MALFORMED)
         key = _identity(resource)
         names_asked.setdefault(key, resource.resource_name)
-        # No keys asked for, or null, is all of them.
+        # Null or an empty list requests all keys.
         if not resource.configuration_keys:
             wanted[key] = None
         elif (names := wanted.setdefault(key, set())) is not None:
@@ -76,7 +75,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
         room -= len(result.configs)
         if room < 0:
             free_later(response, wanted, names_asked)
-            del response, result, names, names_asked, wanted  # else the traceback would keep them
+            del response, result, names, names_asked, wanted  # otherwise the traceback would keep them alive
             reason = f"The answer would have more than {MAXIMUM_ENTRIES} entries: ask for fewer resources at a time."
             raise KafkaError(ErrorCode.policy_violation, reason)
         yield None
@@ -87,14 +86,14 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Work[Des
 def error_response(
     request: DescribeConfigsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeConfigsResponse:
-    """The answer that refuses every resource."""
+    """Returns a response with this error for every resource."""
     return DescribeConfigsResponse(
         results=[_refuse(each.resource_type, each.resource_name, code, message) for each in request.resources]
     )
 
 
 def _identity(resource: DescribeConfigsResource) -> tuple[int, str]:
-    """Type and name; brokers go by their number, which can be written in many ways."""
+    """Returns type and name. The name of a broker is normalized, because a number can be written in several ways."""
     name = resource.resource_name
     if resource.resource_type in {ResourceType.broker, ResourceType.broker_logger}:
         with suppress(ValueError):
@@ -159,7 +158,7 @@ def _broker(broker: BrokerContext, name: str) -> list[ConfigEntry]:
 
 
 def _broker_logger(broker: BrokerContext, name: str) -> list[ConfigEntry]:
-    """No logger can be set by request, so there is none to tell of."""
+    """Returns no entries, because no logger can be set by request."""
     if not name:
         raise KafkaError(ErrorCode.invalid_request, "Broker id must not be empty")
     if _broker_id(name) != broker.node_id:

@@ -1,7 +1,7 @@
-"""DescribeDelegationToken: the tokens of some users, or of all (KIP-48).
+"""DescribeDelegationToken: returns the tokens of some users, or of all (KIP-48).
 
-Versions 1 to 3: 2 flexible, 3 who asked for them (KIP-373). Clients are not authenticated yet, so there are no
-tokens.
+Versions 1 to 3: v2 flexible, v3 the requester of each token (KIP-373). klamm does not authenticate clients yet, so
+there are no tokens.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def handle(context: RequestContext, request: DescribeDelegationTokenRequest) -> 
 def error_response(
     request: DescribeDelegationTokenRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeDelegationTokenResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeDelegationTokenResponse(error_code=code)

@@ -1,7 +1,7 @@
-"""DescribeGroups: state and members of groups.
+"""DescribeGroups: returns state and members of groups.
 
-Versions 0 to 6: 3 authorized operations (KIP-430), 4 static members (KIP-345), 5 flexible, 6 GROUP_ID_NOT_FOUND with
-a message (KIP-1043).
+Versions 0 to 6: v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 GROUP_ID_NOT_FOUND
+with a message (KIP-1043).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 
 PART_ELEMENTS: Final = 50
-"""So many groups are described in a step."""
+"""Maximum number of groups described in one step."""
 
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[DescribeGroupsResponse]:
-    """Describes the groups; each has an error of its own."""
+    """Describes the groups. Each has its own error."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     answer = context.broker.groups.describe_groups(request, client)
     if request.include_authorized_operations:
@@ -42,7 +42,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Answer[De
 def error_response(
     request: DescribeGroupsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeGroupsResponse:
-    """Returns the answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return describe_groups_error(request, code)
 
 

@@ -1,10 +1,10 @@
-"""DescribeLogDirs: how much of the disk each partition takes, and which of them can't be used.
+"""DescribeLogDirs: returns the disk usage of each partition, and the partitions that are offline.
 
-There is one data folder, and a partition that is offline does not take it along. So such a partition is shown by its
-own folder, with KAFKA_STORAGE_ERROR, as Kafka shows a data folder that failed.
+klamm has one data folder, and it stays online when a partition in it goes offline. An offline partition is therefore
+returned as a log directory of its own, with KAFKA_STORAGE_ERROR, as Kafka returns a failed data folder.
 
-Version 1 is the oldest served. 2 flexible, 3 top-level error, 4 total and usable bytes of the volume (KIP-827), 5
-cordoned folders.
+Versions 1 to 5: v2 flexible, v3 top-level error, v4 total and usable bytes of the volume (KIP-827), v5 cordoned
+folders.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[DescribeLogDirsResponse]:
-    """Describes the one data folder; a null list of topics asks for all."""
+    """Describes the one data folder. A null list of topics requests all."""
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = set()
@@ -43,7 +43,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
     offline_folders = []
     for name in (yield from sorted_in_steps(list(by_name))):
         led = by_name.get(name)
-        if led is None:  # deleted meanwhile
+        if led is None:  # deleted in the meantime
             continue
         partitions = []
         for partition in led.partitions:
@@ -79,5 +79,5 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Work[Des
 def error_response(
     request: DescribeLogDirsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeLogDirsResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeLogDirsResponse(error_code=code)

@@ -1,6 +1,6 @@
-"""DescribeProducers: who writes to a partition, and in which open transaction (KIP-664).
+"""DescribeProducers: returns the producers of a partition and their open transactions (KIP-664).
 
-Version 0.
+Version 0 only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> Work[DescribeProducersResponse]:
-    """The producers of each partition that are not forgotten yet, with their epochs and sequences."""
+    """Returns the producers that each partition's log remembers, with their epochs and sequences."""
     response = DescribeProducersResponse()
     for topic in request.topics:
         described = TopicResponse(name=topic.name)
@@ -41,7 +41,7 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Work[D
 def error_response(
     request: DescribeProducersRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeProducersResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(

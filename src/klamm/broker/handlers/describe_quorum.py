@@ -1,6 +1,6 @@
-"""DescribeQuorum: who leads and who follows in the metadata (KIP-595).
+"""DescribeQuorum: returns the leader and the voters of the metadata quorum (KIP-595).
 
-Versions 0 to 2: 1 when followers have fetched (KIP-836), 2 folders and listeners (KIP-853).
+Versions 0 to 2: v1 the last fetch time of each replica (KIP-836), v2 directory ids and listeners (KIP-853).
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: DescribeQuorumRequest) -> Work[DescribeQuorumResponse]:
-    """This broker is the one voter: the revision of its metadata store is the end of the log, all of it committed, and
-    the revision of its registration, which rises with every start, is its epoch.
+    """Describes a quorum with this broker as the one voter.
 
-    Partition 0 of `__cluster_metadata` has to be asked for alone, as in Kafka; else the answer is
+    The log end offset and the high watermark are the revision of the metadata store. The leader epoch is the revision
+    of the broker's registration, which rises with every start.
+
+    As in Kafka, the request must name only partition 0 of `__cluster_metadata`; otherwise all its partitions get
     UNKNOWN_TOPIC_OR_PARTITION.
     """
     if len(request.topics) == 1 and request.topics[0].topic_name == METADATA_TOPIC:
@@ -55,7 +57,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> Work[Desc
 def error_response(
     request: DescribeQuorumRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeQuorumResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeQuorumResponse(error_code=code, error_message=message)
 
 

@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets: how far share groups have come (KIP-932).
+"""DescribeShareGroupOffsets: returns the offsets of share groups (KIP-932).
 
-Versions 0 to 1: 1 the lag (KIP-1226). Share groups are not served yet.
+Versions 0 to 1: v1 the lag (KIP-1226). Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ handle = refuse
 def error_response(
     request: DescribeShareGroupOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeShareGroupOffsetsResponse:
-    """The answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return DescribeShareGroupOffsetsResponse(
         groups=[
             DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, error_code=code, error_message=message)

@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions: topics and their partitions, page by page (KIP-966).
+"""DescribeTopicPartitions: returns topics and their partitions, page by page (KIP-966).
 
-Version 0. Topics come in order of their names; an answer holds at most so many partitions as client and broker
-(`max.request.partition.size.limit`) agree on, and a cursor to where the next one goes on.
+Version 0 only. Topics are ordered by name. The client and the broker (`max.request.partition.size.limit`) each limit
+the number of partitions in a response; the smaller limit applies. A cursor tells where the next page begins.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> Work[DescribeTopicPartitionsResponse]:
-    """The page that begins at the cursor.
+    """Returns the page that begins at the cursor.
 
-    Raises INVALID_REQUEST for a cursor on a topic that was not asked for, or on a negative partition.
+    Raises INVALID_REQUEST for a cursor on a topic that the request does not name, or on a negative partition.
     """
     image = context.broker.metadata.image
     led = context.broker.partitions
@@ -59,7 +59,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
             break
         topic = image.topics.get(name)
         if topic is None:
-            # Asked for all topics, Kafka passes over one that has gone meanwhile; here none can have.
+            # Kafka skips a topic deleted since it listed all topics. Here listing and lookup use the same image.
             response.topics.append(_unknown(name))
             continue
         first = cursor.partition_index if cursor is not None and name == first_topic else 0
@@ -86,7 +86,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
 def error_response(
     request: DescribeTopicPartitionsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeTopicPartitionsResponse:
-    """The answer that refuses every topic."""
+    """Returns a response with this error for every topic."""
     return DescribeTopicPartitionsResponse(
         topics=[DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics]
     )
@@ -110,7 +110,7 @@ def _describe(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        # Eligible leader replicas are what a cluster remembers of an ISR that shrank; one copy has none to remember.
+        # Eligible leader replicas are replicas that left the ISR. The ISR of a single replica never shrinks.
         eligible_leader_replicas=[],
         last_known_elr=[],
         offline_replicas=[broker for broker in partition.replicas if broker not in brokers],

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the states of transactional ids, by name (KIP-664). There is version 0 only."""
+"""DescribeTransactions: returns the states of transactional ids (KIP-664). Version 0 only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 PART_ELEMENTS: Final = 100
-"""So many transactional ids are described in a step."""
+"""Maximum number of transactional ids described in one step."""
 
 
 def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Answer[DescribeTransactionsResponse]:
-    """Describes each one that this broker coordinates; the others get NOT_COORDINATOR."""
+    """Describes the transactional ids that this broker coordinates; the others get NOT_COORDINATOR."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     return context.broker.transactions.describe_transactions(request, client)
 
@@ -28,6 +28,6 @@ def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Ans
 def error_response(
     request: DescribeTransactionsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeTransactionsResponse:
-    """The answer that describes nothing."""
+    """Returns a response with this error for every transactional id."""
     states = [TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=states)

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials: which users have a password for SCRAM (KIP-554).
+"""DescribeUserScramCredentials: returns the users that have a SCRAM password (KIP-554).
 
-There is version 0 only. Clients are not authenticated yet, so there are no users.
+Version 0 only. klamm does not authenticate clients yet, so there are no users.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ __all__ = ["error_response", "handle"]
 def handle(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> Work[DescribeUserScramCredentialsResponse]:
-    """Answers no users where all are asked for, and RESOURCE_NOT_FOUND for each that is named."""
+    """Returns no users if the request is for all users.
+
+    A named user gets RESOURCE_NOT_FOUND, or DUPLICATE_RESOURCE if the request names it more than once.
+    """
     counts: Counter[str] = Counter()
     for user in request.users or ():
         counts[user.name] += 1
@@ -40,7 +43,7 @@ def handle(
 def error_response(
     request: DescribeUserScramCredentialsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> DescribeUserScramCredentialsResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return DescribeUserScramCredentialsResponse(error_code=code, error_message=message)
 
 

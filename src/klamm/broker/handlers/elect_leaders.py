@@ -1,6 +1,6 @@
-"""ElectLeaders: partitions get their preferred leader, or any that is left (KIP-183, KIP-460).
+"""ElectLeaders: elects the preferred leader of partitions, or any replica that is left (KIP-183, KIP-460).
 
-Versions 0 to 2: 1 unclean elections, 2 flexible.
+Versions 0 to 2: v1 unclean elections, v2 flexible.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 ELECTION_TYPES: Final = (0, 1)
-"""Preferred, unclean."""
+"""Kafka's codes for preferred and unclean elections."""
 
 
 def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectLeadersResponse]:
-    """Answers ELECTION_NOT_NEEDED for each partition that exists: the one replica of each leads already.
+    """Answers ELECTION_NOT_NEEDED for each partition that exists: its only replica already leads.
 
-    Where all partitions are asked for, each topic is named with those for which there was something to do: none.
+    A request for all partitions returns each topic without partitions, because none needs an election.
     """
     image = context.broker.metadata.image
     if request.election_type not in ELECTION_TYPES:
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
 def error_response(
     request: ElectLeadersRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ElectLeadersResponse:
-    """The answer that refuses the request, and each partition that it names."""
+    """Returns a response with this error for the request and each partition that it names."""
     return ElectLeadersResponse(
         error_code=code,
         replica_election_results=[

@@ -1,7 +1,7 @@
-"""EndTxn: a producer commits or aborts its transaction (KIP-98).
+"""EndTxn: commits or aborts the transaction of a producer (KIP-98).
 
-Versions 0 to 5: 2 PRODUCER_FENCED, 3 flexible, 4 TRANSACTION_ABORTABLE, 5 the epoch is bumped, and the answer tells the
-producer's id and epoch from here on (KIP-890).
+Versions 0 to 5: v2 PRODUCER_FENCED, v3 flexible, v4 TRANSACTION_ABORTABLE, v5 bumps the epoch and returns the
+producer's next id and epoch (KIP-890).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: EndTxnRequest) -> Answer[EndTxnResponse]:
-    """Settles the outcome; the markers in the partitions follow."""
+    """Decides the outcome. The markers are written to the partitions afterwards."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     return context.broker.transactions.end_txn(request, client)
 
 
 def error_response(request: EndTxnRequest, version: int, code: ErrorCode, message: str | None = None) -> EndTxnResponse:
-    """The answer that settles nothing."""
+    """Returns a response with this error."""
     return EndTxnResponse(error_code=code)

@@ -1,6 +1,6 @@
-"""ExpireDelegationToken: a token is to end earlier (KIP-48).
+"""ExpireDelegationToken: makes a token expire earlier (KIP-48).
 
-Versions 1 to 2: 2 flexible. Clients are not authenticated yet, so there are no tokens.
+Versions 1 to 2: v2 flexible. klamm does not authenticate clients yet, so there are no tokens.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ def handle(context: RequestContext, request: ExpireDelegationTokenRequest) -> Ex
 def error_response(
     request: ExpireDelegationTokenRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ExpireDelegationTokenResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)

@@ -1,11 +1,11 @@
-"""Fetch: record batches of many partitions, now or as soon as there are enough of them.
+"""Fetch: returns record batches of many partitions, at once or when there are enough of them.
 
-Version 4 is the oldest served. 5 log start offset, 7 fetch sessions (KIP-227), 9 the leader epoch the client believes
-in (KIP-320), 11 rack, 12 flexible, last fetched epoch, 13 topic ids, 15 replica state, 16 leader hints and node
-endpoints, 17 replica directory ids, 18 the follower's high watermark.
+Versions 4 to 18: v5 log start offset, v7 fetch sessions (KIP-227), v9 the leader epoch that the client knows (KIP-320),
+v11 rack, v12 flexible, last fetched epoch, v13 topic ids, v15 replica state, v16 leader hints and node endpoints,
+v17 replica directory ids, v18 the follower's high watermark.
 
-Records are read as the log holds them and handed on unopened. A request that finds less than its minimum waits with
-its partitions; an append wakes it, and it reads again. What one answer may hold follows Kafka's
+The broker sends batches as the log stores them, without opening them. A request that finds fewer bytes than its minimum
+waits on its partitions; an append wakes it, and it reads again. The limits of a response follow Kafka's
 `ReplicaManager.readFromLog`.
 """
 
@@ -44,21 +44,24 @@ logger = logging.getLogger(__name__)
 
 ISOLATION_LEVELS: Final = (0, 1)
 READ_AT_ONCE_BYTES: Final = 8192
-"""A request of that size is decoded in less than two milliseconds, whatever is in it; most have a hundred bytes."""
+"""Maximum size of a request decoded at once: in less than two milliseconds, whatever its content.
+
+Most requests have a hundred bytes.
+"""
 MOST_AT_ONCE: Final = 256
-"""So many partitions are read in one step."""
+"""Maximum number of partitions read in one step."""
 
 
 def handle_frame(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
-    """Answers one Fetch request, at once or when its minimum of bytes has come or its time is up."""
+    """Answers one Fetch request: at once, or when its minimum of bytes is available or its wait time has passed."""
     version = context.api_version
     if len(view) > READ_AT_ONCE_BYTES:
-        from klamm.broker.partitions.wide_fetch import begin_wide_fetch  # what few ever need
+        from klamm.broker.partitions.wide_fetch import begin_wide_fetch  # rarely needed
 
         return begin_wide_fetch(context, view, position)
     request = decode_fetch_request(version, view, position)
     if request.isolation_level not in ISOLATION_LEVELS:
-        return _refuse(version, request, ErrorCode.unknown_server_error)  # where Kafka stumbles
+        return _refuse(version, request, ErrorCode.unknown_server_error)  # as Kafka does
     sessions = context.broker.fetch_sessions
     if request.session_epoch not in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
         session = sessions.resume(
@@ -85,7 +88,7 @@ def _start(
 
 
 def _refuse(version: int, request: FetchRequest, code: ErrorCode) -> Body:
-    """The answer that refuses the whole request; by ids it names no partition."""
+    """Returns a response with this error for the whole request. In versions with topic ids it names no partitions."""
     topics = [
         FetchTopicResponse(
             topic.name,
@@ -99,7 +102,7 @@ def _refuse(version: int, request: FetchRequest, code: ErrorCode) -> Body:
 
 
 class _Fetch:
-    """One Fetch request from its first read to its answer. `session` is the one that it goes on with."""
+    """One Fetch request from its first read to its response. `session` is the fetch session that it continues."""
 
     __slots__ = (
         "_context",
@@ -141,7 +144,7 @@ class _Fetch:
         self._stable_offsets: list[Offset] = []
 
     def start(self) -> Body | PendingBody:
-        """Reads once; answers, or begins to wait."""
+        """Reads once, then answers or starts to wait."""
         result = self._read.read(self._wanted, to_send=True)
         if self._request.max_wait_ms <= 0 or self._is_enough(result):
             return self._answer(result.answers)
@@ -166,29 +169,29 @@ class _Fetch:
         if self._read.is_read_committed:
             self._stable_offsets = self._look_at_stable_offsets()
             if any(partition.log.last_stable_offset < partition.log.high_watermark for partition in self._observed):
-                # A marker of a few bytes may show as much as was ever asked for.
+                # A transaction marker of a few bytes may make any number of records visible.
                 self._missing_bytes = 0
 
     def _look_at_stable_offsets(self) -> list[Offset]:
         return [partition.log.last_stable_offset for partition in self._observed]
 
-    # -- while it waits: the partitions' observer
+    # -- while waiting: observer of the partitions
     # ------------------------------------------------------------------------------------
 
     def appended(self, size_bytes: int) -> None:
-        """Counts what came; when it is enough, reads again after everything else in this step of the loop."""
+        """Counts appended bytes. Once they suffice, schedules a read after the other callbacks of this loop step."""
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0 and not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._look if self._read.is_read_committed else self._complete)
 
     def interrupted(self) -> None:
-        """Answers in the next step of the loop with what there is then."""
+        """Schedules the response for the next event loop step, with the records that are readable then."""
         self._is_scheduled = True
         asyncio.get_running_loop().call_soon(self._complete)
 
     def _look(self) -> None:
-        """Whether a reader of committed records sees enough: what came may be undecided."""
+        """Answers a read_committed consumer if it sees enough: appended records may belong to open transactions."""
         self._is_scheduled = False
         future = self._future
         if future is None or future.done() or self._look_at_stable_offsets() == self._stable_offsets:
@@ -212,7 +215,7 @@ class _Fetch:
             self._fail(future, error)
 
     def _fail(self, future: asyncio.Future[Body | None], error: Exception) -> None:
-        """Closes the connection with this error; nothing else suffers."""
+        """Fails this request with the error, which closes only its own connection."""
         logger.exception("a fetch of %s failed", self._context.connection.peer)
         future.set_exception(error)
 

@@ -1,7 +1,7 @@
-"""FindCoordinator: which broker answers for a group, or for a transactional id.
+"""FindCoordinator: returns the broker that coordinates a group or a transactional id.
 
-Versions 0 to 6: 1 key types and an error message, 3 flexible, 4 several keys (KIP-699), 5 TRANSACTION_ABORTABLE
-(KIP-890), 6 share groups (KIP-932).
+Versions 0 to 6: v1 key types and an error message, v3 flexible, v4 several keys (KIP-699), v5 TRANSACTION_ABORTABLE
+(KIP-890), v6 share groups (KIP-932).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 _TOPICS: Final = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
-"""By key type: groups and transactional ids."""
+"""Internal topic by key type: groups and transactional ids."""
 _SEVERAL_KEYS_FROM: Final = 4
 _NO_NODE: Final = Node(BrokerId(-1), "", -1, None)
 
@@ -35,14 +35,14 @@ class _Found(NamedTuple):
 
 
 PART_ELEMENTS: Final = 50
-"""So many keys are looked up in a step."""
+"""Maximum number of keys looked up in one step."""
 
 
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[FindCoordinatorResponse]:
-    """Finds the brokers that lead the keys' partitions of `__consumer_offsets` or `__transaction_state`, which is
-    created for the first who asks.
+    """Finds the brokers that lead the keys' partitions of `__consumer_offsets` or `__transaction_state`.
 
-    Share groups are not served yet: they and key types that don't exist get INVALID_REQUEST.
+    The first request creates the topic. Raises INVALID_REQUEST for unknown key types and for share groups, which are
+    not served yet.
     """
     topic = _TOPICS.get(request.key_type)
     if topic is None:
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> Answer[F
 def error_response(
     request: FindCoordinatorRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> FindCoordinatorResponse:
-    """The answer that finds nobody, for none of the keys."""
+    """Returns a response with this error for every key."""
     keys = request.coordinator_keys if version >= _SEVERAL_KEYS_FROM else [request.key]
     return _response([_Found(key, code, message, _NO_NODE) for key in keys], version)
 

@@ -1,6 +1,6 @@
-"""Heartbeat: a member says that it is alive, and hears whether it has to join again.
+"""Heartbeat: keeps a member's session alive, and tells the member whether to rejoin.
 
-Versions 0 to 4: 3 static members (KIP-345), 4 flexible.
+Versions 0 to 4: v3 static members (KIP-345), v4 flexible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: HeartbeatRequest) -> Answer[HeartbeatResponse]:
-    """Begins the member's session anew."""
+    """Restarts the member's session timeout."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     return context.broker.groups.heartbeat(request, client, context.request_fingerprint)
 
@@ -29,5 +29,5 @@ def handle(context: RequestContext, request: HeartbeatRequest) -> Answer[Heartbe
 def error_response(
     request: HeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> HeartbeatResponse:
-    """The answer to a request that failed before it reached the coordinator."""
+    """Returns the response to a request that failed before it reached the coordinator."""
     return heartbeat_error(request, code)

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs: set, unset, append to and subtract from single settings (KIP-339).
+"""IncrementalAlterConfigs: sets, unsets, appends to and subtracts from single settings (KIP-339).
 
-Versions 0 to 1: 1 flexible.
+Versions 0 to 1: v1 flexible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Work[IncrementalAlterConfigsResponse]:
-    """Each resource succeeds or fails by itself, with codes and words as Kafka's `ConfigAdminManager`."""
+    """Alters each resource separately, with the codes and messages of Kafka's `ConfigAdminManager`."""
     wanted_changes: list[AlterRequest] = []
     results: list[KafkaError | None] = []
     try:
@@ -42,11 +42,11 @@ def _alter(
     wanted_changes: list[AlterRequest],
     results: list[KafkaError | None],
 ) -> Work[IncrementalAlterConfigsResponse]:
-    """Returns the answer. The caller frees the requests and their results."""
+    """Returns the response. The caller frees the changes and their results."""
     for resource in request.resources:
         alterations: list[Alteration] = []
         for config in resource.configs:
-            if len(alterations) <= MAXIMUM_CHANGES:  # one more, and the resource is refused
+            if len(alterations) <= MAXIMUM_CHANGES:  # one above the limit suffices to refuse the resource
                 alterations.append(Alteration(config.name, config.config_operation, config.value))
             yield None
         wanted_changes.append(AlterRequest(resource.resource_type, resource.resource_name, alterations, replaces=False))
@@ -62,7 +62,7 @@ def _alter(
 def error_response(
     request: IncrementalAlterConfigsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> IncrementalAlterConfigsResponse:
-    """The answer that refuses every resource."""
+    """Returns a response with this error for every resource."""
     error = KafkaError(code, message)
     return IncrementalAlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
 

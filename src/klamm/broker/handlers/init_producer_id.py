@@ -1,7 +1,7 @@
-"""InitProducerId: an id under which a producer numbers its batches, so that a retry is told from a new one (KIP-98).
+"""InitProducerId: returns a producer id and epoch, with which the broker detects retried batches (KIP-98).
 
-Versions 0 to 5: 1 throttling before the answer, 2 flexible, 3 the id and epoch that the producer has (KIP-360),
-4 PRODUCER_FENCED, 5 TRANSACTION_ABORTABLE.
+Versions 0 to 5: v1 response before throttling, v2 flexible, v3 the producer's current id and epoch (KIP-360),
+v4 PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ FIRST_EPOCH: Final = 0
 
 
 def handle(context: RequestContext, request: InitProducerIdRequest) -> Answer[InitProducerIdResponse]:
-    """A new producer id with epoch 0, whatever id the producer had: only that of a transactional id is bumped in its
-    place.
+    """Returns a new producer id with epoch 0, whatever id the producer had.
+
+    Bumps the old epoch instead only for a transactional id.
 
     Raises INVALID_REQUEST for an id without an epoch or an epoch without an id.
     """
@@ -46,5 +47,5 @@ async def _new_producer(context: RequestContext) -> InitProducerIdResponse:
 def error_response(
     request: InitProducerIdRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> InitProducerIdResponse:
-    """The answer that gives no id."""
+    """Returns a response with this error and no id."""
     return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

@@ -1,8 +1,7 @@
-"""JoinGroup: a member asks to be part of the group's next generation.
+"""JoinGroup: joins a member to the group's next generation.
 
-Versions 0 to 9: 1 rebalance timeout, 4 member ids are asked for first (KIP-394), 5 static members (KIP-345), 6
-flexible, 7 protocol type and a protocol name that may be null (KIP-559), 8 reason (KIP-800), 9 skip assignment
-(KIP-814).
+Versions 0 to 9: v1 rebalance timeout, v4 a new member first gets a member id (KIP-394), v5 static members (KIP-345),
+v6 flexible, v7 protocol type and a nullable protocol name (KIP-559), v8 reason (KIP-800), v9 skip assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NULL_PROTOCOL_NAME_FROM = 7
 
 
 def handle(context: RequestContext, request: JoinGroupRequest) -> Answer[JoinGroupResponse]:
-    """Joins; the answer comes when the group has gathered its members."""
+    """Joins the member. The response comes when the rebalance has gathered the group's members."""
     version = context.api_version
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
@@ -36,12 +35,12 @@ def handle(context: RequestContext, request: JoinGroupRequest) -> Answer[JoinGro
 def error_response(
     request: JoinGroupRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> JoinGroupResponse:
-    """The answer to a request that failed before it reached the coordinator."""
+    """Returns the response to a request that failed before it reached the coordinator."""
     return _fit(JoinGroupResponse(error_code=coordinator_error(code)), version)
 
 
 def _fit(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """No protocol is null where that can travel, and empty where it cannot."""
+    """Sets a missing protocol name to null if the version allows null, otherwise to an empty string."""
     response.protocol_name = (
         (response.protocol_name or None) if version >= _NULL_PROTOCOL_NAME_FROM else (response.protocol_name or "")
     )

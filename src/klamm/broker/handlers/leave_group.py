@@ -1,6 +1,6 @@
-"""LeaveGroup: members go, and the group need not wait for their sessions to run out.
+"""LeaveGroup: removes members from a group at once, before their sessions expire.
 
-Versions 0 to 5: 3 several members in one request, by member id or instance id (KIP-345), 4 flexible, 5 reason
+Versions 0 to 5: v3 several members in one request, by member id or instance id (KIP-345), v4 flexible, v5 reason
 (KIP-800).
 """
 
@@ -23,11 +23,11 @@ __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 _MEMBERS_FROM = 3
 
 PART_ELEMENTS: Final = 100
-"""So many members leave in a step. Each part is decided by itself, as if the members left one after the other."""
+"""Maximum number of members removed in one step. Each part is decided separately, as if members left one by one."""
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> Answer[LeaveGroupResponse]:
-    """Leaves. Old versions name one member, and have its error as that of the whole."""
+    """Removes the members. Versions below 3 name one member and return its error as the top-level error."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     if context.api_version >= _MEMBERS_FROM:
         return context.broker.groups.leave_group(request, client)
@@ -38,7 +38,7 @@ def handle(context: RequestContext, request: LeaveGroupRequest) -> Answer[LeaveG
 def error_response(
     request: LeaveGroupRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> LeaveGroupResponse:
-    """The answer to a request that failed before it reached the coordinator."""
+    """Returns the response to a request that failed before it reached the coordinator."""
     return LeaveGroupResponse(error_code=coordinator_error(code))
 
 

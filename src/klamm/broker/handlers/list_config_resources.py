@@ -1,6 +1,6 @@
-"""ListConfigResources: the names that DescribeConfigs can be asked of (KIP-1142).
+"""ListConfigResources: returns the names of the resources that DescribeConfigs can describe (KIP-1142).
 
-Versions 0 to 1: 0 clients' metrics only (as ListClientMetricsResources, KIP-714), 1 all types.
+Versions 0 to 1: v0 client metrics only (as ListClientMetricsResources, KIP-714), v1 all types.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_response", "handle"]
 
-# As Kafka orders its answer.
+# The order of Kafka's response.
 _ORDER: Final = (
     ResourceType.group,
     ResourceType.client_metrics,
@@ -29,10 +29,10 @@ _ORDER: Final = (
 
 
 def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Work[ListConfigResourcesResponse]:
-    """The resources of the types asked for, of all types when none is named.
+    """Returns the resources of the requested types, or of all types if the request names none.
 
-    Groups and metrics subscriptions are listed when something is set on them. Raises UNSUPPORTED_VERSION for a type
-    that this version doesn't know.
+    Groups and metrics subscriptions are listed only if a setting of theirs is set. Raises UNSUPPORTED_VERSION for a
+    type that this version does not support.
     """
     supported = {ResourceType.client_metrics} if context.api_version == 0 else set(ResourceType)
     wanted: set[int] = set()
@@ -61,5 +61,5 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Work
 def error_response(
     request: ListConfigResourcesRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ListConfigResourcesResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ListConfigResourcesResponse(error_code=code)

@@ -1,6 +1,6 @@
-"""ListGroups: the groups that this broker coordinates.
+"""ListGroups: returns the groups that this broker coordinates.
 
-Versions 0 to 5: 3 flexible, 4 states and a filter on them (KIP-518), 5 types and a filter on them (KIP-848).
+Versions 0 to 5: v3 flexible, v4 states and a filter on them (KIP-518), v5 types and a filter on them (KIP-848).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 IDS_AT_ONCE: Final = 500
-"""So many groups are listed in a step: about a millisecond."""
+"""Maximum number of groups listed in one step: about a millisecond."""
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> Work[ListGroupsResponse]:
-    """Lists the groups in the states and of the types asked for."""
+    """Lists the groups in the requested states and of the requested types."""
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     groups = context.broker.groups
     request.states_filter = yield from _fewest(request.states_filter, STATE_NAMES)
@@ -48,9 +48,9 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Work[ListGrou
 
 
 def _fewest(names: list[str], known: frozenset[str]) -> Work[list[str]]:
-    """The names in a filter that let something through, each once; if there are none, one that lets nothing through.
+    """Returns the known names of a filter without duplicates, or one unknown name if all are unknown.
 
-    Every group is compared with all of them.
+    A short filter saves time, because every group is compared with all names. An unknown name matches no group.
     """
     fewest: dict[str, None] = {}
     for name in names:
@@ -64,5 +64,5 @@ def _fewest(names: list[str], known: frozenset[str]) -> Work[list[str]]:
 def error_response(
     request: ListGroupsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ListGroupsResponse:
-    """The answer that lists nothing."""
+    """Returns a response with this error."""
     return ListGroupsResponse(error_code=coordinator_error(code))

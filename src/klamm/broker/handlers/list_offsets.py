@@ -1,7 +1,7 @@
-"""ListOffsets: the offset at the beginning, at the end, at a time, or of the newest timestamp.
+"""ListOffsets: returns the earliest or latest offset, the offset for a timestamp, or that of the highest timestamp.
 
-Version 1 is the oldest served. 2 isolation level, 4 leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE, 6 flexible, 7 max
-timestamp (KIP-734), 8 earliest local (KIP-405), 9 latest tiered (KIP-1005), 10 timeout, 11 earliest pending upload
+Versions 1 to 11: v2 isolation level, v4 leader epochs (KIP-320), v5 OFFSET_NOT_AVAILABLE, v6 flexible, v7 max timestamp
+(KIP-734), v8 earliest local (KIP-405), v9 latest tiered (KIP-1005), v10 timeout, v11 earliest pending upload
 (KIP-1023).
 """
 
@@ -34,7 +34,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
-"""The first version whose clients know this error; the others are told LEADER_NOT_AVAILABLE."""
+"""First version whose clients know this error; older clients get LEADER_NOT_AVAILABLE."""
 SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 READ_COMMITTED: Final = 1
@@ -43,8 +43,7 @@ NOTHING: Final = -1
 
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> Work[ListOffsetsResponse]:
-    """Looks up every partition asked for, once; each has an error of its own, which is INVALID_REQUEST for those that
-    are asked for twice."""
+    """Looks up each requested partition. Each has its own error; a partition named twice gets INVALID_REQUEST."""
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         if topic.partitions:
@@ -68,7 +67,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Work[ListOff
 def error_response(
     request: ListOffsetsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ListOffsetsResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
@@ -117,7 +116,7 @@ def _look_up(
 
 
 def _end_for(request: ListOffsetsRequest, partition: Partition) -> int:
-    """The first offset that the asker may not see."""
+    """Returns the first offset that the client may not see."""
     log = partition.log
     if request.replica_id != CONSUMER_REPLICA_ID:
         return log.log_end_offset
@@ -125,10 +124,10 @@ def _end_for(request: ListOffsetsRequest, partition: Partition) -> int:
 
 
 def _check_high_watermark(partition: Partition) -> None:
-    """Refuses to say that an offset is the last, or that there is none, while that may be less than a client was told
-    before this leader epoch began (`Partition.fetchOffsetForTimestamp` of Apache Kafka 4.3).
+    """Raises OFFSET_NOT_AVAILABLE if the high watermark is below the offset at which this leader epoch began.
 
-    Raises OFFSET_NOT_AVAILABLE.
+    The end offset, or the absence of an offset, may then contradict what clients saw before the epoch
+    (`Partition.fetchOffsetForTimestamp` of Apache Kafka 4.3).
     """
     high_watermark = partition.log.high_watermark
     if high_watermark < partition.epoch_start_offset:
@@ -140,7 +139,10 @@ def _check_high_watermark(partition: Partition) -> None:
 
 
 def _position(partition: Partition, timestamp: int, end: int) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch) of what has a name, None where records are to be looked for."""
+    """Returns (timestamp, offset, leader epoch) for codes such as LATEST; None if records must be searched.
+
+    Raises KAFKA_STORAGE_ERROR if the log is offline.
+    """
     log = partition.log
     if log.is_offline:
         raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason)
@@ -154,7 +156,11 @@ def _position(partition: Partition, timestamp: int, end: int) -> tuple[int, int,
 
 
 def _search(context: RequestContext, partition: Partition, timestamp: int) -> Work[TimestampedOffset | None]:
-    """The record of that time. Small batches are looked through where they are, large ones on a thread."""
+    """Finds the first record that is not older than the timestamp, or the first with the highest timestamp.
+
+    Opens small batches on the event loop, and large ones on a thread. Raises NOT_LEADER_OR_FOLLOWER if this broker
+    stops leading the partition in the meantime.
+    """
     log = partition.log
     search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(Millis(timestamp))
     allowance = OpeningAllowance()

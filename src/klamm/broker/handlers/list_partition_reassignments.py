@@ -1,6 +1,6 @@
-"""ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455).
+"""ListPartitionReassignments: returns the partitions that are moving to other brokers (KIP-455).
 
-There is version 0 only. A partition has one replica, and stays where it is.
+Version 0 only. A partition of klamm has one replica and never moves.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    """Answers that none is."""
+    """Returns no partitions."""
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
 def error_response(
     request: ListPartitionReassignmentsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ListPartitionReassignmentsResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ListPartitionReassignmentsResponse(error_code=code, error_message=message)

@@ -1,6 +1,6 @@
-"""ListTransactions: the transactional ids that this broker coordinates (KIP-664).
+"""ListTransactions: returns the transactional ids that this broker coordinates (KIP-664).
 
-Versions 0 to 2: 1 a filter on the duration (KIP-994), 2 a pattern of transactional ids (KIP-1152).
+Versions 0 to 2: v1 a filter on the duration (KIP-994), v2 a pattern of transactional ids (KIP-1152).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["error_response", "handle"]
 
 IDS_AT_ONCE: Final = 500
-"""So many transactional ids are listed in a step: about a millisecond."""
+"""Maximum number of transactional ids listed in one step: about a millisecond."""
 _NAMES: Final = frozenset(STATE_NAMES.values())
 
 
 def handle(context: RequestContext, request: ListTransactionsRequest) -> Work[ListTransactionsResponse]:
-    """Lists what passes the filters. The pattern is RE2's.
+    """Lists the transactional ids that pass the filters. The pattern uses RE2's syntax.
 
-    Raises INVALID_REGULAR_EXPRESSION for another.
+    Raises INVALID_REGULAR_EXPRESSION for an invalid pattern.
     """
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     transactions = context.broker.transactions
@@ -53,7 +53,10 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Work[Li
 
 
 def _take_unknown_states(request: ListTransactionsRequest, response: ListTransactionsResponse) -> Work[None]:
-    """Leaves each state in the filter once, or a single unknown one, which lets nothing through."""
+    """Adds unknown states to the response, and leaves each known state in the filter once.
+
+    If no state is known, one unknown state stays, which matches nothing.
+    """
     known: dict[str, None] = {}
     for name in request.state_filters:
         if name in _NAMES:
@@ -65,7 +68,7 @@ def _take_unknown_states(request: ListTransactionsRequest, response: ListTransac
 
 
 def _take_producer_ids(request: ListTransactionsRequest) -> Work[set[int]]:
-    """The filter as a set, so that it is made once and not for every part of the list."""
+    """Takes the filter out of the request and returns it as a set, so that the parts of the list share the set."""
     producer_ids: set[int] = set()
     for producer_id in request.producer_id_filters:
         producer_ids.add(producer_id)
@@ -77,5 +80,5 @@ def _take_producer_ids(request: ListTransactionsRequest) -> Work[set[int]]:
 def error_response(
     request: ListTransactionsRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ListTransactionsResponse:
-    """The answer that lists nothing."""
+    """Returns a response with this error."""
     return ListTransactionsResponse(error_code=code)

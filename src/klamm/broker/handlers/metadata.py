@@ -1,12 +1,12 @@
-"""Metadata: which brokers there are, which topics, and who leads their partitions.
+"""Metadata: returns brokers, topics, and the leaders of partitions.
 
-Versions 0 to 13: 1 controller, rack and null for all topics, 2 cluster id, 3 throttling, 4 the client may forbid topic
-creation, 5 offline replicas, 6 throttling before the answer, 7 leader epochs, 8 authorized operations, 9 flexible,
-10 topic ids, 11 no cluster operations any more, 12 asking by topic id, 13 a top-level error.
+Versions 0 to 13: v1 controller, rack and null for all topics, v2 cluster id, v3 throttling, v4 the client may forbid
+topic creation, v5 offline replicas, v6 response before throttling, v7 leader epochs, v8 authorized operations,
+v9 flexible, v10 topic ids, v11 no cluster operations any more, v12 requests by topic id, v13 a top-level error.
 
-Kafka answers a question about a topic that it is about to create with UNKNOWN_TOPIC_OR_PARTITION and creates it
-meanwhile, so that every new topic costs its first client a back-off. Here the topic is created first and described in
-the answer, which is what a client would have seen had it asked a moment later.
+When a request names a topic that Kafka is about to create, Kafka returns UNKNOWN_TOPIC_OR_PARTITION and creates the
+topic in the meantime. Every new topic costs its first client a back-off. klamm creates the topic first and then
+describes it in the response, as a request sent a moment later would see it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = ["error_response", "handle"]
 
 T = TypeVar("T")
 Described: TypeAlias = "tuple[MetadataResponseTopic, TopicImage | None]"
-"""What is said of a topic, and where its partitions are."""
+"""The response entry of a topic, still without partitions, and the topic's image if it exists."""
 
 NAMES_AT_ONCE: Final = 100
-"""So many names are looked up in a step."""
+"""Maximum number of names looked up in one step."""
 DESCRIBED_AT_ONCE: Final = 100
-"""So many topics and partitions are described in a step."""
+"""Maximum number of topics and partitions described in one step."""
 
 
 def handle(context: RequestContext, request: MetadataRequest) -> Work[MetadataResponse]:
-    """The answer; topics are created first if need be.
+    """Returns the metadata. Creates missing topics first if request and broker allow it.
 
     Raises INVALID_REQUEST for topic ids, or a missing name, before version 12.
     """
@@ -67,7 +67,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Work[MetadataRe
         if not number % NAMES_AT_ONCE:
             yield None
     if ids:
-        # One id makes it a question by ids: names beside it are passed over, as in Kafka.
+        # As in Kafka, a request with at least one id is a request by ids, and its names are ignored.
         return (yield from _answer(context, request, partial(_describe_by_id, context), ids))
     if request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable:
         yield from _create_missing(context, names)
@@ -77,7 +77,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Work[MetadataRe
 def error_response(
     request: MetadataRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> MetadataResponse:
-    """The answer that refuses every topic, and from version 13 on the request."""
+    """Returns a response with this error for every topic, and from version 13 on for the request."""
     topics = [
         MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=code)
         for topic in request.topics or ()
@@ -95,7 +95,7 @@ def _refuse_topic_id(version: int, topic: MetadataRequestTopic) -> None:
 
 def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]:
     image = context.broker.metadata.image
-    # An internal topic is made by whoever needs it, and as it needs it; a question about it must not make a common one.
+    # An internal topic has settings of its own. A Metadata request must not create it as an ordinary topic.
     topics: list[NewTopic] = []
     for number, name in enumerate(names, 1):
         if name not in image.topics and why_invalid(name) is None:
@@ -106,11 +106,11 @@ def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]
         if not number % NAMES_AT_ONCE:
             yield None
     if topics:
-        # What could not be created is unknown still, and that is what Kafka says of it too.
+        # A topic that could not be created is reported as unknown, as in Kafka.
         try:
             yield from wait_for(context.broker.metadata.create_topics(topics))
         except KafkaError as error:
-            if error.code != ErrorCode.policy_violation:  # They are too many.
+            if error.code != ErrorCode.policy_violation:  # too many topics or partitions
                 raise
         yield from wait_for(context.broker.partitions.settled())
 
@@ -189,9 +189,10 @@ def _describe_partitions(
 def _describe_partition(
     brokers: Collection[BrokerId], partition: PartitionImage, filters_replicas: bool, *, is_offline: bool
 ) -> MetadataResponsePartition:
-    """Version 0 leaves out replicas that are down, and calls that an error (`KRaftMetadataCache`).
+    """Describes a partition. Version 0 leaves out offline replicas and reports an error instead (`KRaftMetadataCache`).
 
-    A leader whose log `is_offline` is none, and its replica is offline, as with a folder of a Kafka broker that failed.
+    If the leader's log `is_offline`, the partition has no leader and its replica is offline, as after the failure of a
+    Kafka broker's log directory.
     """
     replicas, isr = partition.replicas, partition.isr
     if is_offline:

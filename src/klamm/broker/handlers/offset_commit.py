@@ -1,7 +1,7 @@
-"""OffsetCommit: a group says how far it has come.
+"""OffsetCommit: commits offsets of a group.
 
-Versions 2 to 10: 2 to 4 retention time, 6 leader epochs (KIP-320), 7 static members (KIP-345), 8 flexible, 9 consumer
-groups (KIP-848), 10 topic ids instead of names (KIP-848).
+Versions 2 to 10: v2 to v4 retention time, v6 leader epochs (KIP-320), v7 static members (KIP-345), v8 flexible,
+v9 consumer groups (KIP-848), v10 topic ids instead of names (KIP-848).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _TOPIC_IDS_FROM = 10
 
 
 PART_ELEMENTS: Final = 250
-"""So many offsets are committed in a step: two to three milliseconds. Each part of a large commit is decided by itself,
-so a member that is fenced meanwhile has committed some."""
+"""Maximum number of offsets committed in one step: two to three milliseconds. Each part of a large commit is decided
+separately, so a member that is fenced in between has committed some offsets."""
 
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[OffsetCommitResponse]:
-    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID."""
+    """Commits offsets of partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID."""
     image = context.broker.metadata.image
     refused: list[OffsetCommitResponseTopic] = []
     accepted = []
@@ -60,7 +60,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Answer[Offs
 def error_response(
     request: OffsetCommitRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> OffsetCommitResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return commit_error(request, code)
 
 
@@ -83,7 +83,7 @@ def _resolve_name(topic: OffsetCommitRequestTopic, image: MetadataImage) -> Offs
 def _split_unknown_partitions(
     topic: OffsetCommitRequestTopic, image: MetadataImage
 ) -> OffsetCommitResponseTopic | None:
-    """Takes the partitions that don't exist out of the request, and refuses them."""
+    """Removes partitions that don't exist from the request, and returns their errors; None if all exist."""
     count = len(image.topics[topic.name].partitions)
     unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
     if not unknown:
@@ -107,7 +107,7 @@ def _refuse(topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode
 
 
 def _merge(one: OffsetCommitResponse, other: OffsetCommitResponse) -> OffsetCommitResponse:
-    """Both in the first, each topic once."""
+    """Merges the other response into the first, with one entry per topic."""
     by_topic = {(topic.name, topic.topic_id): topic for topic in one.topics}
     for topic in other.topics:
         existing = by_topic.get((topic.name, topic.topic_id))

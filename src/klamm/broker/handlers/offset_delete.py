@@ -1,4 +1,4 @@
-"""OffsetDelete: single offsets of a group are forgotten (KIP-496). There is version 0 only."""
+"""OffsetDelete: deletes single committed offsets of a group (KIP-496). Version 0 only."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 PART_ELEMENTS: Final = 250
-"""So many offsets are deleted in a step."""
+"""Maximum number of offsets deleted in one step."""
 
 
 def handle(context: RequestContext, request: OffsetDeleteRequest) -> Answer[OffsetDeleteResponse]:
-    """Forgets the offsets of partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
+    """Deletes the offsets of partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
     image = context.broker.metadata.image
     refused: list[OffsetDeleteResponseTopic] = []
     accepted = []
@@ -46,7 +46,7 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> Answer[Offs
 def error_response(
     request: OffsetDeleteRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> OffsetDeleteResponse:
-    """The answer to a request that failed before it reached the coordinator."""
+    """Returns the response to a request that failed before it reached the coordinator."""
     return offset_delete_error(request, code)
 
 
@@ -61,7 +61,7 @@ def _unknown(topic: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
 
 
 def _merge(refused: list[OffsetDeleteResponseTopic], response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-    """An error of the whole stands alone; else the partitions of one topic come together."""
+    """Returns a top-level error alone; otherwise merges the results, with one entry per topic."""
     if response.error_code or not refused:
         return response
     by_name = {topic.name: topic for topic in refused}

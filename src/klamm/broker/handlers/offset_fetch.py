@@ -1,7 +1,7 @@
-"""OffsetFetch: how far groups have come.
+"""OffsetFetch: returns the committed offsets of groups.
 
-Versions 1 to 10: 2 all topics at once and an error for the whole, 5 leader epochs (KIP-320), 6 flexible, 7 stable
-offsets only (KIP-447), 8 several groups (KIP-709), 9 consumer groups (KIP-848), 10 topic ids instead of names
+Versions 1 to 10: v2 all topics at once and a top-level error, v5 leader epochs (KIP-320), v6 flexible, v7 stable
+offsets only (KIP-447), v8 several groups (KIP-709), v9 consumer groups (KIP-848), v10 topic ids instead of names
 (KIP-848).
 """
 
@@ -40,11 +40,11 @@ _SEVERAL_GROUPS_FROM = 8
 _TOPIC_IDS_FROM = 10
 
 PART_ELEMENTS: Final = 250
-"""So many offsets are looked up in a step."""
+"""Maximum number of offsets looked up in one step."""
 
 
 def handle(context: RequestContext, request: OffsetFetchRequest) -> Answer[OffsetFetchResponse]:
-    """The offsets of all groups asked for; each has an error of its own."""
+    """Returns the offsets of all requested groups. Each group has its own error."""
     version = context.api_version
     client = ClientContext(context.client_id or "", context.client_host, version)
     answers = [_fetch_group(context, group, request.require_stable, client) for group in _groups_of(request, version)]
@@ -54,7 +54,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Answer[Offse
 def error_response(
     request: OffsetFetchRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> OffsetFetchResponse:
-    """The answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return _response([fetch_group_error(group, code, version) for group in _groups_of(request, version)], version)
 
 
@@ -94,7 +94,7 @@ def _fetch_group(
 
 
 def _with_topic_ids(response: OffsetFetchResponseGroup, image: MetadataImage) -> OffsetFetchResponseGroup:
-    """Names don't travel, so a topic without an id can't be told of."""
+    """Sets topic ids, and drops topics without an id, because this version has no names."""
     topics = []
     for topic in response.topics:
         found = image.topics.get(topic.name)
@@ -139,7 +139,7 @@ def _response(groups: Sequence[OffsetFetchResponseGroup], version: int) -> Offse
                     OffsetFetchResponsePartition(
                         partition_index=partition.partition_index,
                         committed_offset=partition.committed_offset,
-                        # Before version 5 there is no room for it, and a value there would be an error of ours.
+                        # Versions below 5 do not have this field.
                         committed_leader_epoch=partition.committed_leader_epoch if version >= 5 else -1,
                         metadata=partition.metadata,
                         error_code=partition.error_code,

@@ -1,7 +1,6 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, so that a client can see that the log was truncated (KIP-101,
-KIP-320).
+"""OffsetForLeaderEpoch: returns the end offset of a leader epoch, so that clients detect truncation (KIP-101, KIP-320).
 
-Version 2 is the oldest served: current leader epoch. 3 replica id, 4 flexible.
+Versions 2 to 4: v2 current leader epoch, v3 replica id, v4 flexible.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["PART_ELEMENTS", "error_response", "handle"]
 
 PART_ELEMENTS: Final = 250
-"""So many partitions are looked up in a step."""
+"""Maximum number of partitions looked up in one step."""
 
 
 def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Answers for every partition the largest epoch that is not above the one asked for, and its end offset."""
+    """Returns for each partition the largest epoch that is not above the requested one, and its end offset."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -45,7 +44,7 @@ def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Off
 def error_response(
     request: OffsetForLeaderEpochRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> OffsetForLeaderEpochResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -1,14 +1,14 @@
 """Produce: appends record batches to partitions.
 
-Version 3 is the oldest served: 0 to 2 carry message formats that no log holds any more (KIP-896). 5 log start offset,
-8 errors of single records (KIP-467), 9 flexible, 10 leader hints, 11 and 12 transactions verified and added by the
-broker (KIP-890), 13 topic ids.
+Versions 3 to 13: versions 0 to 2 carry message formats that no log holds any more (KIP-896). v5 log start offset,
+v8 errors of single records (KIP-467), v9 flexible, v10 leader hints, v11 and v12 transactions verified and added by the
+broker (KIP-890), v13 topic ids.
 
-On one node the partition's only replica is the leader's, so an append that succeeded is replicated: all three `acks`
-answer from the same place. Where commits wait for the disk (`klamm.fsync=ack`), so do answers to acks=all.
+On one node a partition has only the leader's replica, so a successful append is already replicated. No value of
+`acks` waits for followers. If commits wait for the disk (`klamm.fsync=ack`), so do responses to acks=all.
 
-A batch whose records must be looked at, and that is not small, is opened on a thread (`batch_opener.py`). Its request
-becomes a task then: the connection handles no other one before all of its batches are in the log.
+A batch whose records must be read, and that is not small, is opened on a thread (`batch_opener.py`). Its request
+then becomes a task, and the connection handles no other request until all batches of the task are in the log.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NO_OFFSET: Final = -1
 Answers: TypeAlias = "list[ProduceTopicResponse]"
 
 ATTRIBUTES: Final = 22
-"""Where the byte of a batch's attributes stands that says its codec, and whether it is of a transaction."""
+"""Position in a batch of the attributes byte with the compression codec and the transactional bit."""
 
 CODES_WITHOUT_LOG_START_OFFSET: Final = frozenset(
     {
@@ -80,16 +80,16 @@ FIRST_VERSION_WITH_ZSTD: Final = 7
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
 INTERNAL_TOPIC_CLIENT_ID: Final = "__admin_client"
-"""Kafka lets only this client id write to internal topics (`AdminUtils`)."""
+"""The only client id that Kafka allows to write to internal topics (`AdminUtils`)."""
 
 
 def handle_frame(context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
-    """Appends every batch of the request and answers, except for acks=0, which has no answer."""
+    """Appends every batch of the request and answers, except for acks=0, which has no response."""
     version = context.api_version
     try:
         request = decode_produce_request(version, view, position)
     except ManyPartitions:
-        from klamm.broker.partitions.wide_produce import begin_produce  # what few ever need
+        from klamm.broker.partitions.wide_produce import begin_produce  # rarely needed
 
         return begin_produce(context, view, position, append)
     topics = request.topics
@@ -104,8 +104,10 @@ def handle_frame(context: RequestContext, view: memoryview, position: int) -> Bo
 
 
 def append(context: RequestContext, request: ProduceRequest, topics: list[ProduceTopic]) -> Answer[Answers]:
-    """Appends the batches for some topics, each partition once: at once, unless a large batch has to be opened or the
-    transaction coordinator has to be asked."""
+    """Appends the batches for some topics, each partition once.
+
+    Returns at once, unless a large batch must be opened or the transaction coordinator must be asked.
+    """
     if _has_transactional_records(topics):
         return _append_in_transaction(context, request, topics)
     now_ms = context.broker.clock()
@@ -120,24 +122,24 @@ async def _answer_later(context: RequestContext, request: ProduceRequest, pendin
 
 
 class _LaterAppend(NamedTuple):
-    """A batch that is appended when it has been opened."""
+    """A batch that is appended after it has been opened on a thread."""
 
     answer: ProducePartitionResponse
-    """What stands in the answer until then."""
+    """Placeholder in the response until then."""
     topic: ProduceTopic
     opening: BatchOpening
 
 
 class _Appends(OpeningAllowance):
-    """What the batches of one request share: the allowance, and how much the answer may say."""
+    """What the batches of one request share: the opening allowance, and the limit of record errors."""
 
     later: Sequence[_LaterAppend] = ()
     record_errors_left: int = MAXIMUM_RECORD_ERRORS
-    """How many more records the answer may name; of each batch it names one. A batch of a hundred bytes can have a
-    thousand bad records."""
+    """How many more record errors the response may have. Each refused batch may have at least one. A batch of a hundred
+    bytes can have a thousand bad records."""
 
     def append_later(self, append: _LaterAppend) -> None:
-        """Puts a batch aside that is too large for the allowance."""
+        """Defers a batch that is too large for the allowance."""
         if not isinstance(self.later, list):
             self.later = []
         self.later.append(append)
@@ -150,7 +152,7 @@ async def _append_later(
     appends: _Appends,
     verification: TransactionVerification | None = None,
 ) -> Answers:
-    """Opens what is left, one batch after the other, and appends it."""
+    """Opens and appends the deferred batches, one after the other."""
     final: dict[int, ProducePartitionResponse] = {}
     for append in appends.later:
         final[id(append.answer)] = await _append_when_opened(context, request.acks, append, appends, verification)
@@ -178,11 +180,11 @@ async def _append_when_opened(
         appends.record_errors_left = again.record_errors_left
         if not again.later:
             return topic.partitions[0]
-        append = again.later[0]  # The topic's configuration has changed meanwhile.
+        append = again.later[0]  # the topic's configuration has changed in the meantime
 
 
 class _OpenedBatch(NamedTuple):
-    """The outcome of an opening: the batch as it is to be stored, or why it is refused."""
+    """The outcome of an opening: the bytes to store, or the error that refuses the batch."""
 
     opening: BatchOpening
     outcome: memoryview | KafkaError
@@ -196,7 +198,7 @@ class _OpenedBatch(NamedTuple):
             return cls(opening, error)
 
     def take(self, opening: BatchOpening) -> memoryview:
-        """The outcome. Raises `KafkaError`, and `OpensLater` if the topic's configuration has changed since."""
+        """Returns the bytes to store. Raises `KafkaError`, or `OpensLater` if the topic's configuration has changed."""
         if opening.config is not self.opening.config:
             raise OpensLater(opening)
         if isinstance(self.outcome, KafkaError):
@@ -207,10 +209,10 @@ class _OpenedBatch(NamedTuple):
 def _answer(
     context: RequestContext, request: ProduceRequest, answers: list[ProduceTopicResponse]
 ) -> Body | PendingBody | None:
-    """The answer, when what was written is committed; none where nobody waits for one."""
+    """Returns the response, for acks=all once the batches are committed; None for acks=0."""
     if request.acks == 0:
-        # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does): the client then
-        # refreshes its metadata.
+        # There is no response, so closing the connection is the only way to report an error (as Kafka does). The client
+        # then refreshes its metadata.
         for answer in answers:
             for partition in answer.partitions:
                 if partition.error_code:
@@ -230,9 +232,9 @@ def _encode(version: int, answers: Answers) -> Body | None:
 
 
 def _each_partition_once(topics: list[ProduceTopic]) -> list[ProduceTopic]:
-    """The same topics unless one is named twice, a partition of it is, or it has none.
+    """Returns each topic and each partition once, without topics that have no partitions.
 
-    As in Kafka, what is said last of a partition holds, and each topic is answered once.
+    As in Kafka, the last batch of a partition counts, and each topic has one entry in the response.
     """
     is_sound = len({topic.topic_id or topic.name for topic in topics}) == len(topics) and all(
         topic.partitions and len({index for index, _ in topic.partitions}) == len(topic.partitions) for topic in topics
@@ -247,7 +249,7 @@ def _each_partition_once(topics: list[ProduceTopic]) -> list[ProduceTopic]:
 
 
 def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePartitionResponse) -> None:
-    """Ends the connection of a producer that asked for no answers and needs one."""
+    """Raises MalformedMessage, which closes the connection of a producer whose request with acks=0 failed."""
     name = ErrorCode(partition.error_code).name.upper()
     raise MalformedMessage(
         f"a produce request with acks=0 failed for {topic.name or 'a topic id'}-{partition.index}: {name}"
@@ -256,7 +258,7 @@ def raise_for_unacknowledged(topic: ProduceTopicResponse, partition: ProducePart
 
 def _has_transactional_records(topics: list[ProduceTopic]) -> bool:
     for topic in topics:
-        for _, records in topic.partitions:  # loops, since every request comes through here
+        for _, records in topic.partitions:  # loops, because every request passes here
             if records is not None and len(records) > ATTRIBUTES and records[ATTRIBUTES] & TRANSACTIONAL_MASK:
                 return True
     return False
@@ -280,7 +282,7 @@ def _refuse_all(topics: list[ProduceTopic], code: ErrorCode, message: str | None
 def _append_in_transaction(
     context: RequestContext, request: ProduceRequest, topics: list[ProduceTopic]
 ) -> Answer[Answers]:
-    """Appends once the transaction coordinator knows of every partition: at once, where it was asked before."""
+    """Appends once the transaction coordinator knows every partition; at once if it need not be asked."""
     if request.transactional_id is None:
         return _refuse_all(topics, ErrorCode.transactional_id_authorization_failed)
     batches = list(find_transactional(context.broker.partitions, topics))
@@ -305,7 +307,7 @@ def _append_in_transaction(
         appends = _Appends()
         answers = [_append_topic(context, topic, request.acks, now_ms, appends, verification) for topic in topics]
         return _append_later(context, request, answers, appends, verification) if appends.later else answers
-    # The frame lies in a buffer that others need meanwhile.
+    # Later frames reuse the buffer of this one in the meantime.
     topics = [
         topic._replace(partitions=[(index, _copy(records)) for index, records in topic.partitions]) for topic in topics
     ]
@@ -438,8 +440,10 @@ def _append(  # noqa: PLR0917 - called once for each batch of each request: keyw
 def _refuse(
     partition: Partition | None, index: int, records: memoryview | None, error: KafkaError, appends: _Appends
 ) -> ProducePartitionResponse:
-    """The answer of Kafka's `ReplicaManager.appendToLocalLog`: where the log was asked, it says where it starts; only
-    single records are refused with a message."""
+    """Returns the error response of Kafka's `ReplicaManager.appendToLocalLog`.
+
+    It has the log start offset only if the log refused the batch, and a message only for errors of single records.
+    """
     knows_start = partition is not None and error.code not in CODES_WITHOUT_LOG_START_OFFSET
     if error.code == ErrorCode.invalid_record and not isinstance(error, InvalidRecords):
         knows_start = knows_start and _holds_one_batch(records)
@@ -458,7 +462,7 @@ def _refuse(
 
 
 def _holds_one_batch(records: memoryview | None) -> bool:
-    """Whether the shape was right, so that it was the log that refused (`ProduceRequest.validateRecords`)."""
+    """Returns whether there is one valid batch, so that the log refused it (`ProduceRequest.validateRecords`)."""
     try:
         read_single_batch(records or b"")
     except KafkaError:

@@ -1,6 +1,6 @@
-"""ReadShareGroupState: the state of a share group in partitions (KIP-932).
+"""ReadShareGroupState: returns the share coordinator's state of partitions (KIP-932).
 
-There is version 0 only. Brokers ask this of each other; share groups are not served yet.
+Version 0 only. Sent between brokers only. Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ handle = refuse
 def error_response(
     request: ReadShareGroupStateRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ReadShareGroupStateResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return ReadShareGroupStateResponse(
         results=[
             ReadStateResult(

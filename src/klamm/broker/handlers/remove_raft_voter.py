@@ -1,6 +1,6 @@
-"""RemoveRaftVoter: the controllers' quorum loses a voter (KIP-853).
+"""RemoveRaftVoter: removes a voter from the quorum of controllers (KIP-853).
 
-There is version 0 only. The quorum has one voter, and stays as it is.
+Version 0 only. klamm's quorum always has one voter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    """Raises UNSUPPORTED_VERSION, as Kafka does where `kraft.version` is 0."""
+    """Raises UNSUPPORTED_VERSION, as Kafka does if `kraft.version` is 0."""
     is_valid = request.voter_id >= 0 and request.voter_directory_id != ZERO_UUID
     check_voter_change(context.broker, request.cluster_id, is_valid, "remove")
     raise AssertionError("a voter can't be changed")
@@ -29,5 +29,5 @@ def handle(context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRa
 def error_response(
     request: RemoveRaftVoterRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> RemoveRaftVoterResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return RemoveRaftVoterResponse(error_code=code, error_message=message)

@@ -1,6 +1,6 @@
-"""RenewDelegationToken: a token is to be valid for longer (KIP-48).
+"""RenewDelegationToken: extends the lifetime of a token (KIP-48).
 
-Versions 1 to 2: 2 flexible. Clients are not authenticated yet, so there are no tokens.
+Versions 1 to 2: v2 flexible. klamm does not authenticate clients yet, so there are no tokens.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ def handle(context: RequestContext, request: RenewDelegationTokenRequest) -> Ren
 def error_response(
     request: RenewDelegationTokenRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> RenewDelegationTokenResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)

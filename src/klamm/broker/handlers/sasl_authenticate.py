@@ -1,7 +1,7 @@
-"""SaslAuthenticate: a client proves who it is (KIP-152).
+"""SaslAuthenticate: authenticates a client (KIP-152).
 
-Versions 0 to 2: 1 the lifetime of the proof (KIP-368), 2 flexible. No listener asks for SASL yet, so this is always
-the wrong moment.
+Versions 0 to 2: v1 the session lifetime (KIP-368), v2 flexible. No listener uses SASL yet, so the broker refuses this
+request.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def handle(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAut
 def error_response(
     request: SaslAuthenticateRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> SaslAuthenticateResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return SaslAuthenticateResponse(error_code=code, error_message=message)

@@ -1,7 +1,7 @@
-"""SaslHandshake: a client says by which mechanism it wants to prove who it is (KIP-43).
+"""SaslHandshake: selects the SASL mechanism for authentication (KIP-43).
 
-Versions 0 to 1: 1 the proof comes in SaslAuthenticate. No listener asks for SASL yet, so this is always the wrong
-moment.
+Versions 0 to 1: v1 the client authenticates with SaslAuthenticate. No listener uses SASL yet, so the broker refuses
+this request.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ def handle(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandsh
 def error_response(
     request: SaslHandshakeRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> SaslHandshakeResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return SaslHandshakeResponse(error_code=code)

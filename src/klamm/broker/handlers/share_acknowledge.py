@@ -1,6 +1,6 @@
-"""ShareAcknowledge: a member of a share group is done with records (KIP-932).
+"""ShareAcknowledge: acknowledges records that a member of a share group has processed (KIP-932).
 
-Versions 1 to 2: 2 renewal (KIP-1222). Share groups are not served yet.
+Versions 1 to 2: v2 renewal (KIP-1222). Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ handle = refuse
 def error_response(
     request: ShareAcknowledgeRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ShareAcknowledgeResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ShareAcknowledgeResponse(error_code=code, error_message=message)

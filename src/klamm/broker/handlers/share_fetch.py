@@ -1,6 +1,6 @@
-"""ShareFetch: records for a member of a share group, which are its own for a while (KIP-932).
+"""ShareFetch: returns records to a member of a share group, which holds them for a limited time (KIP-932).
 
-Versions 1 to 2: 2 acquisition modes and renewal (KIP-1206, KIP-1222). Share groups are not served yet.
+Versions 1 to 2: v2 acquisition modes and renewal (KIP-1206, KIP-1222). Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ handle = refuse
 def error_response(
     request: ShareFetchRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ShareFetchResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ShareFetchResponse(error_code=code, error_message=message)

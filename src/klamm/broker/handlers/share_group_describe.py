@@ -1,6 +1,6 @@
-"""ShareGroupDescribe: members and assignments of share groups (KIP-932).
+"""ShareGroupDescribe: returns members and assignments of share groups (KIP-932).
 
-There is version 1 only. Share groups are not served yet.
+Version 1 only. Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ handle = refuse
 def error_response(
     request: ShareGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ShareGroupDescribeResponse:
-    """The answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return ShareGroupDescribeResponse(
         groups=[DescribedGroup(group_id=name, error_code=code, error_message=message) for name in request.group_ids]
     )

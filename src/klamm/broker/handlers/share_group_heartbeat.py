@@ -1,6 +1,6 @@
-"""ShareGroupHeartbeat: a member joins, stays in and leaves a share group (KIP-932).
+"""ShareGroupHeartbeat: joins a share group, keeps the session alive, and leaves (KIP-932).
 
-There is version 1 only. Share groups are not served yet.
+Version 1 only. Share groups are not served yet.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ handle = refuse
 def error_response(
     request: ShareGroupHeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> ShareGroupHeartbeatResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return ShareGroupHeartbeatResponse(error_code=code, error_message=message)

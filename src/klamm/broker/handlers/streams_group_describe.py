@@ -1,6 +1,6 @@
-"""StreamsGroupDescribe: topology, members and assignments of Streams groups (KIP-1071).
+"""StreamsGroupDescribe: returns topology, members and assignments of Streams groups (KIP-1071).
 
-There is version 0 only. Streams groups are not served.
+Version 0 only. Streams groups are not served.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ handle = refuse
 def error_response(
     request: StreamsGroupDescribeRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> StreamsGroupDescribeResponse:
-    """The answer that refuses every group."""
+    """Returns a response with this error for every group."""
     return StreamsGroupDescribeResponse(
         groups=[DescribedGroup(group_id=name, error_code=code, error_message=message) for name in request.group_ids]
     )

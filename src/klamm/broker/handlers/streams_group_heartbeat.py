@@ -1,6 +1,6 @@
-"""StreamsGroupHeartbeat: a member joins, stays in and leaves a Streams group (KIP-1071).
+"""StreamsGroupHeartbeat: joins a Streams group, keeps the session alive, and leaves (KIP-1071).
 
-There is version 0 only. Streams groups are not served.
+Version 0 only. Streams groups are not served.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ handle = refuse
 def error_response(
     request: StreamsGroupHeartbeatRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> StreamsGroupHeartbeatResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return StreamsGroupHeartbeatResponse(error_code=code, error_message=message)

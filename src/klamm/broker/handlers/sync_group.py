@@ -1,6 +1,6 @@
-"""SyncGroup: the leader brings the assignments, every member gets its own.
+"""SyncGroup: takes the assignments from the leader, and returns each member its own.
 
-Versions 0 to 5: 3 static members (KIP-345), 4 flexible, 5 protocol type and name, which are checked (KIP-559).
+Versions 0 to 5: v3 static members (KIP-345), v4 flexible, v5 protocol type and name, which are checked (KIP-559).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PROTOCOL_REQUIRED_FROM = 5
 
 
 def handle(context: RequestContext, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
-    """Syncs; followers are answered when the leader's assignments are committed."""
+    """Syncs the member. Followers get their response when the leader's assignments are committed."""
     version = context.api_version
     if version >= _PROTOCOL_REQUIRED_FROM and (request.protocol_type is None or request.protocol_name is None):
         return sync_error(request, ErrorCode.inconsistent_group_protocol)
@@ -34,5 +34,5 @@ def handle(context: RequestContext, request: SyncGroupRequest) -> Answer[SyncGro
 def error_response(
     request: SyncGroupRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> SyncGroupResponse:
-    """The answer to a request that failed before it reached the coordinator."""
+    """Returns the response to a request that failed before it reached the coordinator."""
     return sync_error(request, code)

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit: a producer commits offsets of a group together with its transaction (KIP-98).
+"""TxnOffsetCommit: commits offsets of a group within a producer's transaction (KIP-98).
 
-Versions 0 to 5: 2 leader epochs (KIP-320), 3 flexible, member and generation (KIP-447), 4 TRANSACTION_ABORTABLE, 5 the
-broker adds the group's partition to the transaction (KIP-890).
+Versions 0 to 5: v2 leader epochs (KIP-320), v3 flexible, member and generation (KIP-447), v4 TRANSACTION_ABORTABLE,
+v5 the broker adds the group's partition to the transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ADDS_PARTITIONS_FROM: Final = 5
 
 
 OFFSETS_AT_ONCE: Final = 250
-"""So many offsets are committed in a step, as by OffsetCommit."""
+"""Maximum number of offsets committed in one step, as for OffsetCommit."""
 
 
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[TxnOffsetCommitResponse]:
-    """Commits for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
+    """Commits offsets of partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
     refused = yield from _take_unknown_partitions_out(request, context.broker.metadata.image)
     if not request.topics:
         return refused
@@ -75,12 +75,12 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[Txn
 def error_response(
     request: TxnOffsetCommitRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> TxnOffsetCommitResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return txn_offset_commit_error(request, code)
 
 
 def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[tuple[ErrorCode | None, int]]:
-    """Asks the transaction coordinator about the group's partition: an error, or what guards the commit."""
+    """Asks the transaction coordinator about the group's partition. Returns an error or None, and a guard."""
     broker = context.broker
     version = context.api_version
     partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
@@ -107,7 +107,7 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[tu
 def _take_unknown_partitions_out(
     request: TxnOffsetCommitRequest, image: MetadataImage
 ) -> Work[TxnOffsetCommitResponse]:
-    """Leaves only partitions that exist in the request, and refuses the others."""
+    """Removes partitions that don't exist from the request, and returns their errors."""
     refused = TxnOffsetCommitResponse()
     known_topics: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -138,7 +138,7 @@ def _take_unknown_partitions_out(
 
 
 def _merge(refused: TxnOffsetCommitResponse, response: TxnOffsetCommitResponse) -> Work[None]:
-    """Adds the answers of the coordinator to the refusals, each topic once."""
+    """Adds the coordinator's results to the refusals, with one entry per topic."""
     by_name = {}
     for topic in refused.topics:
         by_name[topic.name] = topic
@@ -153,7 +153,7 @@ def _merge(refused: TxnOffsetCommitResponse, response: TxnOffsetCommitResponse) 
 
 
 def _hide_loading(response: TxnOffsetCommitResponse) -> Work[None]:
-    """Producers before 2.0 break at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+    """Replaces COORDINATOR_LOAD_IN_PROGRESS, which breaks producers before 2.0 (KAFKA-7296)."""
     for topic in response.topics:
         for partition in topic.partitions:
             if partition.error_code == ErrorCode.coordinator_load_in_progress:

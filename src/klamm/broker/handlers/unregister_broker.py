@@ -1,6 +1,6 @@
-"""UnregisterBroker: the cluster forgets a broker that will not come back (KIP-631).
+"""UnregisterBroker: removes from the cluster a broker that will not come back (KIP-631).
 
-There is version 0 only.
+Version 0 only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for the only one."""
+    """Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for the only broker."""
     if request.broker_id not in context.broker.metadata.image.brokers:
         reason = f"Broker ID {request.broker_id} is not currently registered"
         raise KafkaError(ErrorCode.broker_id_not_registered, reason)
@@ -28,5 +28,5 @@ def handle(context: RequestContext, request: UnregisterBrokerRequest) -> Unregis
 def error_response(
     request: UnregisterBrokerRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> UnregisterBrokerResponse:
-    """The answer that refuses the request."""
+    """Returns a response with this error."""
     return UnregisterBrokerResponse(error_code=code, error_message=message)

@@ -1,6 +1,6 @@
-"""UpdateFeatures: features of the cluster go to another level (KIP-584).
+"""UpdateFeatures: changes the levels of the cluster's features (KIP-584).
 
-Versions 0 to 2: 1 kinds of downgrades and validation (KIP-778), 2 no result for each feature any more (KIP-1022).
+Versions 0 to 2: v1 kinds of downgrades and validation (KIP-778), v2 no result for each feature any more (KIP-1022).
 klamm's features are at their highest level from the first start on and stay there.
 """
 
@@ -26,8 +26,10 @@ UNSAFE_DOWNGRADE: Final = 3
 
 
 def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Work[UpdateFeaturesResponse]:
-    """Accepts the level that a feature has; raises INVALID_UPDATE_VERSION for any other, in the words of Kafka's
-    `FeatureControlManager`."""
+    """Accepts the current level of a feature.
+
+    Raises INVALID_UPDATE_VERSION for any other level, with the messages of Kafka's `FeatureControlManager`.
+    """
     for update in request.feature_updates:
         reason = _why_refused(update, context.broker.node_id)
         if reason is not None:
@@ -48,12 +50,12 @@ def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Work[Upda
 def error_response(
     request: UpdateFeaturesRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> UpdateFeaturesResponse:
-    """The answer that refuses all updates."""
+    """Returns a response with this error."""
     return UpdateFeaturesResponse(error_code=code, error_message=message)
 
 
 def _why_refused(update: FeatureUpdateKey, node_id: int) -> str | None:
-    kind = update.upgrade_type  # version 0 has `allow_downgrade` instead, which Kafka's controller doesn't look at
+    kind = update.upgrade_type  # version 0 has `allow_downgrade` instead, which Kafka's controller ignores
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     reason = why_no_level(update.feature, update.max_version_level, node_id)

@@ -1,6 +1,6 @@
-"""WriteShareGroupState: the state of a share group in partitions has changed (KIP-932).
+"""WriteShareGroupState: updates the share coordinator's state of partitions (KIP-932).
 
-Versions 0 to 1: 1 the number of completed deliveries (KIP-1226). Brokers ask this of each other; share groups are not
+Versions 0 to 1: v1 the number of completed deliveries (KIP-1226). Sent between brokers only. Share groups are not
 served yet.
 """
 
@@ -23,7 +23,7 @@ handle = refuse
 def error_response(
     request: WriteShareGroupStateRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> WriteShareGroupStateResponse:
-    """The answer that refuses every partition."""
+    """Returns a response with this error for every partition."""
     return WriteShareGroupStateResponse(
         results=[
             WriteStateResult(

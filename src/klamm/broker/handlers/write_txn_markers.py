@@ -1,7 +1,8 @@
-"""WriteTxnMarkers: ends transactions in the partitions of this broker, for the transaction coordinator that decided so,
-or for an administrator who ends a transaction that hangs (KIP-664).
+"""WriteTxnMarkers: ends transactions in the partitions of this broker.
 
-Version 1 is the oldest served, and flexible; 2 says under which transaction version it was decided (KIP-1228).
+The sender is the transaction coordinator, or an administrator who ends a hanging transaction (KIP-664).
+
+Versions 1 to 2: v1 flexible, v2 the transaction version of the marker (KIP-1228).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = ["error_response", "handle"]
 
 
 PARTITIONS_AT_ONCE: Final = 250
-"""So many partitions of a marker are handed on at a time."""
+"""Maximum number of partitions of a marker handled at a time."""
 
 
 def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersResponse]:
-    """Writes the markers in the order of the request. Of several for one producer the answer has one entry."""
+    """Writes the markers in the order of the request. The response has one entry per producer id."""
     outcomes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for wanted in request.markers:
         own = outcomes.setdefault(wanted.producer_id, {})
@@ -61,7 +62,7 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[Wri
 def error_response(
     request: WriteTxnMarkersRequest, version: int, code: ErrorCode, message: str | None = None
 ) -> WriteTxnMarkersResponse:
-    """The answer that refuses every partition of every marker."""
+    """Returns a response with this error for every partition of every marker."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(

@@ -1,7 +1,7 @@
-"""What is listed in ApiVersions and not there: share groups (KIP-932) and Streams groups (KIP-1071).
+"""Refuses the APIs of absent features: share groups (KIP-932) and Streams groups (KIP-1071).
 
-A broker of Apache Kafka 4.3 lists the APIs of both even where `share.version` and `streams.version` are 0, and answers
-UNSUPPORTED_VERSION. klamm does the same: programs tell by the list of APIs which version of Kafka a broker is.
+A broker of Apache Kafka 4.3 lists these APIs in ApiVersions even if `share.version` and `streams.version` are 0, and
+answers UNSUPPORTED_VERSION. klamm does the same, because programs infer a broker's Kafka version from the list of APIs.
 """
 
 from __future__ import annotations

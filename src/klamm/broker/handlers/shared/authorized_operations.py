@@ -1,7 +1,7 @@
-"""What a client may do with a resource, as the bit field that describing it can answer with (KIP-430).
+"""The operations that a client may perform on a resource, as the bit field in describe responses (KIP-430).
 
-Without an authorizer everything that the kind of resource supports is allowed, and said so. Source: `AclEntry` and
-`AclOperation` of Apache Kafka 4.3; the bit of an operation is its code.
+Without an authorizer, every operation that the resource type supports is allowed and reported. Source: `AclEntry` and
+`AclOperation` of Apache Kafka 4.3. The code of an operation is its bit number.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = [
 ]
 
 NOT_ASKED: Final = -(2**31)
-"""What travels when the client did not ask."""
+"""Value of the field if the client did not request it."""
 
 
 class AclOperation(IntEnum):
-    """The operations that access to a resource is granted for, by Kafka's codes."""
+    """Operations on a resource that an authorizer can allow, with Kafka's codes."""
 
     read = 3
     write = 4

@@ -1,6 +1,6 @@
-"""What quotas can be given to, and which there are (KIP-546).
+"""Entity types and keys of client quotas (KIP-546).
 
-klamm has none yet; it knows their names to refuse them as Kafka does.
+klamm has no quotas yet. It uses the names to refuse requests as Kafka does.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ KEYS: Final = {
     "client-id": _OF_CLIENTS,
     "ip": frozenset({"connection_creation_rate"}),
 }
-"""The quotas of each type of entity, as in Kafka's `QuotaConfig`."""
+"""The quota keys of each entity type, as in Kafka's `QuotaConfig`."""

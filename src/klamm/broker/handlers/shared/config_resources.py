@@ -1,7 +1,7 @@
-"""What may be described and altered by name: topics, brokers, groups, clients' metrics; shared by the handlers.
+"""Alters the settings of topics, brokers, groups and client metrics; shared by the handlers of config requests.
 
-Changes are decided on the image in one piece with writing them, one request after the other, so that two appends to the
-same list both stay.
+A lock covers both deciding a change on the image and writing it. Two requests that append to the same list therefore
+both take effect.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _KEYS: Final = {
 }
 
 MAXIMUM_CHANGES: Final = 10_000
-"""Of one request, as in Kafka (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+"""Limit per request, as in Kafka (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
 _TOO_MANY_CHANGES: Final = "Unable to perform excessively large batch operation."
 
 
 class AlterRequest(NamedTuple):
-    """What a client wants of one resource. `replaces`: what it does not name is to be unset (AlterConfigs)."""
+    """The requested changes of one resource. `replaces`: keys that the request leaves out are unset (AlterConfigs)."""
 
     resource_type: int
     name: str
@@ -61,7 +61,7 @@ class AlterRequest(NamedTuple):
 
 
 def layers_of(broker: BrokerContext) -> BrokerLayers:
-    """The settings of this broker by the place where they were set."""
+    """Returns the settings of this broker by the place where they were set."""
     image = broker.metadata.image
     return BrokerLayers(
         broker.config.explicit,
@@ -71,7 +71,7 @@ def layers_of(broker: BrokerContext) -> BrokerLayers:
 
 
 def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION when no topic may be called so."""
+    """Raises INVALID_TOPIC_EXCEPTION if the name is not valid for a topic."""
     reason = why_invalid(name)
     if reason is not None:
         raise KafkaError(ErrorCode.invalid_topic_exception, reason)
@@ -80,9 +80,9 @@ def check_topic_name(name: str) -> None:
 async def alter_resources(
     broker: BrokerContext, wanted_changes: Sequence[AlterRequest], *, validate_only: bool
 ) -> list[KafkaError | None]:
-    """Returns the outcome of each request; all valid ones are written in one transaction, or none.
+    """Returns an error or None for each request. All valid requests are written in one transaction, or none.
 
-    Raises POLICY_VIOLATION where that would be more than `MAXIMUM_CHANGES`.
+    Raises POLICY_VIOLATION if they contain more than `MAXIMUM_CHANGES` changes.
     """
     async with broker.config_changes:
         results, changes = await finish_in_steps(_decide_all(broker, wanted_changes))
@@ -92,7 +92,7 @@ async def alter_resources(
             await broker.metadata.alter_configs(changes)
         except KafkaError as error:
             return [error if result is None else result for result in results]
-    await broker.partitions.settled()  # a change that is acknowledged holds for every log
+    await broker.partitions.settled()  # every log must use the change before it is acknowledged
     _warn_of_no_effect(changes)
     return results
 
@@ -100,7 +100,7 @@ async def alter_resources(
 def _decide_all(
     broker: BrokerContext, wanted_changes: Sequence[AlterRequest]
 ) -> Work[tuple[list[KafkaError | None], dict[tuple[int, str], Mapping[str, str | None]]]]:
-    """Returns the outcome of each request, and the changes that carry out the valid ones."""
+    """Returns an error or None for each request, and the changes of the valid requests."""
     counts: Counter[tuple[int, str]] = Counter()
     results: list[KafkaError | None] = []
     changes: dict[tuple[int, str], Mapping[str, str | None]] = {}
@@ -114,7 +114,7 @@ def _decide_all(
                 raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")
             changed = yield from _decide(broker, wanted_change)
         except KafkaError as error:
-            results.append(error.with_traceback(None))  # which would keep a frame for each
+            results.append(error.with_traceback(None))  # a traceback would keep a frame for each error
         else:
             results.append(None)
             if changed:
@@ -122,7 +122,7 @@ def _decide_all(
                 room -= len(changed)
                 if room < 0:
                     free_later(counts, results, changes)
-                    del counts, results, changes  # else the traceback would keep them
+                    del counts, results, changes  # otherwise the traceback would keep them alive
                     raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
         yield None
     free_later(counts)
@@ -130,7 +130,7 @@ def _decide_all(
 
 
 def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str, str | None]]:
-    """Returns the changes a request asks for: key to value, None to unset. Raises KafkaError as Kafka answers."""
+    """Returns the requested changes: key to value, None to unset. Raises KafkaError with Kafka's error code."""
     if len(wanted_change.alterations) > MAXIMUM_CHANGES:
         raise KafkaError(ErrorCode.policy_violation, _TOO_MANY_CHANGES)
     check_alterations(wanted_change.alterations)
@@ -154,7 +154,7 @@ def _decide(broker: BrokerContext, wanted_change: AlterRequest) -> Work[dict[str
 def _keys_of(wanted_change: AlterRequest) -> Mapping[str, ConfigKey]:
     if wanted_change.resource_type == ResourceType.broker_logger and not wanted_change.replaces:
         raise KafkaError(ErrorCode.invalid_request, "Log levels are not set by request.")
-    keys = _KEYS.get(wanted_change.resource_type)  # type: ignore[call-overload]  # an IntEnum is the number from the wire
+    keys = _KEYS.get(wanted_change.resource_type)  # type: ignore[call-overload]  # an IntEnum equals the number from the wire
     if keys is None:
         raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {wanted_change.resource_type}")
     found: Mapping[str, ConfigKey] = keys()

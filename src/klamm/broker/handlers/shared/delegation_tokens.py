@@ -1,6 +1,6 @@
-"""What all requests about delegation tokens (KIP-48) are answered as long as nobody is authenticated.
+"""The refusal of all requests about delegation tokens (KIP-48), as long as no client is authenticated.
 
-Kafka gives no token to a client on a connection without TLS and SASL: else whoever is near could ask for one.
+Kafka issues no token on a connection without TLS and SASL; otherwise any client could request one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ __all__ = ["ANONYMOUS", "NO_TIME", "REFUSAL", "USER"]
 REFUSAL: Final = ErrorCode.delegation_token_request_not_allowed
 USER: Final = "User"
 ANONYMOUS: Final = "ANONYMOUS"
-"""The name of a client that has proved none."""
+"""The name of a client that is not authenticated."""
 NO_TIME: Final = -1
-"""What stands for a time in a refusal."""
+"""Value of the time fields in a refusal."""

@@ -1,4 +1,4 @@
-"""The brokers of the cluster as one client should know them."""
+"""The brokers of the cluster, with the addresses for one client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Node", "nodes_for"]
 
 
 class Node(NamedTuple):
-    """A broker under the address at which the client reaches it."""
+    """A broker, with the address at which the client reaches it."""
 
     id: BrokerId
     host: str
@@ -22,7 +22,7 @@ class Node(NamedTuple):
 
 
 def nodes_for(context: RequestContext) -> list[Node]:
-    """Every registered broker, by id. This one goes by the address that this client's listener advertises."""
+    """Returns all registered brokers, by id. This broker has the address that the client's listener advertises."""
     own = context.broker.node_id
     return [
         Node(broker.id, context.advertised_host, context.advertised_port, broker.rack)

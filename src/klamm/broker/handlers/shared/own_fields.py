@@ -1,8 +1,8 @@
-"""What klamm's own tools are told of a group in addition to what Kafka's answers have: how many members it needs, for
-whom a classic group waits, and why a change is under way.
+"""Adds fields for klamm's own tools to descriptions of groups: how many members a group needs, which members a classic
+group waits for, and the causes of a change in progress.
 
-It travels in tagged fields that Kafka doesn't have. Clients pass over tags that they don't know, but what a client
-that is no tool of klamm's sees should be Kafka's answer to the last byte; so it gets none.
+They are tagged fields that Kafka does not have. Clients skip unknown tags, but only klamm's tools receive these: every
+other client gets the same bytes as from Kafka.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["add_awaited_members", "add_change_under_way", "add_members_needed"]
 R = TypeVar("R", ConsumerGroupDescribeResponse, DescribeGroupsResponse)
 
 _OWN_SOFTWARE: Final = "klamm"
-"""What the raw client calls itself in its ApiVersions request (KIP-511)."""
+"""Software name that the raw client sends in its ApiVersions request (KIP-511)."""
 
 
 def add_members_needed(context: RequestContext, answer: Answer[R]) -> Answer[R]:
-    """Put the figure to each group where it is known, if one of klamm's own tools asks."""
+    """Sets how many members each group needs, where that is known and the client is one of klamm's own tools."""
     if context.connection.client_software_name != _OWN_SOFTWARE:
         return answer
     return _measure_groups(context, answer)
@@ -43,7 +43,7 @@ async def _measure_groups(context: RequestContext, answer: Answer[R]) -> R:
 
 
 def add_awaited_members(context: RequestContext, response: DescribeGroupsResponse) -> DescribeGroupsResponse:
-    """Name those for whom each group waits, if one of klamm's own tools asks."""
+    """Sets the members that each group waits for, if the client is one of klamm's own tools."""
     if context.connection.client_software_name == _OWN_SOFTWARE:
         for group in response.groups:
             if not group.error_code:
@@ -52,7 +52,7 @@ def add_awaited_members(context: RequestContext, response: DescribeGroupsRespons
 
 
 def add_change_under_way(context: RequestContext, response: R) -> R:
-    """Say of each group that is changing since when and why, if one of klamm's own tools asks."""
+    """Sets start and causes of each group's change in progress, if the client is one of klamm's own tools."""
     if context.connection.client_software_name == _OWN_SOFTWARE:
         for group in response.groups:
             change = None if group.error_code else context.broker.change_under_way(group.group_id)

@@ -1,4 +1,4 @@
-"""What klamm says of a controller quorum: a metadata store stands in for it, with this broker as its one voter.
+"""The controller quorum that klamm reports. A metadata store replaces it; this broker is the one voter.
 
 As in a cluster of Apache Kafka with `kraft.version` 0, voters can't be added or removed.
 """
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["METADATA_TOPIC", "check_voter_change"]
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The topic that Kafka's metadata are in. klamm has it in name only."""
+"""The topic that holds Kafka's metadata. klamm uses only its name."""
 
 
 def check_voter_change(broker: BrokerContext, cluster_id: str | None, is_valid: bool, verb: str) -> None:
-    """Raises what Kafka answers to who wants to add or remove a voter where `kraft.version` is 0.
+    """Raises the error that Kafka returns to a request to add or remove a voter if `kraft.version` is 0.
 
-    `is_valid`: the request names a voter; `verb`: add or remove. Raises INCONSISTENT_CLUSTER_ID, INVALID_REQUEST or
-    UNSUPPORTED_VERSION.
+    `is_valid`: the request names a valid voter; `verb`: add or remove. Raises INCONSISTENT_CLUSTER_ID, INVALID_REQUEST
+    or UNSUPPORTED_VERSION.
     """
     if cluster_id is not None and cluster_id != broker.cluster_id:
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{broker.cluster_id}"'

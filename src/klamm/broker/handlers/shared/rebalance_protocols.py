@@ -1,6 +1,6 @@
-"""Which group protocols are switched on: `group.coordinator.rebalance.protocols`, as Kafka's `KafkaApis` asks it.
+"""Checks which group protocols are enabled: `group.coordinator.rebalance.protocols`, as in Kafka's `KafkaApis`.
 
-ApiVersions says the same either way, as Kafka's does: the key is for going back, not for what a client may find.
+As in Kafka, ApiVersions does not depend on the key. The key is for a rollback, not for discovery by clients.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ _CONSUMER: Final = "consumer"
 
 
 def check_consumer_protocol(config: BrokerConfig) -> None:
-    """Raises UNSUPPORTED_VERSION unless groups of the consumer protocol (KIP-848) are served."""
+    """Raises UNSUPPORTED_VERSION unless the consumer protocol (KIP-848) is enabled."""
     if _CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise KafkaError(ErrorCode.unsupported_version)
