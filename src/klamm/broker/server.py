@@ -1,7 +1,7 @@
 """One broker: its services, the listeners through which clients reach them, and its metrics page.
 
-The services start first (`services/broker_services.py`), and only then the broker listens: any client that can connect
-gets answers.
+The services start first (`services/broker_services.py`). Only then the broker listens, so any client that can connect
+gets responses.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 def now_ms() -> Millis:
-    """The wall clock in milliseconds since the epoch."""
+    """Returns the wall clock in milliseconds since the epoch."""
     return Millis(time.time_ns() // 1_000_000)
 
 
 async def _open_store(directory: Path) -> SqliteStore:
-    """The metadata of the broker. Raises MetadataLost before another file takes the place of one that was there."""
+    """Opens the metadata store of the broker. Raises MetadataLost instead of replacing a lost file with a new one."""
     path = directory / METADATA_FILE
     if is_lost(path):
         refuse_lost_metadata(directory)
@@ -54,7 +54,7 @@ class BrokerServer:
     def __init__(
         self, config: BrokerConfig, clock: Callable[[], Millis] = now_ms, *, open_files: int | None = None
     ) -> None:
-        """`open_files` bounds the descriptors of log files; if None, half of what the process may have does."""
+        """Creates the broker. `open_files` bounds the descriptors of log files; None: half of the process's limit."""
         self.services = BrokerServices(config, clock, open_files=open_files)
         self._clock = clock
         self._listeners: list[Listener] = []
@@ -62,18 +62,18 @@ class BrokerServer:
 
     @property
     def config(self) -> BrokerConfig:
-        """The broker's configuration as it is now."""
+        """The current configuration of the broker."""
         return self.services.config
 
     @property
     def context(self) -> BrokerContext | None:
-        """What handlers see of the broker; None until it has started."""
+        """The context for handlers; None until the broker has started."""
         return self.services.context
 
     async def start(self) -> list[tuple[str, int]]:
-        """Starts everything and returns the addresses it listens on.
+        """Starts the services, listeners and metrics page, and returns the addresses of the listeners.
 
-        Raises DataDirectoryInUse when another broker has the folder, StartFailed when an address is taken or the folder
+        Raises DataDirectoryInUse if another broker uses the folder, StartFailed if an address is in use or the folder
         can't be written, and other KlammErrors.
         """
         context = await self._start_services()
@@ -86,7 +86,7 @@ class BrokerServer:
     async def stop(self) -> None:
         """Stops the metrics page, the listeners, then the services.
 
-        Safe after a start that failed half-way, and safe to call twice.
+        Safe after a start that failed halfway, and safe to call twice.
         """
         await self._stops.aclose()
 
@@ -138,7 +138,7 @@ class BrokerServer:
         self._listeners.clear()
 
     def _limit_connections(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Takes the limits of connections from the configuration as it is now."""
+        """Applies the connection limits of the current configuration."""
         if old.configs is not new.configs:
             for listener in self._listeners:
                 listener.limit_connections(self.config.max_connections, self.config.max_connections_per_ip)
@@ -158,4 +158,4 @@ class BrokerServer:
         names = {each.host for each in addresses if each.host}
         listener = MetricsListener(*parse_address(address), gather, names)
         self._stops.push_async_callback(asyncio.to_thread, listener.stop)
-        logger.info("figures are served at port %d of %s, as /metrics", listener.start(), address)
+        logger.info("metrics are served at port %d of %s, as /metrics", listener.start(), address)

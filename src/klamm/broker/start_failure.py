@@ -1,4 +1,4 @@
-"""Why a broker can't start, in a sentence that says what to do: what the operating system reports is a number."""
+"""Explains why a broker can't start, in a sentence that says what to do. The operating system reports only a number."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LISTENING: Final = "--listen HOST:PORT picks another, port 0 a free one"
 
 
 class StartFailed(KlammError):
-    """The broker can't start here and now: the disk, the folder or the address is not as it has to be."""
+    """Raised if the broker can't start because of the disk, the data folder or the address."""
 
 
 def directory_failure(error: Exception, directory: Path) -> StartFailed | None:
-    """The reason for which a start failed in the data directory; None if `error` says it well enough itself."""
+    """Returns the failure of a start in the data directory; None if `error` needs no better explanation."""
     for cause in _causes(error):
         if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             return _no_space(directory)
@@ -69,12 +69,12 @@ def _user() -> str:
 
 
 def _not_a_folder(directory: Path) -> Path:
-    """The part of the path that is in the way."""
+    """Returns the part of the path that is not a directory."""
     return next((each for each in (directory, *directory.parents) if each.exists() and not each.is_dir()), directory)
 
 
 def address_failure(error: OSError, host: str, port: int) -> StartFailed:
-    """The reason for which a broker can't listen."""
+    """Returns the failure of a broker that can't listen."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if isinstance(error, socket.gaierror):
         return StartFailed(f"the host name of {address} is not known here ({error.strerror}); {_LISTENING}")

@@ -1,15 +1,15 @@
-"""Work that may take long is done a little at a time, so that one request doesn't keep the others waiting.
+"""Runs long work in small steps, so that one request doesn't block the others.
 
-A piece of work is a generator (`Work`). It yields None wherever others may have their turn, at least once a
-millisecond; the driver decides whether they do. It yields an `Awaited` where it has to wait (`wait_for`). What it
-returns is the result. So the work itself knows no clock, and a test can count its steps.
+A piece of work is a generator (`Work`). It yields None wherever other work may run, at least once a millisecond; the
+driver decides whether to switch. It yields an `Awaited` where it has to wait (`wait_for`). Its return value is the
+result. So the work itself uses no clock, and a test can count its steps.
 
-Works take turns: in one iteration of the event loop only one of them is continued, for `STEP_S`, however many there
-are. All else that is ready, small requests first of all, comes in between. A work goes on for `STEPS_IN_A_TURN` before
-it is the next one's turn, so most are done when the next one begins, and few lie half done in memory.
+Pieces of work take turns: in one iteration of the event loop only one of them runs, for `STEP_S`, however many there
+are. Everything else that is ready, above all small requests, runs in between. A turn lasts `STEPS_IN_A_TURN` steps. So
+most work is done before the next one begins, and little unfinished work takes memory.
 
-Between two steps others may change what the work is about, so a large answer is no picture of one moment. Clients can't
-tell: what it names may change while the answer travels, too.
+Between two steps other requests may change the data, so a large response is no snapshot of one moment. Clients can't
+tell the difference: the data may also change while the response is on its way.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TURNS: Final = "klamm_turns"
 
 
 class Awaited(Generic[R]):
-    """What a piece of work waits for."""
+    """An awaitable that a piece of work waits for, and its outcome."""
 
     __slots__ = ("_awaitable", "_error", "_value")
 
@@ -64,14 +64,14 @@ class Awaited(Generic[R]):
         self._value: R | None = None
 
     async def settle(self) -> None:
-        """Waits; the outcome is for the work."""
+        """Waits for the awaitable and keeps its result or exception for the work."""
         try:
             self._value = await self._awaitable
         except Exception as error:
             self._error = error
 
     def result(self) -> R:
-        """What came of it, or raises what was raised."""
+        """Returns the result of the awaitable, or raises its exception."""
         error, self._error = self._error, None
         if error is not None:
             try:
@@ -84,32 +84,32 @@ class Awaited(Generic[R]):
 Work: TypeAlias = Generator[Awaited[Any] | None, None, R]
 
 SORTED_AT_ONCE: Final = 2000
-"""So many strings are sorted in a millisecond."""
+"""Number of strings that are sorted in a millisecond."""
 STEP_S: Final = 0.002
-"""Work goes on for so long before others have their turn: with its last part, which may be longer than the others, it
-is to stay far below ten milliseconds."""
+"""Seconds that work runs before other work has its turn. Its last part may be longer than the others, but the step
+should stay far below ten milliseconds."""
 
 
 class Progress:
-    """How far a request has come that is worked on in steps, for the connection that it came from."""
+    """The progress of a request that is handled in steps, for its connection."""
 
     __slots__ = ("_is_read", "_release", "may_stop")
 
     def __init__(self) -> None:
         self.may_stop = True
-        """Whether the work can be left unfinished when the client has gone."""
+        """Whether the work may stop unfinished if the client disconnects."""
         self._is_read = False
         self._release: Callable[[], None] | None = None
 
     def frame_is_read(self) -> None:
-        """Says that the frame is needed no more."""
+        """Releases the frame, which the work no longer needs."""
         self._is_read = True
         if self._release is not None:
             self._release()
             self._release = None
 
     def when_frame_is_read(self, release: Callable[[], None]) -> None:
-        """Calls `release` when the frame is needed no more, or the work has stopped."""
+        """Calls `release` when the work no longer needs the frame, or has stopped."""
         if self._is_read:
             release()
         else:
@@ -117,7 +117,7 @@ class Progress:
 
 
 class WorkTask(asyncio.Task[R]):
-    """A request whose work has not come to its end at once."""
+    """The task of a request whose work did not end at once."""
 
     def __init__(self, going_on: Coroutine[Any, Any, R], progress: Progress) -> None:
         super().__init__(going_on, loop=asyncio.get_running_loop())
@@ -126,26 +126,26 @@ class WorkTask(asyncio.Task[R]):
 
 
 class InSteps(WorkTask[R]):
-    """A request whose work has not come to its end within the first step.
+    """The task of a request whose work did not end within the first step, and does not wait for an awaitable.
 
-    Until it is done the request is not decided, so no later one of the same client may be handled.
+    The request is not decided before the task is done, so no later request of the same client may be handled.
     """
 
 
 def begin_large(work: Work[R], progress: Progress) -> R | asyncio.Task[R]:
-    """Begins work that is likely to take several steps: if other work waits for its turn, so does this."""
+    """Begins work that is likely to take several steps. If other work waits for its turn, this work waits, too."""
     if _turns_of(asyncio.get_running_loop()).are_awaited:
         return InSteps(_go_on(work, None), progress)
     return begin(work, progress)
 
 
 def begin_later(work: Work[R], progress: Progress) -> asyncio.Task[R]:
-    """Begins work when it is its turn, and not at once."""
+    """Schedules work for its turn, without a first step at once."""
     return InSteps(_go_on(work, None), progress)
 
 
 def begin(work: Work[R], progress: Progress | None = None) -> R | asyncio.Task[R]:
-    """Does the first step at once: the result if that was all, else a task that goes on."""
+    """Runs the first step at once. Returns the result if the work is done, otherwise a task that continues it."""
     began = monotonic()
     try:
         awaited = _step(work, began + STEP_S)
@@ -158,14 +158,14 @@ def begin(work: Work[R], progress: Progress | None = None) -> R | asyncio.Task[R
 
 
 async def finish_in_steps(work: Work[R]) -> R:
-    """Does the work, the first step at once, and returns its result."""
+    """Runs the work, the first step at once, and returns its result."""
     return await _go_on(work, None, STEP_S)
 
 
 def _step(work: Work[Any], ends: float) -> Awaited[Any] | None:
-    """Goes on with the work until it waits for something, which is returned, or the time is up: then None.
+    """Runs the work until it waits or the time `ends` is reached. Returns the `Awaited`, or None if time is up.
 
-    Raises StopIteration with the result at its end.
+    Raises StopIteration with the result when the work is done.
     """
     while True:
         awaited = next(work)
@@ -176,7 +176,7 @@ def _step(work: Work[Any], ends: float) -> Awaited[Any] | None:
 
 
 async def _go_on(work: Work[R], awaited: Awaited[Any] | None, left_s: float = 0.0) -> R:
-    """Does the rest of the work. `left_s` is what is left of its step, whether it waits meanwhile or not."""
+    """Runs the rest of the work. `left_s` is the rest of the current step's time; waiting does not reduce it."""
     steps = 0
     try:
         while True:
@@ -198,9 +198,10 @@ async def _go_on(work: Work[R], awaited: Awaited[Any] | None, left_s: float = 0.
 
 
 def wait_for(awaitable: Awaitable[R]) -> Work[R]:
-    """Waits within a piece of work; returns or raises what comes of the awaitable.
+    """Waits within a piece of work. Returns the result of the awaitable or raises its exception.
 
-    What the awaitable itself does is no part of the step's time, so let it do little: much is work of its own.
+    The time that the awaitable itself runs does not count for the step, so it should do little. Long computations
+    should be separate work.
     """
     awaited = Awaited(awaitable)
     yield awaited
@@ -208,7 +209,7 @@ def wait_for(awaitable: Awaitable[R]) -> Work[R]:
 
 
 def as_work(steps: Generator[Any, None, R]) -> Work[R]:
-    """Takes the steps of a generator that waits for nothing; what it yields is nobody's business."""
+    """Turns a generator that waits for nothing into work. Drops the values that it yields."""
     while True:
         try:
             next(steps)
@@ -219,16 +220,16 @@ def as_work(steps: Generator[Any, None, R]) -> Work[R]:
 
 
 def answer_of(answer: Answer[R]) -> Work[R]:
-    """The answer itself, or what comes of waiting for it."""
+    """Returns the answer, and waits for it first if it is awaitable."""
     if hasattr(answer, "__await__"):
         return (yield from wait_for(cast("Awaitable[R]", answer)))
     return answer
 
 
 def sorted_in_steps(items: Iterable[T]) -> Work[Iterator[T]]:
-    """The items in order. A list of very many would be sorted in one long step, so short ones are sorted and merged.
+    """Sorts items in steps: sorts short lists and merges them, because a very long list would take one long step.
 
-    The iterator does the rest of the work: a little with each item.
+    The returned iterator merges, a little with each item.
     """
     runs: list[list[T]] = [[]]
     for item in items:
@@ -242,7 +243,7 @@ def sorted_in_steps(items: Iterable[T]) -> Work[Iterator[T]]:
 
 
 class _Turns:
-    """Who waits for a turn on one event loop, in order."""
+    """The work that waits for a turn on one event loop, in order."""
 
     __slots__ = ("_is_scheduled", "_loop", "_waiting", "given", "tasks")
 
@@ -251,17 +252,17 @@ class _Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_scheduled = False
         self.given = 0
-        """How many turns there have been."""
+        """Number of steps that were given so far."""
         self.tasks: set[asyncio.Task[None]] = set()
-        """What nobody waits for; a loop refers to its tasks only weakly."""
+        """Tasks that no caller awaits. The loop has only weak references to its tasks."""
 
     @property
     def are_awaited(self) -> bool:
-        """Whether there is work that is not done yet."""
+        """Whether work waits for its turn."""
         return self._is_scheduled
 
     def wait(self, goes_on: bool) -> asyncio.Future[None]:
-        """Done when it is the caller's turn, or when it may go on with it."""
+        """Returns a future that is done at the caller's turn. With `goes_on`, the caller is next in the queue."""
         future = self._loop.create_future()
         if goes_on:
             self._waiting.appendleft(future)
@@ -285,7 +286,7 @@ class _Turns:
 
 
 def _turns_of(loop: asyncio.AbstractEventLoop) -> _Turns:
-    # The loop keeps them itself. A table by loops would keep every loop for ever: what waits for its turn refers to it.
+    # Stored on the loop: a global table would keep every loop alive, because waiting futures refer to their loop.
     kept_by_loop = vars(loop)
     turns: _Turns | None = kept_by_loop.get(_TURNS)
     if turns is None:
@@ -294,24 +295,24 @@ def _turns_of(loop: asyncio.AbstractEventLoop) -> _Turns:
 
 
 async def turn(*, goes_on: bool = False) -> None:
-    """Waits for the turn of a piece of work, or for the next step of it where its turn has not ended.
+    """Waits for the turn of a piece of work, or, with `goes_on`, for the next step in its turn.
 
-    In one iteration of the loop only one takes a step.
+    In one iteration of the loop only one piece of work runs a step.
     """
     await _turns_of(asyncio.get_running_loop()).wait(goes_on)
 
 
 def turns_given(loop: asyncio.AbstractEventLoop) -> int:
-    """How many turns work has had on a loop."""
+    """Returns the number of steps that work has been given on a loop."""
     return _turns_of(loop).given
 
 
 def free_later(*things: object) -> None:
-    """Frees large messages, lists, dictionaries and sets in steps, when it is their turn.
+    """Frees large messages, lists, dictionaries and sets in steps, as separate work with its own turns.
 
-    The caller must not refer to them any more when it next lets others have their turn: what has another owner then
-    stays as it is. A function may pass its own variables right before it returns. Small ones are left to it, and so are
-    all where no event loop runs, and nobody waits.
+    The caller must drop its references before it next yields or returns to the loop: an object with another owner is
+    left unchanged. A function may pass its local variables right before it returns. Small objects are left to the
+    caller, and so are all objects if no event loop runs, because no other work waits then.
     """
     large = [thing for thing in things if not is_small(thing)]
     if not large:

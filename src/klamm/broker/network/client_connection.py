@@ -1,22 +1,22 @@
-"""One client's connection: bytes in, frames out to the dispatcher, answers back in the order of the requests.
+"""One client's connection: receives bytes, passes frames to the dispatcher, sends responses in the request order.
 
 How it works
 ------------
 A frame is a four-byte length and that many bytes. Bytes are received into one scratch buffer that all connections of a
-listener share: receiving and handling happen in one step of the loop, so a frame that arrives whole is handled where it
-lies, and an idle connection owns no buffer at all. Only the beginning of an unfinished frame is copied to a buffer of
-the connection's own, which grows with the bytes received, never with the length claimed (`request_memory.py`). A small
-beginning is put back in front of the bytes that follow it instead.
+listener share. Receiving and handling happen in one step of the loop, so a complete frame is handled in place, and an
+idle connection owns no buffer. Only the beginning of an incomplete frame is copied to a buffer of the connection. This
+buffer grows with the bytes received, never with the length in the frame header (`request_memory.py`). A small beginning
+is copied back to the scratch buffer, in front of the bytes that follow it.
 
-As in Kafka, a connection has one request in progress at a time: while one waits (a long poll, a rebalance), the next
-frames stay unread. Only what may wait for the disk together follows at once: a commit of offsets follows another one,
-and a Produce follows a Produce whose batches are in the log already. Answers keep the order of the requests all the
-same, and no more than `FRAMES_IN_A_TURN` wait. The views that a handler gets of its frame are valid until it
-returns, or, if it goes on in steps and the frame did not fit into the scratch buffer, until it has read the frame. A
-client that has said all it wants to say (half-closed) still gets the answer to its last request.
+As in Kafka, a connection has one request in progress at a time: while it waits (a long poll, a rebalance), the next
+frames stay unread. Only requests that may wait for the disk together follow at once: an OffsetCommit follows an
+OffsetCommit, and a Produce follows a Produce whose batches are already appended. Responses keep the order of the
+requests, and at most `FRAMES_IN_A_TURN` wait. The views that a handler gets of its frame are valid until the handler
+returns. If the handler continues in steps and the frame did not fit into the scratch buffer, they are valid until it
+has read the frame. A half-closed client still gets the response to its last request.
 
-An answer that is very large is written a piece at a time, as the client reads it: to hand all of it to the transport
-could take long.
+A very large response is written in pieces, as the client reads it: passing all of it to the transport at once could
+take long.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ NEVER_ASKED: Final = 2**63
 OFFSET_COMMIT: Final = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
 PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
 FRAMES_IN_A_TURN: Final = 256
-"""So many requests of one connection are handled before others have their turn."""
+"""Most requests of one connection that are handled before other connections have their turn."""
 TURN_S: Final = 0.002
-"""Fewer, if they take longer than that."""
+"""Time limit of a turn in seconds: it ends after the request that exceeds the limit."""
 SMALL_ANSWER: Final = 4096
-"""Answers up to this size are joined with their head into one buffer; a copy that small is cheaper than a second one
-to write."""
+"""Responses up to this size are joined with their header into one buffer. So small a copy is cheaper than writing a
+second buffer."""
 LARGE_ANSWER: Final = 8 * 1024 * 1024
-"""Larger answers are written in pieces."""
+"""Larger responses are written in pieces."""
 PIECE: Final = 1024 * 1024
 
 
 class Admission(Enum):
-    """What becomes of a new connection."""
+    """The decision about a new connection."""
 
     now = "it is served"
     later = "it waits until another one is closed"
@@ -84,15 +84,15 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: PendingBody | None = None
         self._followers: deque[tuple[int, bool, Body | PendingBody]] = deque()
         self._may_follow_key: bytes | None = None
-        """While a request is in progress: of which API the next one must be to be handled already."""
+        """While a request is in progress: the API key that the next request needs to be handled already."""
         self._memory = listener.request_memory
         self._partial: Buffer | None = None
         self._partial_filled = 0
         self._partial_wanted = 0
         self._is_lent = False
-        """Whether a request that goes on in steps still reads its frame in the partial buffer."""
+        """Whether a request that continues in steps still reads its frame in the partial buffer."""
         self._outgoing: deque[bytes | memoryview] = deque()
-        """What is left of large answers, and those behind them."""
+        """The rest of large responses, and the responses behind them."""
         self._outgoing_bytes = 0
         self._sender: FileSender | None = None
         self._is_reading = True
@@ -102,11 +102,11 @@ class Connection(asyncio.BufferedProtocol):
         self.info: ConnectionInfo | None = None
         self.last_active_s = 0.0
 
-    # -- asyncio's side
+    # -- callbacks of asyncio
     # -------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes the socket, or refuses it when there are too many."""
+        """Admits the connection, or holds or refuses it if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
         sockname = transport.get_extra_info("sockname") or ("unknown", 0)
@@ -126,19 +126,19 @@ class Connection(asyncio.BufferedProtocol):
                 self._set_reading(False)
 
     def let_in(self) -> None:
-        """Begins with the requests of a client that had to wait for its turn to be connected."""
+        """Begins to serve a held connection, after another one was closed."""
         self.last_active_s = self._listener.loop.time()
         self._may_write = True
         self._set_reading(True)
         self._consume_partial()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: the loop's scratch buffer, or behind the part of a frame that is already here."""
+        """Returns the memory for the next bytes: the listener's scratch buffer, or the rest of the partial buffer."""
         partial, filled = self._partial, self._partial_filled
         if filled > SMALL_BEGINNING:
             assert partial is not None
             if filled == len(partial):
-                # Not before the bytes come: while they are handled, views of the buffer keep it from growing.
+                # Grow only here: while frames are handled, views of the buffer prevent a resize.
                 self._partial = partial = self._memory.grow(partial, self._partial_wanted, self)
             return memoryview(partial)[filled : min(self._partial_wanted, filled + len(self._listener.scratch))]
         scratch = self._listener.scratch
@@ -149,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         return scratch[filled : filled + BYTES_WITHOUT_ROOM]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handles every whole frame that has arrived and keeps the rest."""
+        """Handles every complete frame that has arrived and keeps the rest."""
         self.last_active_s = self._listener.loop.time()
         filled = self._partial_filled
         if filled > SMALL_BEGINNING:
@@ -159,12 +159,12 @@ class Connection(asyncio.BufferedProtocol):
             self._consume(self._listener.scratch, filled + nbytes)
 
     def pause_writing(self) -> None:
-        """The client doesn't read its answers: no more requests of its are handled until it does."""
+        """Stops handling requests of a client that doesn't read its responses."""
         self._may_write = False
         self._note_unsent()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Continues to write and to handle requests after the client has read."""
         self._may_write = True
         self._listener.unsent.forget(self)
         self._write_pieces()
@@ -172,19 +172,19 @@ class Connection(asyncio.BufferedProtocol):
             self._consume_partial()
 
     def eof_received(self) -> bool:
-        """The client will send nothing more.
+        """Notes that the client will send nothing more.
 
-        True while a request is in progress, so that its answer can still be sent, as Kafka does: it doesn't listen
-        while it works.
+        Returns True while a request is in progress, so that its response can still be sent. Kafka sends it, too,
+        because it does not read from the socket during a request.
         """
         self._is_at_end = True
         return self._pending is not None or bool(self._outgoing)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drops what was in progress; nobody waits for its answer any more.
+        """Drops the requests in progress, because no client waits for their responses.
 
-        What a handler is doing (creating a topic, for example) it finishes, as it would have with a client that stays.
-        A large request that changes nothing stops.
+        A handler finishes its work (creating a topic, for example), as for a client that stays connected. A large
+        request that changes nothing stops.
         """
         self._transport = None
         self._sender = None
@@ -207,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
             self._dispatcher.connection_closed(self.info)
 
     def go_on(self) -> None:
-        """Goes on with requests that had to wait: for memory, or for other connections' turn."""
+        """Continues with requests that waited for memory, or for the turn of other connections."""
         if self._transport is not None and self._may_write:
             self._consume_partial()
 
@@ -220,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             self._consume(memoryview(partial), self._partial_filled)
 
     def _consume(self, view: memoryview, end: int) -> None:
-        """Handles the whole frames in `view[:end]` as far as it may, then keeps or frees what is left."""
+        """Handles the complete frames in `view[:end]` that may be handled now, then keeps or frees the rest."""
         position = 0
         needed = FRAME_SIZE.size
         turns_left = FRAMES_IN_A_TURN
@@ -254,7 +254,8 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.end_turn(self)
 
     def _may_follow(self, view: memoryview, position: int, end: int) -> bool:
-        """Whether the next frame may be handled while others are in progress, as far as can be told by now."""
+        """Returns whether the next frame may be handled while others are in progress. True if its API key is not here
+        yet."""
         key = self._may_follow_key
         if key is None or len(self._followers) >= FRAMES_IN_A_TURN:
             return False
@@ -262,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         return end < start + len(key) or view[start : start + len(key)] == key
 
     def _keep_for_next_turn(self, view: memoryview, position: int, end: int) -> None:
-        """Lets other connections have their turn before the rest of many small requests is handled."""
+        """Keeps the rest of many small requests for the next turn, so that other connections are served first."""
         self._set_reading(False)
         goes_on = self._pending is None or self._may_follow(view, position, end)
         self._move_to_partial(view, position, end, wanted=end - position)
@@ -270,8 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.loop.call_soon(self.go_on)
 
     def _keep(self, view: memoryview, position: int, end: int, needed: int) -> None:
-        """Keeps `view[position:end]`, the beginning of a frame of `needed` bytes, and sees that reading goes on, or
-        not."""
+        """Keeps `view[position:end]`, the beginning of a frame of `needed` bytes, and resumes or pauses reading."""
         left = end - position
         if left == 0:
             self._drop_partial()
@@ -282,8 +282,8 @@ class Connection(asyncio.BufferedProtocol):
         if position or view.obj is not self._partial:
             self._move_to_partial(view, position, end, wanted=left if is_paused else needed)
         if is_paused:
-            # More requests came while one is in progress: they wait where they are, and the socket's own buffer fills
-            # up behind them.
+            # More requests arrived while one is in progress. They stay in the partial buffer, and later ones in the
+            # socket's buffer.
             self._set_reading(False)
             return
         self._partial_wanted = needed
@@ -307,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
             self._partial, self._partial_filled, self._partial_wanted = None, 0, 0
 
     def _lend_partial(self, borrower: InSteps[Body | None]) -> None:
-        """Leaves the buffer of a large frame to its request until that has read it."""
+        """Lends the buffer of a large frame to its request until the request has read the frame."""
         buffer = self._partial
         assert buffer is not None
         self._is_lent = True
@@ -349,8 +349,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._followers.append(answer)
         key = bytes(frame[: len(PRODUCE)])
-        # A task has not appended its batches yet, and the next ones of the same producer must not be there before. The
-        # same goes for commits that are decided in steps.
+        # A task has not appended its batches yet, and later batches of the same producer must not overtake them. The
+        # same applies to commits that are decided in steps.
         if isinstance(body, InSteps):
             may_follow = False
             if len(frame) > COPIED_FRAME_BYTES:
@@ -387,10 +387,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close_at_end(self) -> None:
         if self._is_at_end and self._pending is None and not self._outgoing and self._transport is not None:
-            self._transport.close()  # when what is to be sent has been sent
+            self._transport.close()  # sends the buffered bytes first
 
     def _answer(self, correlation_id: int, is_flexible: bool, done: PendingBody) -> bool:
-        """Sends what has been waited for. False if there is nothing more to do here."""
+        """Sends the result of a pending request. Returns False if the request was cancelled or failed."""
         if done.cancelled():
             return False
         error = done.exception()
@@ -426,7 +426,7 @@ class Connection(asyncio.BufferedProtocol):
             self._note_unsent()
 
     def _send_from_files(self, parts: Body) -> list[bytes | memoryview]:
-        """Sends what the socket takes of an answer with records in files, and returns the rest in memory."""
+        """Sends as much of a response with records in files as the socket accepts; returns the rest in memory."""
         transport = self._transport
         if transport is None or not lie_in_files(parts):
             return parts
@@ -443,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
         return []
 
     def _write_pieces(self) -> None:
-        """Writes what is left of large answers until the client has to read first."""
+        """Writes the rest of large responses until the transport's buffer is full."""
         outgoing, transport = self._outgoing, self._transport
         if not outgoing:
             return
@@ -471,10 +471,7 @@ class Connection(asyncio.BufferedProtocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._outgoing_bytes
 
     def _fail(self, reason: str) -> None:
-        """Closes the connection: the peer sent what can't be answered.
-
-        One log line, for whoever runs the broker.
-        """
+        """Closes the connection, because a request cannot be answered, and logs the reason for the operator."""
         logger.warning("closing the connection of %s: %s", self.peer, reason)
         self.close()
 
@@ -490,16 +487,16 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the request that is under way has not arrived."""
+        """Bytes of the incomplete request that have not arrived."""
         return self._partial_wanted - self._partial_filled
 
     def is_reading_on(self) -> bool:
-        """Whether the client has taken some of what waits for it since this was asked last: slow is not idle."""
+        """Returns whether the client has read some of its unsent bytes since the last call: slow is not idle."""
         before = self._unsent_bytes
         self._unsent_bytes = self._unwritten_bytes()
         return 0 < self._unsent_bytes < before
 
     def close(self) -> None:
-        """Closes at once; requests in progress are dropped."""
+        """Closes the connection at once and drops the requests in progress."""
         if self._transport is not None:
             self._transport.abort()

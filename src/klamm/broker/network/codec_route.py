@@ -1,11 +1,11 @@
-"""The way of a request through the generated codec: decoded, decided by the handler of its API, and encoded.
+"""Serves requests with the generated codec: decodes a request, calls the handler of its API, encodes the response.
 
-A handler module offers `handle(context, request)` and `error_response(request, version, code, message)`. What `handle`
-returns is the answer, an awaitable of it, or work that comes to it in steps.
+A handler module offers `handle(context, request)` and `error_response(request, version, code, message)`. `handle`
+returns the response, an awaitable of it, or a `Work` that computes it in steps.
 
-A frame of more than `SMALL_FRAME_BYTES` is decoded in steps, and what is not answered at once is encoded in steps.
-Where the module sets `PART_ELEMENTS`, each element is decided by itself: `handle` gets a larger request in parts of so
-many elements, and the answers are merged. So no request holds up the event loop, however much it names.
+A frame of more than `SMALL_FRAME_BYTES` is decoded in steps, and a response that is not ready at once is encoded in
+steps. If the module sets `PART_ELEMENTS`, its elements are independent: `handle` gets a larger request in parts of that
+many elements, and the responses are merged. So no request blocks the event loop, however many elements it names.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 Answer: TypeAlias = "Message | Awaitable[Message] | Work[Message]"
 
 SMALL_FRAME_BYTES: Final = 4096
-"""A frame up to this size is decoded at once: it takes less than a millisecond, whatever is in it."""
+"""A frame up to this size is decoded at once. This takes less than a millisecond, whatever its content."""
 COPIED_FRAME_BYTES: Final = 256 * 1024
-"""A large frame up to this size is copied before it is decoded, since other frames come into the same buffer meanwhile.
-The connection keeps the buffer of a larger one."""
+"""A large frame up to this size is copied before it is decoded, because the shared buffer receives other frames
+meanwhile. For a larger frame the connection keeps its own buffer."""
 LARGE_BYTES: Final = 32 * 1024
-"""A message that takes more bytes is freed in steps."""
+"""A message with more encoded bytes is freed in steps."""
 REFUSED_AT_ONCE: Final = 256
-"""So many elements of a large request are refused in a step."""
+"""Number of elements of a large request that are refused in a step."""
 CHANGING: Final = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -62,11 +62,11 @@ CHANGING: Final = frozenset(
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
     }
 )
-"""What these requests change is decided to the end, as in Kafka, even if their client has gone. Others stop."""
+"""Requests that change state. As in Kafka, they are finished even if the client disconnects. Other requests stop."""
 
 
 class CodecRoute:
-    """The way of the requests of one API."""
+    """Decodes, handles and encodes the requests of one API."""
 
     def __init__(self, key: ApiKey, module: ModuleType) -> None:
         self._key = key
@@ -76,7 +76,7 @@ class CodecRoute:
         self._part_elements: int | None = getattr(module, "PART_ELEMENTS", None)
 
     def handle_frame(self, context: RequestContext, view: memoryview, position: int) -> Body | PendingBody | None:
-        """Answers one request whose body is at `position`, at once where that takes no longer than a step."""
+        """Answers one request whose body begins at `position`, at once if that takes no longer than a step."""
         if len(view) > SMALL_FRAME_BYTES:
             return self._begin_large(context, view, position)
         request, _ = decode(self._request_class, context.api_version, view, position)
@@ -178,11 +178,11 @@ class CodecRoute:
             raise
         except Exception as error:
             code, message = self._explain(context, error)
-        # The error is gone here, and with it what the handler has left in its frames.
+        # Outside the `except` block the error is freed, and with it the objects in the handler's frames.
         return (yield from self._refuse_in_parts(context, request, code, message))
 
     def _decide_in_parts(self, context: RequestContext, request: Message, count: int) -> Work[Message]:
-        """The merged answers to the parts. No part waits for the answer to another."""
+        """Returns the merged responses to the parts. No part waits for the response to another."""
         begun: list[tuple[Part[Message], Message | Awaitable[Message] | Exception]] = []
         for part in parts_of(request, count):
             try:

@@ -1,11 +1,11 @@
-"""From a frame to the handler of its API, and from the handler's answer to bytes.
+"""Dispatches each frame to the handler of its API, and returns the encoded response.
 
-Handlers are modules in `klamm.broker.handlers`, imported when their API is first asked for, so that a broker starts
-in a blink. `CodecRoute` says what each offers. Produce and Fetch are the hot path: their modules offer
-`handle_frame(context, view, position)` instead, with codecs of their own.
+Handlers are modules in `klamm.broker.handlers`. A module is imported at the first request of its API, so that a broker
+starts fast. `CodecRoute` documents the functions of a handler module. Produce and Fetch are the hot path: their modules
+offer `handle_frame(context, view, position)` instead, with their own codecs.
 
-Heartbeats come in the same bytes again and again. The group coordinator is asked first whether it can repeat what it
-answered to them (`runtime/reusable_answers.py`); only if it can't they are decoded.
+A client sends the same heartbeat bytes many times. The group coordinator first checks whether it can repeat its cached
+answer (`runtime/reusable_answers.py`). Only otherwise the heartbeat is decoded.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from klamm.protocol.headers import decode_request_header
 __all__ = ["ADVERTISED_VERSIONS", "Body", "Dispatcher", "PendingBody"]
 
 Body: TypeAlias = "list[bytes | memoryview]"
-"""The parts of an answer. One to Fetch may have parts in files, too: `file_sending` knows them."""
+"""The parts of a response body. A Fetch response may also have parts in files, which `file_sending` handles."""
 PendingBody: TypeAlias = "asyncio.Future[Body | None]"
 
-# In the order of the API keys: what a broker of Apache Kafka serves without a receiver for clients' metrics (KIP-714).
-# Programs tell by this list which version of Kafka a broker is.
+# In the order of the API keys: the APIs of an Apache Kafka broker without a receiver for clients' metrics (KIP-714).
+# Programs derive the Kafka version of a broker from this list.
 SERVED: Final[tuple[ApiKey, ...]] = tuple(
     sorted(
         key
@@ -42,18 +42,18 @@ SERVED: Final[tuple[ApiKey, ...]] = tuple(
 
 ACCEPTED_VERSIONS: Final = {key: (API_SPECS[key].min_version, API_SPECS[key].max_version) for key in SERVED}
 
-# librdkafka takes a broker without Produce v0 for one that is too old for gzip and snappy (KAFKA-18659), so Kafka
-# advertises what it refuses.
+# Without Produce v0, librdkafka treats a broker as too old for gzip and snappy (KAFKA-18659). So Kafka advertises
+# versions that it refuses.
 ADVERTISED_VERSIONS: Final = ACCEPTED_VERSIONS | {ApiKey.PRODUCE: (0, ACCEPTED_VERSIONS[ApiKey.PRODUCE][1])}
 
 START: Final = Struct(">hhi")
-"""API key, version, correlation id: all of a request that may differ where the same is said again is the last."""
+"""API key, version and correlation id. Two heartbeats are equal if they differ only in the correlation id."""
 REPEATED_FLEXIBLE_FROM: Final = {
     int(key): cast(int, API_SPECS[key].flexible_from) for key in (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 }
 
 LONGEST_REPEATED: Final = 16 * 1024
-"""Larger frames are not compared, which would take as long as they are large."""
+"""Larger frames are not compared, because the time of a comparison grows with the size."""
 
 HandleFrame: TypeAlias = "Callable[[RequestContext, memoryview, int], Body | PendingBody | None]"
 
@@ -65,7 +65,7 @@ def check_served(api_key: int) -> None:
 
 
 class Dispatcher:
-    """Hands every frame of every connection to the handler of its API."""
+    """Passes every frame of every connection to the handler of its API."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -74,8 +74,8 @@ class Dispatcher:
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> tuple[int, bool, Body | PendingBody] | None:
         """Handles one request.
 
-        Returns (correlation id, whether the answer's header is flexible, the answer's body or a future of it), or
-        None where the protocol has no answer. Raises MalformedMessage when the frame can't be answered and its
+        Returns (correlation id, whether the response header is flexible, the response body or a future of it), or
+        None if the protocol has no response. Raises MalformedMessage if the frame can't be answered and its
         connection should be closed.
         """
         request_fingerprint = b""
@@ -94,7 +94,7 @@ class Dispatcher:
         api_key = cast(ApiKey, header.api_key)
         lowest, highest = ACCEPTED_VERSIONS[api_key]
         if not lowest <= version <= highest:
-            if api_key == ApiKey.API_VERSIONS:  # KIP-511: answered in version 0, so that the client can ask again
+            if api_key == ApiKey.API_VERSIONS:  # KIP-511: a version 0 response, so that the client can retry
                 return header.correlation_id, False, self._downgraded_api_versions()
             name = ApiKey(api_key).name
             raise MalformedMessage(f"{name} version {version} is not served ({lowest} to {highest} are)")
@@ -107,16 +107,16 @@ class Dispatcher:
         return header.correlation_id, is_flexible, body
 
     def connection_closed(self, connection: ConnectionInfo) -> None:
-        """Says that nothing more comes over a connection, and nobody waits for answers."""
+        """Releases the fetch sessions of a closed connection."""
         self._broker.fetch_sessions.leave(connection)
 
     def _load_and_handle(self, context: RequestContext, frame: memoryview, position: int) -> Body | PendingBody | None:
         """Handles the first request of an API.
 
-        To import its handler takes some milliseconds, as the first step of a large request does. So a large one is
-        handled in another step, and when several come at once, each has its turn.
+        The import of its handler takes some milliseconds, and so does the first step of a large request. So a large
+        request is handled in a later step. Several large requests take turns.
         """
-        # An answer to Fetch may have records in files (`file_sending`), and must be sent in the step that makes it.
+        # A Fetch response may have records in files (`file_sending`), and must be sent in the step that creates it.
         if len(frame) <= SMALL_FRAME_BYTES or context.api_key == ApiKey.FETCH:
             return self._load_route(context.api_key)(context, frame, position)
         if len(frame) <= COPIED_FRAME_BYTES:
@@ -139,7 +139,7 @@ class Dispatcher:
         route = self._routes.get(key)
         if route is not None:  # loaded while this request waited for its turn
             return route
-        key = ApiKey(key)  # the header's is a plain number
+        key = ApiKey(key)  # the key in the header is a plain number
         module = importlib.import_module(f"klamm.broker.handlers.{key.name.lower()}")
         route = cast(HandleFrame, getattr(module, "handle_frame", None) or CodecRoute(key, module).handle_frame)
         self._routes[key] = route

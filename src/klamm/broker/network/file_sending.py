@@ -1,7 +1,7 @@
-"""Sends answers whose records are still in files: with `sendfile`, as Apache Kafka does.
+"""Sends responses whose records are still in files, with `sendfile`, as Apache Kafka does.
 
-This saves a copy of every byte. What the socket does not take at once is read into memory and left to the transport, so
-no file stays open for a slow client.
+This saves a copy of every byte. Bytes that the socket does not accept at once are read into memory and passed to the
+transport, so no file stays open for a slow client.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["FileSender", "Part", "UnreadableRecords", "in_memory", "lie_in_files
 Part: TypeAlias = "bytes | memoryview | StoredBatches"
 
 AT_ONCE_BYTES: Final = 8 * 1024 * 1024
-"""Limit for one answer: a fast client could hold the event loop for as long as there are bytes."""
+"""Limit for one response: without it, a fast client could hold the event loop until all bytes are sent."""
 
 
 class UnreadableRecords(Exception):
-    """The records of an answer that has begun can't be read."""
+    """Raised if the records of a response cannot be read from their file."""
 
 
 class FileSender:
@@ -38,20 +38,20 @@ class FileSender:
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> FileSender | None:
-        """Returns a sender, or None where `sendfile` does not work: with TLS, or without a real socket."""
+        """Returns a sender, or None if `sendfile` cannot be used: with TLS, without a real socket, or not on Linux."""
         raw = transport.get_extra_info("socket")
         if raw is None or sys.platform != "linux" or transport.get_extra_info("sslcontext") is not None:
             return None
         return cls(raw)
 
     def send(self, parts: Sequence[Part]) -> list[bytes | memoryview]:
-        """Sends as much as the socket takes, and returns the rest in memory.
+        """Sends as much as the socket accepts, and returns the rest in memory.
 
-        Raises ConnectionError if the client has closed the connection, UnreadableRecords if the answer can't be
+        Raises ConnectionError if the client has closed the connection, UnreadableRecords if the response can't be
         completed.
         """
-        # The transport's own object has no `send`. A second one for the same descriptor must not outlive this call:
-        # once collected it would close the descriptor, which may be another connection's by then.
+        # The transport's socket object has no `send`. A second object for the same descriptor must not outlive this
+        # call: its collection would close the descriptor, which may belong to another connection by then.
         raw = self._raw
         sending = socket.socket(raw.family, raw.type, raw.proto, fileno=raw.fileno())
         try:
@@ -88,12 +88,12 @@ def _send(to: socket.socket, parts: Sequence[Part]) -> list[bytes | memoryview]:
 
 
 def lie_in_files(parts: Sequence[Part]) -> bool:
-    """Whether any part lies in a file."""
+    """Returns whether any part is in a file."""
     return any(isinstance(part, StoredBatches) for part in parts)
 
 
 def in_memory(parts: Sequence[Part], start: int = 0) -> list[bytes | memoryview]:
-    """Returns the parts without the first `start` bytes, with those in files read. Raises UnreadableRecords."""
+    """Returns the parts without the first `start` bytes, and reads parts in files. Raises UnreadableRecords."""
     read: list[bytes | memoryview] = []
     for part in parts:
         if isinstance(part, StoredBatches):

@@ -1,9 +1,9 @@
 """Buffers for frames that arrive in pieces.
 
-Two kinds. Most frames get one from a pool of bounded size: it has room to spare, so that a frame of a megabyte is
-received with few system calls, and it is used again, since a fresh megabyte costs the kernel 256 page faults. When the
-pool is lent out, a frame gets a mapping of its own, which holds little more than what has arrived and grows without
-being copied.
+There are two kinds. Most frames get a buffer from a pool of bounded size. It has spare room, so that a frame of a
+megabyte is received with few system calls. It is reused, because a new megabyte costs the kernel 256 page faults. When
+the pool is exhausted, a frame gets its own memory mapping, which is little larger than the bytes that have arrived and
+grows without a copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SMALLEST_KEPT: Final = 64 * 1024
 
 
 class BufferPool:
-    """Lends buffers, and keeps large ones between uses: both together take no more than `maximum_bytes`."""
+    """Lends buffers and keeps large ones between uses. Lent and kept buffers together take at most `maximum_bytes`."""
 
     def __init__(self, maximum_bytes: int = 16 * 1024 * 1024) -> None:
         self._maximum_bytes = maximum_bytes
@@ -30,7 +30,7 @@ class BufferPool:
         self._free: dict[int, list[bytearray]] = {}
 
     def take(self, capacity: int) -> bytearray | None:
-        """Returns a buffer of at least `capacity` bytes, with bytes of another use in it; None if too much is lent."""
+        """Returns a buffer of at least `capacity` bytes, which may hold old bytes; None if too much is lent."""
         size = capacity if capacity < SMALLEST_KEPT else 1 << (capacity - 1).bit_length()
         if self._lent_bytes + size > self._maximum_bytes:
             return None
@@ -45,7 +45,7 @@ class BufferPool:
         return bytearray(size)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Takes back a buffer that is no longer used, and keeps it if it is large and there is room."""
+        """Takes back an unused buffer, and keeps it if it is large and there is room."""
         size = len(buffer)
         self._lent_bytes -= size
         if size >= SMALLEST_KEPT and self._lent_bytes + self._kept_bytes + size <= self._maximum_bytes:
@@ -54,7 +54,7 @@ class BufferPool:
 
 
 def new_mapping(capacity: int) -> Buffer:
-    """Returns pages of `capacity` bytes that go back to the kernel with the last reference to them."""
+    """Returns a mapping of `capacity` bytes. Its pages go back to the kernel with the last reference to it."""
     import mmap  # few brokers need it
 
     return mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -63,10 +63,10 @@ def new_mapping(capacity: int) -> Buffer:
 def grow_mapping(mapping: Buffer, filled_bytes: int, capacity: int) -> Buffer:
     """Returns a mapping of `capacity` bytes that begins with the first `filled_bytes` of `mapping`.
 
-    It is the same one where the system can move pages; where it can't, or while a view of it is in use, a copy.
+    The result is the same mapping, resized. If the system can't move pages, or a view of it is in use, it is a copy.
     """
     try:
-        mapping.resize(capacity)  # type: ignore[union-attr]  # a pool's buffer does not get here
+        mapping.resize(capacity)  # type: ignore[union-attr]  # never a buffer of the pool
     except (BufferError, SystemError):
         grown = new_mapping(capacity)
         memoryview(grown)[:filled_bytes] = memoryview(mapping)[:filled_bytes]
@@ -75,9 +75,9 @@ def grow_mapping(mapping: Buffer, filled_bytes: int, capacity: int) -> Buffer:
 
 
 def shrink_mapping(mapping: Buffer, size: int) -> bool:
-    """Gives back what a mapping has beyond `size` bytes. False if that is not possible here or now."""
+    """Frees the pages of a mapping beyond `size` bytes. Returns False if the mapping cannot be resized now."""
     try:
-        mapping.resize(size)  # type: ignore[union-attr]  # a pool's buffer does not get here
+        mapping.resize(size)  # type: ignore[union-attr]  # never a buffer of the pool
     except (BufferError, SystemError):
         return False
     return True

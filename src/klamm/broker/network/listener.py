@@ -1,5 +1,4 @@
-"""The listening socket and what its connections share: scratch buffer, limits, and the address that clients are
-told."""
+"""The listening socket, and the state that its connections share: scratch buffer, limits, and advertised address."""
 
 from __future__ import annotations
 
@@ -63,9 +62,9 @@ class Listener:
         self.unsent = unsent if unsent is not None else UnsentAnswers()
 
     async def start(self) -> tuple[str, int]:
-        """Binds, and returns the host and the port it got.
+        """Binds the socket and returns its host and port.
 
-        Raises OSError when the address is taken.
+        Raises OSError if the address is in use.
         """
         self._server = await self.loop.create_server(
             lambda: Connection(self, self._dispatcher, self._maximum_frame_bytes),
@@ -80,7 +79,7 @@ class Listener:
         return self._host, self._port
 
     async def stop(self) -> None:
-        """Accepts nobody any more, closes every connection and ends what handlers are doing."""
+        """Stops accepting connections, closes every connection and cancels the unfinished tasks of handlers."""
         self._is_stopping = True
         if self._reaper is not None:
             self._reaper.cancel()
@@ -96,7 +95,7 @@ class Listener:
         await asyncio.gather(*self._unfinished, return_exceptions=True)
 
     def advertised_to(self, reached_host: str, reached_port: int) -> tuple[str, int]:
-        """The address under which a client that reached us at this one should come back."""
+        """Returns the address to which a client should reconnect that reached the broker at this address."""
         if self._advertised is not None:
             return self._advertised
         if self._host in WILDCARDS:
@@ -104,16 +103,16 @@ class Listener:
         return self._host, self._port
 
     def limit_connections(self, maximum: int, maximum_per_host: int) -> None:
-        """Changes how many connections new ones are counted against; those that are open stay."""
+        """Changes the connection limits. Open connections stay."""
         self._maximum_connections = maximum
         self._maximum_connections_per_host = maximum_per_host
         self._let_in()
 
     def admit(self, connection: Connection) -> Admission:
-        """Counts a new connection.
+        """Decides whether a new connection is served, held or refused, and counts it.
 
-        As in Kafka, one more than `max.connections` waits until another is closed, and of those as many as may wait to
-        be accepted; one more than `max.connections.per.ip` is refused.
+        As in Kafka, a connection beyond `max.connections` is held until another one is closed. At most `backlog`
+        connections are held. A connection beyond `max.connections.per.ip` is refused.
         """
         assert connection.info is not None
         if len(self._connections) >= self._maximum_connections:
@@ -148,7 +147,7 @@ class Listener:
                 connection.close()
 
     def forget(self, connection: Connection) -> None:
-        """Stops counting a connection that is closed."""
+        """Stops counting a closed connection, and lets in held ones."""
         self.request_memory.forget(connection)
         self._held.pop(connection, None)
         if connection not in self._connections or connection.info is None:
@@ -161,7 +160,7 @@ class Listener:
         self._let_in()
 
     def let_finish(self, task: asyncio.Task[Any]) -> None:
-        """Takes over what a handler is doing for a client that has gone."""
+        """Keeps the task of a handler whose client has disconnected, until the task ends."""
         if self._is_stopping:
             task.cancel()
         self._unfinished.add(task)
@@ -171,7 +170,7 @@ class Listener:
         self._reaper = self.loop.call_later(max(1.0, self._maximum_idle_s / 10), self.close_idle)
 
     def close_idle(self) -> None:
-        """Closes connections that have been silent for `connections.max.idle.ms`; a negative number is no limit."""
+        """Closes connections that have been idle for `connections.max.idle.ms`; a negative value is no limit."""
         if self._maximum_idle_s < 0:
             return
         oldest_s = self.loop.time() - self._maximum_idle_s

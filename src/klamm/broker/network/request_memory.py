@@ -1,16 +1,16 @@
-"""Memory of all requests that have not arrived whole: what it is, and who has to wait for it.
+"""The memory of all incomplete requests, and the queue of connections that wait for it.
 
 How it works
 ------------
-A broker keeps the beginnings of requests until the rest is there. `queued.max.request.bytes` bounds what these take
-together. When it is reached, each connection whose request needs more memory stops reading and joins a queue; small
-requests, which arrive in one piece, need none and are served all the time. Memory that comes free lets the queue read
-on.
+A broker keeps the beginning of a request until the rest arrives. `queued.max.request.bytes` bounds the memory of all
+beginnings together. When the limit is reached, each connection whose request needs more memory stops reading and joins
+a queue. Small requests arrive in one piece, need no memory, and are always served. When memory becomes free, the
+connections in the queue continue to read.
 
-Half requests alone could use up the limit and never become whole. So as long as there is no room, one connection of
-the queue after another has the turn: it reads on beyond the limit until its request is whole. It is closed if that
-takes longer than `TURN_S`, or if nothing arrives for a fifth of that time. The request that lacks the fewest bytes
-comes first. So the memory in use is never more than the limit, one request of the largest size
+Incomplete requests alone could use up the limit and never become complete. So while there is no room, one connection of
+the queue at a time has the turn: it reads beyond the limit until its request is complete. The connection is closed if
+that takes longer than `TURN_S`, or if nothing arrives for a fifth of that time. The request that lacks the fewest bytes
+comes first. So the memory in use never exceeds the sum of the limit, one request of the largest size
 (`socket.request.max.bytes`), and `BYTES_WITHOUT_ROOM` for each connection.
 """
 
@@ -32,17 +32,17 @@ logger = logging.getLogger(__name__)
 TURN_S: Final = 5.0
 LOOKS_IN_A_TURN: Final = 10
 BYTES_WITHOUT_ROOM: Final = 4096
-"""So much is read at once from a connection that has no request under way while there is no room: most requests other
-than Produce are smaller."""
+"""While there is no room, the bytes that are read at once from a connection with no incomplete request. Most requests
+other than Produce are smaller."""
 SMALLEST_POOLED: Final = 16 * 1024
 WOKEN_AT_ONCE: Final = 64
-"""So many connections read on in one step of the loop."""
+"""Number of connections that continue to read in one step of the loop."""
 FREED_AT_ONCE: Final = 4 * 1024 * 1024
-"""So many bytes of a mapping are given back in one step of the loop: for the kernel, each page is work."""
+"""Bytes of a mapping that are freed in one step of the loop: each page takes the kernel time."""
 
 
 class RequestMemory:
-    """The buffers of unfinished requests of one broker. A negative `maximum_bytes` sets no limit, as in Kafka."""
+    """The buffers of incomplete requests of one broker. A negative `maximum_bytes` sets no limit, as in Kafka."""
 
     def __init__(self, maximum_bytes: int = -1, *, turn_s: float = TURN_S, pool: BufferPool | None = None) -> None:
         self._maximum_bytes = maximum_bytes
@@ -50,12 +50,12 @@ class RequestMemory:
         self._pool = pool if pool is not None else BufferPool()
         self._held_bytes = 0
         self._freed: list[Buffer] = []
-        """Large mappings that are no longer used."""
+        """Large unused mappings, which are freed in steps."""
         self._waiting: dict[Connection, None] = {}
         self._is_waking = False
         self._turn_timer: asyncio.TimerHandle | None = None
         self._missing_bytes: list[int] = []
-        """What the connection that has the turn lacked when it got it, and each time it was looked at since."""
+        """Missing bytes of the connection that has the turn: at the beginning of the turn, and at each check since."""
         self._turn: Connection | None = None
 
     @property
@@ -65,17 +65,17 @@ class RequestMemory:
 
     @property
     def has_room(self) -> bool:
-        """Whether less than the limit is in use."""
+        """Whether the memory in use is below the limit."""
         return self._maximum_bytes < 0 or self._held_bytes < self._maximum_bytes
 
     def may_read(self, connection: Connection) -> bool:
-        """Whether a connection may read more of a request that has not arrived whole."""
+        """Returns whether a connection may read more of an incomplete request."""
         return self.has_room or self._turn is connection
 
     # -- buffers
 
     def take(self, arrived_bytes: int, wanted_bytes: int, reader: Connection) -> Buffer:
-        """Returns a buffer for `arrived_bytes` of `wanted_bytes`: with room for more of them if there is plenty."""
+        """Returns a buffer for `arrived_bytes` of `wanted_bytes`, with spare room for more if memory allows."""
         buffer: Buffer | None = None
         if arrived_bytes <= SMALLEST_POOLED:
             buffer = bytearray(arrived_bytes)
@@ -89,7 +89,7 @@ class RequestMemory:
         return buffer
 
     def grow(self, buffer: Buffer, wanted_bytes: int, reader: Connection) -> Buffer:
-        """Returns a larger buffer with what `buffer` holds, which is full and no longer used."""
+        """Returns a larger buffer with the bytes of `buffer`. `buffer` must be full; it is no longer valid."""
         filled_bytes = len(buffer)
         more_bytes = filled_bytes // 4 if self.may_read(reader) else BYTES_WITHOUT_ROOM
         capacity = min(wanted_bytes, filled_bytes + more_bytes)
@@ -103,7 +103,7 @@ class RequestMemory:
         return grown
 
     def give_back(self, buffer: Buffer) -> None:
-        """Takes back a buffer; when there is room again, the connections that wait for it read on."""
+        """Takes back a buffer. When there is room again, waiting connections continue to read."""
         size = len(buffer)
         if size > FREED_AT_ONCE and not isinstance(buffer, bytearray):
             self._freed.append(buffer)
@@ -129,15 +129,15 @@ class RequestMemory:
             asyncio.get_running_loop().call_soon(self._free_some)
         self._wake_soon()
 
-    # -- whose turn it is
+    # -- turns
 
     def wait(self, connection: Connection) -> None:
-        """Puts a connection that has stopped reading into the queue; its `go_on` is called when it may read."""
+        """Adds a connection that has stopped reading to the queue. Its `go_on` is called when it may read."""
         self._waiting[connection] = None
         self._wake_soon()
 
     def end_turn(self, connection: Connection) -> None:
-        """Ends the turn of a connection whose request is whole; does nothing if it is another's turn."""
+        """Ends the turn of a connection whose request is complete; does nothing if another connection has the turn."""
         if self._turn is connection:
             if self._turn_timer is not None:
                 self._turn_timer.cancel()
@@ -145,7 +145,7 @@ class RequestMemory:
             self._wake_soon()
 
     def forget(self, connection: Connection) -> None:
-        """Takes a connection that is closed out of the queue."""
+        """Removes a closed connection from the queue and ends its turn."""
         self._waiting.pop(connection, None)
         self.end_turn(connection)
 
@@ -172,9 +172,9 @@ class RequestMemory:
             self._wake_soon()
 
     def _watch_turn(self) -> None:
-        """Closes the connection that has the turn if it makes nothing of it.
+        """Closes the connection that has the turn if its turn has expired or it receives no bytes.
 
-        Two looks in a row decide on silence: bytes may have come while the loop was held up.
+        Only two successive intervals without new bytes count as silence: the loop may have been busy during one.
         """
         connection = self._turn
         if connection is None:

@@ -1,8 +1,8 @@
-"""What all connections together have not been able to send, and what follows from it.
+"""Limits the memory of unsent responses of all connections.
 
-Apache Kafka sends records from the file when the client reads; here what the socket does not take at once is in memory
-until then, so a few clients that ask for much and never read could take all there is. The more waits, the smaller new
-answers get, and when it is too much, whoever has not read for longest is let go.
+Apache Kafka sends records from the file when the client reads. klamm keeps bytes that the socket does not accept at
+once in memory. A few clients that request much and never read could therefore use up the memory. The more bytes wait,
+the smaller new responses become. Above a limit, the connection that has not read for longest is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SMALLEST_ANSWER_BYTES: Final = 1024 * 1024
 
 
 class UnsentAnswers:
-    """The bytes in the queues of those connections that have stopped reading, longest first."""
+    """The bytes in the send queues of connections that have stopped reading, the longest silent first."""
 
     def __init__(self, wanted_bytes: int = WANTED_BYTES, maximum_bytes: int = MAXIMUM_BYTES) -> None:
         self._wanted_bytes = wanted_bytes
@@ -33,12 +33,15 @@ class UnsentAnswers:
 
     @property
     def room_bytes(self) -> int:
-        """How large an answer may be that is as large as one likes: a megabyte always, and more as long as little
-        waits."""
+        """Upper limit for a response whose size the broker may choose: at least a megabyte, more while few bytes
+        wait."""
         return max(SMALLEST_ANSWER_BYTES, self._wanted_bytes - self.total_bytes)
 
     def note(self, connection: Connection, size_bytes: int) -> None:
-        """Says how much waits for a connection that doesn't read. It keeps its place in the row."""
+        """Records how many bytes wait for a connection that doesn't read. The connection keeps its place in the order.
+
+        Closes the connections that have not read for longest while the total exceeds the maximum.
+        """
         self.total_bytes += size_bytes - self._waiting.get(connection, 0)
         self._waiting[connection] = size_bytes
         while self.total_bytes > self._maximum_bytes and len(self._waiting) > 1:
@@ -52,5 +55,5 @@ class UnsentAnswers:
             longest.close()
 
     def forget(self, connection: Connection) -> None:
-        """Says that a connection reads again, or is closed."""
+        """Removes a connection that reads again or is closed."""
         self.total_bytes -= self._waiting.pop(connection, 0)

@@ -1,11 +1,11 @@
-"""Opens record batches for requests: small ones where they are, others on a thread beside the event loop.
+"""Opens record batches for requests: small batches on the event loop, large ones on a separate thread.
 
-Most batches are never opened. Those that are open to some kilobytes, and are done with in less time than a thread takes
-to hear of them. But a batch may hold very much more than it seems to, so each request has an allowance: what exceeds it
-is left to the thread, one batch at a time for all requests. So the memory that opened batches take is bounded, too, and
-no request waits for more than one batch of each other request.
+Most batches are never opened. A typical opened batch has some kilobytes, and takes less time than a switch to a thread.
+But a small compressed batch may hold much data, so each request has an allowance. A batch that exceeds the allowance
+goes to the thread, which opens one batch at a time for all requests. This also bounds the memory of opened batches, and
+a request waits for at most one batch of each other request.
 
-The compiled record scanner and the codecs do not hold the interpreter's lock. The scanner in Python does, so it pauses.
+The compiled record scanner and the codecs release the interpreter's lock. The Python scanner holds it, so it pauses.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _ALLOWED_BYTES: Final = 256 * 1024
-"""What the batches of one request may open to on the event loop: half a millisecond with most codecs."""
+"""Limit for the opened bytes of one request's batches on the event loop: half a millisecond with most codecs."""
 _ALLOWED_RECORDS: Final = 100_000 if IS_COMPILED else 500
-"""How many records of one request may be walked over on the event loop: about a millisecond."""
+"""Limit for the records of one request that are scanned on the event loop: about a millisecond."""
 _BEGINNING_BYTES: Final = 1024 * 1024
-"""What is opened of a batch first. Most batches are no larger, and many that hold very much are refused for their first
-records."""
+"""Bytes of a batch that the thread opens first. Most batches are no larger, and many very large ones are refused for
+their first records."""
 _PAUSE_S: Final = 0.0 if IS_COMPILED else 0.0002
 
 
 class Opening(Protocol[R_co]):
-    """A batch, and what is to be done with its records: `BatchOpening` and `BatchLookup`."""
+    """A batch and the operation on its records: `BatchOpening` or `BatchLookup`."""
 
     @property
     def records_count(self) -> int:
-        """How many records there are to walk over."""
+        """Number of records to scan."""
 
     @property
     def cost(self) -> int:
-        """How many bytes may be opened in the time that one of this batch takes."""
+        """Relative cost of one opened byte: the bytes of the allowance that it uses."""
 
     @property
     def max_bytes(self) -> int:
-        """How many bytes are opened at most."""
+        """Upper limit for the opened bytes."""
 
     def open_within(self, max_bytes: int) -> OpenedData:
-        """Opens the batch, or the beginning of it."""
+        """Opens the batch, or its beginning if it opens to more than `max_bytes`."""
 
     def steps(self, opened: OpenedData) -> Generator[None, None, R_co]:
-        """Does what is to be done. Raises `BeginningIsNotEnough` if more is to be opened first."""
+        """Runs the operation on the opened records. Raises `BeginningIsNotEnough` if it needs more of the batch."""
 
 
 class OpensLater(Exception):
-    """A batch is too large to be opened on the event loop."""
+    """Raised for a batch that is too large to be opened on the event loop."""
 
     def __init__(self, opening: Opening[object]) -> None:
         super().__init__()
@@ -67,16 +67,16 @@ class OpensLater(Exception):
 
 
 class OpeningAllowance:
-    """What one request may have opened on the event loop before others have their turn."""
+    """The bytes and records that one request may open on the event loop."""
 
-    # Each request has one and few need it: defaults of the class cost nothing.
+    # Each request has an allowance, but few use it: class attributes as defaults cost nothing.
     _bytes_left: int = _ALLOWED_BYTES
     _records_left: int = _ALLOWED_RECORDS
 
     def open(self, opening: Opening[R]) -> R:
-        """Opens a batch that is within the allowance.
+        """Opens a batch within the allowance.
 
-        Raises `OpensLater` if it is not, and what `Opening.steps` raises.
+        Raises `OpensLater` if the batch exceeds the allowance, and the errors of `Opening.steps`.
         """
         count, cost = opening.records_count, opening.cost
         if count > self._records_left:
@@ -91,7 +91,7 @@ class OpeningAllowance:
         except BeginningIsNotEnough:
             raise OpensLater(opening) from None
         except KafkaError:
-            # A thousand records may have been named, each in a sentence.
+            # The error may name a thousand records, each in a sentence: building it was expensive.
             self._bytes_left = self._records_left = 0
             raise
 
@@ -103,7 +103,7 @@ class BatchOpener:
         self._thread: ThreadPoolExecutor | None = None
 
     async def open_later(self, opening: Opening[R]) -> R:
-        """Opens a batch of any size, in its turn. Raises what `Opening.steps` raises."""
+        """Opens a batch of any size on the thread, in the order of the calls. Raises the errors of `Opening.steps`."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="klamm-records")
         outcome = await asyncio.get_running_loop().run_in_executor(self._thread, _open, opening)
@@ -112,7 +112,7 @@ class BatchOpener:
         return outcome
 
     def stop(self) -> None:
-        """Begins nothing new; a batch that is being opened is finished for nobody."""
+        """Cancels pending batches. Does not wait for the batch that the thread is opening; its result is dropped."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -124,7 +124,7 @@ def _open(opening: Opening[R]) -> R | KafkaError:
         except BeginningIsNotEnough:
             return _finish(opening.steps(opening.open_within(opening.max_bytes)))
     except KafkaError as error:
-        # What was opened is to go now: it would stay with the frames of the traceback until a garbage collection.
+        # The frames of the traceback would keep the opened data until a garbage collection.
         error.__traceback__ = error.__context__ = error.__cause__ = None
         return error
 

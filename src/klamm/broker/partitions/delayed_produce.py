@@ -1,8 +1,8 @@
-"""A Produce with acks=all that waits until what it wrote is committed.
+"""A Produce request with acks=all that waits until its batches are committed.
 
-On one node that is so where commits wait for the disk (`klamm.fsync=ack`).
+On a single node a request waits only if commits wait for the disk (`klamm.fsync=ack`).
 
-Source: `DelayedProduce` of Apache Kafka 4.3: offsets are in the answer also where the wait ended badly.
+Source: `DelayedProduce` of Apache Kafka 4.3. The response contains the offsets even if the wait fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class Uncommitted(NamedTuple):
-    """A batch that is in the log but not committed, and where its answer stands: which topic, which partition."""
+    """A batch that is appended but not committed, and the position of its answer: topic index and partition index."""
 
     topic_place: int
     partition_place: int
@@ -34,9 +34,10 @@ class Uncommitted(NamedTuple):
 
 
 def find_uncommitted(partitions: PartitionRegistry, answers: Sequence[ProduceTopicResponse]) -> list[Uncommitted]:
-    """Those of the answers that say of a batch that it was written, which is not committed yet.
+    """Returns the successful answers whose batch is not committed yet.
 
-    For the batch of a retry, which may lie further back, the whole log counts: it is in the same sync.
+    Each entry waits for the current end of the log. The batch of a retry may lie further back, but it is in the same
+    sync.
     """
     found = []
     for topic_place, topic in enumerate(answers):
@@ -58,7 +59,7 @@ def find_uncommitted(partitions: PartitionRegistry, answers: Sequence[ProduceTop
 
 
 class DelayedProduce(Generic[R]):
-    """One request, or a part of it, from its appends to its answer. `finish` makes that of the answers."""
+    """One request, or a part of it, from its appends to its response. `finish` builds the result from the answers."""
 
     __slots__ = ("_answers", "_finish", "_future", "_open", "_timer", "_uncommitted")
 
@@ -76,7 +77,10 @@ class DelayedProduce(Generic[R]):
         self._timer: asyncio.TimerHandle | None = None
 
     def wait(self, timeout_ms: int) -> asyncio.Future[R]:
-        """The answer to come: when all is committed, or REQUEST_TIMED_OUT for what is not by then."""
+        """Returns the future result: set when all batches are committed, or after `timeout_ms`.
+
+        At the timeout, batches that are not committed get REQUEST_TIMED_OUT.
+        """
         for waiting in self._uncommitted:
             waiting.partition.when_committed(waiting.last_offset, _One(self, waiting))
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._time_out)
@@ -84,7 +88,7 @@ class DelayedProduce(Generic[R]):
         return self._future
 
     def settle(self, waiting: Uncommitted, code: ErrorCode) -> None:
-        """One of the batches is committed (`none`), or won't be."""
+        """Records the outcome of one batch: committed (`none`), or the error because of which it will not be."""
         if self._future.done():
             return
         if code is not ErrorCode.none:
@@ -109,13 +113,13 @@ class DelayedProduce(Generic[R]):
     def _stop_waiting(self, future: asyncio.Future[R]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._open:  # it timed out, or who asked has hung up
+        if self._open:  # the request timed out, or its client has disconnected
             for waiting in self._uncommitted:
                 waiting.partition.forget_commit(lambda observer: isinstance(observer, _One) and observer.of is self)
 
 
 class _One:
-    """One of the request's batches, as its partition knows it."""
+    """Commit observer for one batch of a request."""
 
     __slots__ = ("_waiting", "of")
 

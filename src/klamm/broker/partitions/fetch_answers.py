@@ -1,4 +1,4 @@
-"""What an answer to a Fetch holds beside the records: its session, and where leaders are."""
+"""The parts of a Fetch response other than records: the session id, changed partitions, and leader endpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
 def begin_session(context: RequestContext, request: FetchRequest, answers: Sequence[PartitionAnswer]) -> int:
-    """The id of the session that a full request begins with its answer; 0 if it wants none or gets none."""
+    """Creates a session for a full request and returns its id; 0 if the request wants none or the cache is full."""
     if request.session_epoch != INITIAL_SESSION_EPOCH:
         return INVALID_SESSION_ID
     for cached, response in answers:
@@ -50,7 +50,7 @@ def begin_session(context: RequestContext, request: FetchRequest, answers: Seque
 def leaders_of(
     context: RequestContext, request: FetchRequest, answers: Sequence[PartitionAnswer]
 ) -> Sequence[NodeEndpoint]:
-    """Where the leaders can be reached that the answer names to consumers (KIP-951)."""
+    """Returns the endpoints of the leaders that a response to a consumer names (KIP-951)."""
     if request.replica_id >= 0:
         return ()
     leaders = {response.current_leader[0] for _, response in answers if response.current_leader is not None}
@@ -60,7 +60,7 @@ def leaders_of(
 
 
 def news_of(session: FetchSession, answers: Sequence[PartitionAnswer]) -> list[PartitionAnswer]:
-    """What of it the client doesn't know yet. Who got records goes to the end of the queue."""
+    """Returns the answers that contain news for the client. Partitions with records go to the end of the queue."""
     news = []
     for cached, response in answers:
         if cached.key not in session.partitions:

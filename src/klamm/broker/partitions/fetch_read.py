@@ -1,8 +1,8 @@
-"""Reading for one Fetch request: every partition once, within the limits of the answer.
+"""Reads the partitions of one Fetch request: each partition once, within the limits of the response.
 
-What one answer may hold, and in which order, follows Kafka's `KafkaApis.handleFetchRequest` and
-`ReplicaManager.readFromLog`: partitions that nobody knows come last, and waiting is pointless once a read has failed.
-Kafka cuts the last batch of a partition in two where the limit is; here what a client could not use is left out.
+The content of a response and its order follow Kafka's `KafkaApis.handleFetchRequest` and
+`ReplicaManager.readFromLog`: unknown partitions come last, and a failed read ends the wait.
+Kafka cuts the last batch of a partition at the limit. klamm leaves out the partial batch, which a client cannot use.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
 BEYOND_ALL_MINIMA: Final = 2**63
 FIRST_VERSION_WITH_LEADERS: Final = 16
-"""From here on an answer says where the leader is, when it is that which the client has wrong (KIP-951)."""
+"""First version whose response names the leader if the client has a wrong leader or leader epoch (KIP-951)."""
 CODES_WITH_LEADER: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 PartitionAnswer: TypeAlias = "tuple[CachedPartition, FetchPartitionResponse]"
 
 
 class ReadResult(NamedTuple):
-    """What was read, and what decides whether the request should wait for more."""
+    """The answers of one read, and the values that decide whether the request waits for more."""
 
     answers: list[PartitionAnswer]
     size_bytes: int
     is_final: bool
-    """Whether waiting would be wrong: a read failed, a client's log differs from ours, or there is nothing to read."""
+    """Whether the request must not wait: a read failed, a client's log diverges, or there is no partition to read."""
 
 
 class Reading:
-    """What reading some partitions after others has come to."""
+    """The state of a read that proceeds some partitions at a time."""
 
     __slots__ = ("answers", "is_final", "nameless", "size_bytes", "unknown")
 
@@ -58,7 +58,7 @@ class Reading:
         self.is_final = False
 
     def result(self) -> ReadResult:
-        """All of it; partitions that nobody knows come last."""
+        """Returns all answers; unknown topic ids and unknown partitions come last."""
         is_final = self.is_final or not self.answers
         answers = self.answers
         if self.nameless or self.unknown:
@@ -67,7 +67,7 @@ class Reading:
 
 
 class FetchRead:
-    """The reads of one request; the same partitions may be read again when more has come."""
+    """The reads of one request. The same partitions may be read again after more records arrive."""
 
     __slots__ = ("_maximum_bytes", "_partitions", "_request", "_version", "_warm_reads", "is_read_committed")
 
@@ -87,7 +87,7 @@ class FetchRead:
         self.is_read_committed = request.isolation_level == READ_COMMITTED
 
     def find(self, cached: CachedPartition) -> Partition | None:
-        """The partition, if it is led here."""
+        """Returns the partition, or None if this broker does not lead it."""
         led = self._led_topic(cached)
         index = cached.request.index
         return led.partitions[index] if led is not None and 0 <= index < len(led.partitions) else None
@@ -95,14 +95,14 @@ class FetchRead:
     def read(self, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> ReadResult:
         """Reads every partition once, in order.
 
-        `to_send`: the answer is sent before anything else is done, so records may stay in their files.
+        `to_send`: the response is sent at once after the read, so records may stay in their files.
         """
         reading = Reading()
         self.read_more(reading, wanted, to_send=to_send)
         return reading.result()
 
     def read_more(self, reading: Reading, wanted: Sequence[CachedPartition], *, to_send: bool = False) -> None:
-        """Reads some more of the partitions, within what the limits of the answer leave."""
+        """Reads more of the partitions, within the remaining limits of the response."""
         answers = reading.answers
         read_bytes = reading.size_bytes
         left_bytes = max(0, self._maximum_bytes - read_bytes)
@@ -134,14 +134,15 @@ class FetchRead:
         reading.is_final = is_final
 
     def reaches(self, minimum_bytes: int, answers: Sequence[PartitionAnswer]) -> bool:
-        """Whether a request should be answered although it read less than its minimum (`DelayedFetch.tryComplete`).
+        """Returns whether a request should be answered although it read less than its minimum
+        (`DelayedFetch.tryComplete`).
 
-        More is there when a limit cut the answer short, or a segment ended.
+        More records exist if a limit cut the read short, or if a segment ended.
         """
         return self.reach(answers) >= minimum_bytes
 
     def reach(self, answers: Sequence[PartitionAnswer]) -> int:
-        """How many bytes of these partitions one answer could have, as far as can be told without reading them."""
+        """Estimates how many bytes of these partitions one response could hold, without reading all of them."""
         within_reach = 0
         for cached, response in answers:
             partition = self.find(cached)
@@ -155,12 +156,12 @@ class FetchRead:
             try:
                 end = _end_of(response, wanted.fetch_offset)
             except OSError:
-                return BEYOND_ALL_MINIMA  # the next request meets it
+                return BEYOND_ALL_MINIMA  # the next request gets the error
             if end < upper_bound:
                 try:
                     following = log.read(Offset(end), 1, upper_bound=upper_bound, minimum_one_batch=True)
                 except KafkaError:
-                    return BEYOND_ALL_MINIMA  # the next request meets it
+                    return BEYOND_ALL_MINIMA  # the next request gets the error
                 if size_bytes + len(following) <= min(wanted.partition_max_bytes, self._maximum_bytes):
                     return BEYOND_ALL_MINIMA  # the segment ended, and the next read begins in another one
                 size_bytes = min(size_bytes + len(following), wanted.partition_max_bytes)
@@ -177,7 +178,10 @@ class FetchRead:
         return led
 
     def _why_unknown(self, cached: CachedPartition, led: LedTopic | None) -> ErrorCode:
-        """A session remembers the name of an id: the topic may be gone, or be another one of that name."""
+        """Returns the error code for a partition that was not found.
+
+        A session remembers the name of a topic id. The topic may be deleted, or another topic may have its name.
+        """
         if led is not None or isinstance(cached.key[0], str):
             return ErrorCode.unknown_topic_or_partition
         if cached.topic_name is None:
@@ -233,7 +237,7 @@ class FetchRead:
     def _failed(self, wanted: FetchPartition, error: KafkaError, partition: Partition | None) -> FetchPartitionResponse:
         code = error.code
         if code == ErrorCode.kafka_storage_error and self._version <= 5:
-            # Clients of that time don't know it; the other code makes them look for the leader again.
+            # Clients of these versions don't know the code. The other code makes them look for the leader again.
             code = ErrorCode.not_leader_or_follower
         leader = None
         if self._version >= FIRST_VERSION_WITH_LEADERS and error.code in CODES_WITH_LEADER and partition is not None:
@@ -242,20 +246,21 @@ class FetchRead:
 
 
 def size_of(response: FetchPartitionResponse) -> int:
-    """Bytes of the records in an answer that was read here."""
+    """Returns the bytes of the records in an answer that this module read."""
     records = response.records
     return 0 if records is None or isinstance(records, list) else len(records)
 
 
 def _unknown(wanted: FetchPartition, code: ErrorCode) -> FetchPartitionResponse:
-    # No aborted transactions rather than null: so Kafka's empty answer has it.
+    # An empty list of aborted transactions instead of null, as in Kafka's empty response.
     return FetchPartitionResponse(wanted.index, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, [])
 
 
 def _diverging_epoch(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
-    """Where the log of a client that last read under this epoch departs from ours; None if it doesn't (KIP-595).
+    """Returns the epoch and end offset where the client's log diverges from this log; None if it doesn't (KIP-595).
 
-    Raises OFFSET_OUT_OF_RANGE where that can't be said.
+    Raises OFFSET_OUT_OF_RANGE if the end of the client's last epoch is unknown, or if the fetch offset is below the log
+    start offset.
     """
     epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wanted.last_fetched_epoch))
     if epoch < 0 or end_offset < 0:

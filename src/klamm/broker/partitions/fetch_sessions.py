@@ -1,14 +1,13 @@
-"""Fetch sessions (KIP-227): what a consumer asks for again and again is remembered, and only what changed is
-answered.
+"""Fetch sessions (KIP-227): the broker remembers the partitions that a consumer fetches, and sends only changes.
 
-The rules are those of Kafka's `FetchManager`, `FetchSession` and `FetchSessionCacheShard`, with two additions that keep
-memory bounded. A client can't tell them from an eviction, which may meet any session in Kafka, too:
+The rules are those of Kafka's `FetchManager`, `FetchSession` and `FetchSessionCacheShard`. Two additions bound the
+memory. To a client they look like an eviction, which can happen to any session in Kafka, too:
 
-- All sessions together have a number of partitions, as well as a number of sessions.
-- A session whose connection is closed goes first, and in any case when it has not been used for `EVICTION_MS`. Not at
-  once: a client that lost nothing but an idle connection goes on with its session over the next one. A client whose
-  connection is closed while it waits for an answer begins a new session (`FetchSessionHandler.handleError` of Kafka's
-  clients), so such a session goes at once.
+- The cache limits the partitions of all sessions together, in addition to the number of sessions.
+- A session whose connection is closed is evicted first. It expires if it is not used for `EVICTION_MS`. A client that
+  lost only an idle connection can resume its session over the next one. A client whose connection is closed while it
+  waits for a response begins a new session (`FetchSessionHandler.handleError` of Kafka's clients), so its old session
+  is removed at once.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ FINAL_EPOCH: Final = -1
 INVALID_SESSION_ID: Final = 0
 HIGHEST_INT: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000
-"""Kafka's `min.incremental.fetch.session.eviction.ms`: a session used within that time is not evicted for being
-small."""
+"""Kafka's `min.incremental.fetch.session.eviction.ms`: a session that is unused for longer may be evicted. A session
+evicts a smaller one in use only if that one was created longer ago."""
 PARTITIONS_PER_SLOT: Final = 100
-"""So many partitions for each of `max.incremental.fetch.session.cache.slots`, some 450 bytes each. A few sessions may
-have more, if others have fewer."""
+"""Partitions in the cache per slot of `max.incremental.fetch.session.cache.slots`, about 450 bytes each. A few sessions
+may have more if others have fewer."""
 FREED_IN_A_STEP: Final = 1000
 
 
 class CachedPartition:
-    """One partition of a session: what is asked for, and what the client was last told."""
+    """One partition of a session: the client's request for it, and the last values that the client received."""
 
     __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic_name")
 
@@ -51,12 +50,12 @@ class CachedPartition:
         self.key = key
         self.request = request
         self.topic_name: str | None = None
-        """The name that goes with the id, once it was known."""
+        """The topic name of the id, once a lookup has found it."""
         self.high_watermark = -1
         self.log_start_offset = -1
 
     def must_respond(self, response: FetchPartitionResponse, has_records: bool) -> bool:
-        """Whether the partition belongs into the answer; remembers what the client is told thereby."""
+        """Returns whether the response must include the partition. Remembers the values that the client receives."""
         must = has_records or response.diverging_epoch is not None
         if self.high_watermark != response.high_watermark:
             self.high_watermark = response.high_watermark
@@ -71,7 +70,7 @@ class CachedPartition:
 
 
 class FetchSession:
-    """The partitions that one consumer fetches, in the order in which they are served."""
+    """The partitions that one consumer fetches, in the order in which the broker reads them."""
 
     __slots__ = (
         "connection",
@@ -87,9 +86,9 @@ class FetchSession:
     def __init__(self, session_id: int, uses_topic_ids: bool, now: Millis, connection: ConnectionInfo) -> None:
         self.session_id = session_id
         self.connection: ConnectionInfo | None = connection
-        """The connection of the last request; None once it is closed."""
+        """The connection of the last request; None after it is closed."""
         self.is_awaited = False
-        """Whether the last request is not answered yet."""
+        """Whether the last request is still pending."""
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now
         self.last_used_ms = now
@@ -97,7 +96,7 @@ class FetchSession:
         self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
 
     def update(self, request: FetchRequest) -> None:
-        """Takes over what an incremental request adds, changes and forgets."""
+        """Applies an incremental request: adds, changes and removes partitions."""
         for key, partition in partitions_of(request).items():
             cached = self.partitions.get(key)
             if cached is None:
@@ -112,7 +111,7 @@ class FetchSession:
 
 
 def partitions_of(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
-    """What a request names, each partition once: the last word counts."""
+    """Returns the partitions of a request, each once: the last entry of a partition counts."""
     return {
         (topic.topic_id if topic.topic_id is not None else topic.name or "", partition.index): partition
         for topic in request.topics
@@ -121,18 +120,18 @@ def partitions_of(request: FetchRequest) -> dict[PartitionKey, FetchPartition]:
 
 
 class FetchSessionCache:
-    """A bounded number of sessions and of partitions; a larger or fresher session may take the place of others."""
+    """The fetch sessions of all clients, bounded in sessions and partitions. A new session may evict others."""
 
     def __init__(self, maximum_sessions: int) -> None:
         self._maximum_sessions = maximum_sessions
         self._maximum_partitions = maximum_sessions * PARTITIONS_PER_SLOT
         self._sessions: dict[int, FetchSession] = {}
-        """In the order of their last use."""
+        """All sessions by id, least recently used first."""
         self._of_connection: dict[ConnectionInfo, dict[int, FetchSession]] = {}
         self._left: dict[int, FetchSession] = {}
-        """Those whose connection is closed, in that order."""
+        """Sessions whose connection is closed, by id, in the order of closing."""
         self._removed: list[CachedPartition] = []
-        """Of large sessions: to free them takes time, and is done in steps."""
+        """Partitions of large removed sessions. Freeing them takes time, so `expire` does it in steps."""
         self.partition_count = 0
 
     def __len__(self) -> int:
@@ -141,11 +140,11 @@ class FetchSessionCache:
     def resume(
         self, request: FetchRequest, uses_topic_ids: bool, now: Millis, connection: ConnectionInfo
     ) -> FetchSession | ErrorCode | None:
-        """The session that an incremental request goes on with, or the error for it; None when nothing is left in
-        it.
+        """Returns the session that an incremental request continues, or an error code; None if the session is empty
+        now and was closed.
 
-        Who answers the request then sets `is_awaited` back. A session that has outgrown the cache is closed: its
-        client begins a new one, or does without.
+        The code that answers the request then resets `is_awaited`. A session that has outgrown the cache is closed:
+        its client begins a new session, or fetches without one.
         """
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -170,7 +169,7 @@ class FetchSessionCache:
         return session
 
     def close(self, session_id: int) -> None:
-        """Forgets a session: every full request closes the one it names."""
+        """Removes a session. Every full request closes the session that it names."""
         session = self._sessions.get(session_id)
         if session is not None:
             self._remove(session)
@@ -178,7 +177,7 @@ class FetchSessionCache:
     def create(
         self, partitions: Sequence[CachedPartition], uses_topic_ids: bool, now: Millis, connection: ConnectionInfo
     ) -> FetchSession | None:
-        """A new session with the partitions of an answer in its order; None when there is no room for it."""
+        """Returns a new session with the partitions of a response, in its order; None if the cache has no room."""
         if not self._make_room(1, len(partitions), now):
             return None
         session_id = random.randrange(1, HIGHEST_INT)
@@ -192,9 +191,9 @@ class FetchSessionCache:
         return session
 
     def leave(self, connection: ConnectionInfo) -> None:
-        """Says that a connection is closed. Its sessions are kept for a client that comes back soon.
+        """Keeps the sessions of a closed connection for a client that reconnects soon.
 
-        One whose client still waited for an answer is not: the client will not go on with it.
+        Removes a session whose client was waiting for a response: the client will not resume it.
         """
         for session in list(self._of_connection.get(connection, {}).values()):
             if session.is_awaited:
@@ -205,7 +204,7 @@ class FetchSessionCache:
                 self._left[session.session_id] = session
 
     def expire(self, now: Millis) -> Iterator[None]:
-        """Frees, in steps, what nobody has come back for."""
+        """Removes sessions whose client has not reconnected for `EVICTION_MS`, and frees their memory in steps."""
         for session in list(self._left.values()):
             if now - session.last_used_ms > EVICTION_MS and session.session_id in self._left:
                 self._remove(session)
@@ -239,8 +238,10 @@ class FetchSessionCache:
             self._removed.extend(session.partitions.values())
 
     def _make_room(self, sessions: int, partitions: int, now: Millis, *, keep: FetchSession | None = None) -> bool:
-        """Evicts what has to go for so many more, `keep` aside. Evicts nothing, and returns False, if that is too
-        little."""
+        """Evicts sessions, except `keep`, until there is room for so many more sessions and partitions.
+
+        Returns False, and evicts nothing, if there would not be enough room.
+        """
         spare_sessions = self._maximum_sessions - len(self._sessions) - sessions
         spare_partitions = self._maximum_partitions - self.partition_count - partitions
         if spare_sessions >= 0 and spare_partitions >= 0:
@@ -261,7 +262,7 @@ class FetchSessionCache:
         return True
 
     def _least_valuable(self, size: int, now: Millis) -> Iterator[FetchSession]:
-        """The sessions that one of `size` partitions may take the place of, the least valuable first."""
+        """Yields the sessions that a session of `size` partitions may replace, the least valuable first."""
         yield from self._left.values()
         for session in self._sessions.values():
             if now - session.last_used_ms <= EVICTION_MS:
@@ -276,5 +277,5 @@ class FetchSessionCache:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of a session's next request; it never comes back to 0, which would mean a new session."""
+    """Returns the epoch of a session's next request. It never returns to 0, which would mean a new session."""
     return 1 if epoch == HIGHEST_INT else epoch + 1

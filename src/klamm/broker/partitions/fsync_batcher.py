@@ -1,8 +1,7 @@
-"""Bringing many logs to the disk at once (group commit): who asks in the same moment shares a sync.
+"""Syncs many logs to the disk at once (group commit): requests that arrive together share a sync.
 
-One log has one sync under way at most. What is appended to it meanwhile shares the next one, so the slower the disk,
-the more requests a sync answers for; and syncs of several logs run side by side, which the file system's journal
-writes as one.
+Each log has at most one sync in progress. Records appended meanwhile share the next sync, so a slower disk makes each
+sync cover more requests. Syncs of several logs run in parallel, and the file system's journal writes them as one.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ __all__ = ["FsyncBatcher"]
 logger = logging.getLogger(__name__)
 
 THREADS: Final = 16
-"""How many logs are synced at once. They wait for the disk, and cost no processor."""
+"""Number of logs that are synced at once. The threads wait for the disk and use no processor time."""
 
 RETRY_S: Final = 0.5
-"""How long to wait when a sync could not even be begun, for want of descriptors for example."""
+"""Delay before a retry if a sync could not be started, for example because no file descriptor was free."""
 
 
 class FsyncBatcher:
-    """Syncs logs on threads of its own; everything else happens on the event loop that made it."""
+    """Syncs logs on its own threads. All other work runs on the event loop that is passed to it."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class FsyncBatcher:
         threads: int = THREADS,
         on_tails_synced: Callable[[], None] | None = None,
     ) -> None:
-        """`on_tails_synced` is called on the loop when all logs are synced that `request_tail` was called for."""
+        """Creates the threads. `on_tails_synced` is called on the loop when all logs of `request_tail` are synced."""
         self._loop = loop
         self._on_tails_synced = on_tails_synced
         self._tails: set[Log] = set()
@@ -58,24 +57,24 @@ class FsyncBatcher:
         self._is_stopped = False
 
     def request(self, log: Log, done: Callable[[], None]) -> None:
-        """Has everything synced that the log holds now, and then calls `done` on the loop.
+        """Syncs everything that the log holds now, then calls `done` on the loop.
 
-        The log says how it went: by its `recovery_point`, or by being offline. For one log `done` is always the same;
-        it is called once for all requests that a sync answers for.
+        The log shows the outcome: its `recovery_point` has advanced, or it is offline. `done` must always be the same
+        for one log. It is called once for all requests that a sync covers.
         """
         self._waiting[log] = done
         if not self._is_scheduled and len(self._running) < self._limit:
-            # The rest of this round of the loop may bring more for the same sync.
+            # Later callbacks of this loop iteration may add requests to the same sync.
             self._is_scheduled = True
             self._loop.call_soon(self._begin)
 
     def request_tail(self, log: Log, done: Callable[[], None]) -> None:
-        """The same for a log that was opened with an end of which nobody knows whether it is on the disk."""
+        """Requests a sync, as `request`, for a log that was opened with an end that may not be on the disk."""
         self._tails.add(log)
         self.request(log, done)
 
     def stop(self) -> None:
-        """Begins nothing new and tells nobody any more; returns when what runs has run out."""
+        """Starts no more syncs and calls no more callbacks; returns when the running syncs have ended."""
         self._is_stopped = True
         self._waiting.clear()
         self._threads.shutdown(wait=True)
@@ -85,7 +84,7 @@ class FsyncBatcher:
         free = self._limit - len(self._running)
         if self._is_stopped or free <= 0:
             return
-        # No more than run can stand in front of those that may begin.
+        # `islice` stays short: at most as many logs as there are running syncs are skipped.
         for log in list(islice((log for log in self._waiting if log not in self._running), free)):
             if log.is_offline:
                 self._tails.discard(log)
@@ -108,7 +107,7 @@ class FsyncBatcher:
             self._ended.append(log)
             is_first = len(self._ended) == 1
         if is_first:
-            with contextlib.suppress(RuntimeError):  # the loop may be closed while the last syncs run out
+            with contextlib.suppress(RuntimeError):  # the loop may be closed while the last syncs end
                 self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:

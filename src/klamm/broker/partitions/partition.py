@@ -1,7 +1,7 @@
-"""One partition that this broker leads: who may write and read, and who waits for what is written.
+"""One partition that this broker leads: checks before reads and writes, appends, and observers of appends and commits.
 
-One node has no followers: what is appended is replicated at once, so the high watermark follows the log end offset;
-with `klamm.fsync=ack` it follows what is on the disk.
+A single node has no followers, so the high watermark follows the log end offset. With `klamm.fsync=ack` it follows the
+offset up to which the log is on the disk.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _places: Final = count()
 
 
 class AppendObserver(Protocol):
-    """Somebody who waits for a partition to grow, or to change so that waiting is pointless."""
+    """An observer that waits for a partition to grow, or for a change that makes waiting pointless."""
 
     def appended(self, size_bytes: int) -> None:
-        """Records became visible to consumers."""
+        """Receives the size of records that became visible to consumers."""
 
     def interrupted(self) -> None:
-        """The partition is led no longer, or its log was cut: ask again."""
+        """Ends the wait: the partition was deleted, its log is offline, or its leader epoch changed. Read again."""
 
 
 class CommitObserver(Protocol):
-    """Somebody who waits until what he wrote is committed."""
+    """An observer that waits for an appended record to be committed."""
 
     def committed(self) -> None:
-        """It is."""
+        """Ends the wait: the record is committed (below the high watermark)."""
 
     def failed(self, code: ErrorCode) -> None:
-        """It won't be, as far as this broker can tell."""
+        """Ends the wait: the record will not be committed, as far as this broker can tell."""
 
 
 class Partition:
@@ -69,27 +69,27 @@ class Partition:
     )
 
     def __init__(self, topic: str, image: PartitionImage, log: Log, fsync_batcher: FsyncBatcher | None = None) -> None:
-        """With a `fsync_batcher`, what is appended is committed when it was synced, else at once."""
+        """Takes over the log. With a `fsync_batcher`, records are committed after a sync, otherwise at once."""
         self.topic = topic
         self.index = image.index
         self.log = log
         self.image = image
         self.leader_epoch = image.leader_epoch
         self.epoch_start_offset = log.log_end_offset
-        """Where the log ended when this broker began to lead it under this epoch. A high watermark below it may be
-        lower than what clients were told before."""
+        """The log end offset when this broker began to lead under this epoch. A high watermark below it may be lower
+        than one that clients received earlier."""
         self.warm_read: WarmRead | None = None
-        """What was made ready for a consumer that will read here next."""
+        """Batches read ahead for a consumer that will fetch from this partition next."""
         self._observers: set[AppendObserver] = set()
         self._high_watermark_listeners: list[Callable[[Offset], None]] = []
         self._fsync_batcher = fsync_batcher
         self._unsynced: deque[tuple[Offset, int]] = deque()
-        """Where batches end that are not committed yet, and their sizes."""
+        """End offset and size of each batch that is not committed yet."""
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
-        """A heap: from which high watermark on each has what it waits for."""
+        """A heap by the high watermark that each observer waits for."""
 
     def lead(self, leader_epoch: LeaderEpoch) -> None:
-        """Goes on under another leader epoch."""
+        """Continues to lead under another leader epoch."""
         self.leader_epoch = leader_epoch
         self.log.assign_leader_epoch(leader_epoch)
         self.epoch_start_offset = self.log.log_end_offset
@@ -104,9 +104,9 @@ class Partition:
         transaction_version: int = 0,
         open_batch: Callable[[BatchOpening], memoryview] = open_now,
     ) -> AppendInfo:
-        """Appends as leader, and wakes whoever waits for it when it is committed, which may be now or later.
+        """Appends as leader. Notifies observers when the records are committed, which may be now or later.
 
-        See `LogAppender.append_as_leader`. Raises KafkaError with the code for the answer.
+        See `LogAppender.append_as_leader`. Raises KafkaError with the code for the response.
         """
         log = self.log
         info = log.appender.append_as_leader(
@@ -139,7 +139,7 @@ class Partition:
             heappop(waiting)[2].committed()
 
     def _synced(self) -> None:
-        """A sync has ended: what is on the disk is committed."""
+        """Commits the records that are on the disk after a sync."""
         log = self.log
         before = log.high_watermark
         log.advance_high_watermark(log.recovery_point)
@@ -151,7 +151,7 @@ class Partition:
         self._tell_committed(size_bytes)
 
     def commit_found(self) -> None:
-        """Commits what the log held when it was opened; with `klamm.fsync=ack` after it was synced."""
+        """Commits the records that the log held when it was opened; with `klamm.fsync=ack`, after a sync."""
         log = self.log
         if log.is_offline:
             return
@@ -162,24 +162,24 @@ class Partition:
             self._fsync_batcher.request_tail(log, self._synced)
 
     def when_committed(self, last_offset: Offset, observer: CommitObserver) -> None:
-        """Tells `observer` once when `last_offset`, which is not committed yet, is, or when it won't be."""
+        """Notifies `observer` once, when `last_offset` is committed or cannot be. It must be uncommitted now."""
         heappush(self._commit_observers, (Offset(last_offset + 1), next(_places), observer))
 
     def forget_commit(self, is_meant: Callable[[CommitObserver], bool]) -> None:
-        """Tells those no more that are meant."""
+        """Removes the commit observers for which `is_meant` returns True."""
         self._commit_observers = [waiting for waiting in self._commit_observers if not is_meant(waiting[2])]
         heapify(self._commit_observers)
 
     def fail_commits(self, code: ErrorCode) -> None:
-        """Tells everybody who waits for a commit that there will be none."""
+        """Notifies all commit observers that their records will not be committed."""
         waiting, self._commit_observers = self._commit_observers, []
         for _, _, observer in waiting:
             observer.failed(code)
 
     def check_in_sync_replicas(self) -> None:
-        """Refuses a write with acks=all that too few replicas would hold (I4).
+        """Refuses a write with acks=all if too few replicas are in sync (I4).
 
-        As in Kafka, `min.insync.replicas` asks for no more replicas than the partition has. Raises NOT_ENOUGH_REPLICAS.
+        As in Kafka, `min.insync.replicas` requires no more replicas than the partition has. Raises NOT_ENOUGH_REPLICAS.
         """
         in_sync = len(self.image.isr)
         needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
@@ -191,7 +191,10 @@ class Partition:
             )
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """Refuses a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check."""
+        """Refuses a client whose leader epoch is older or newer than the partition's (KIP-320); -1 skips the check.
+
+        Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        """
         if current_leader_epoch in (-1, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
@@ -205,28 +208,28 @@ class Partition:
         )
 
     def observe(self, observer: AppendObserver) -> None:
-        """Tells `observer` of every append until it is released."""
+        """Notifies `observer` of records that become visible, until `release`."""
         self._observers.add(observer)
 
     @property
     def observer_count(self) -> int:
-        """How many wait for the partition to grow."""
+        """Number of observers that wait for the partition to grow."""
         return len(self._observers)
 
     def release(self, observer: AppendObserver) -> None:
-        """Stops telling `observer`."""
+        """Stops notifying `observer`."""
         self._observers.discard(observer)
 
     def on_high_watermark(self, listener: Callable[[Offset], None]) -> None:
-        """Tells `listener` of every rise of the high watermark."""
+        """Calls `listener` with every new high watermark."""
         self._high_watermark_listeners.append(listener)
 
     def off_high_watermark(self, listener: Callable[[Offset], None]) -> None:
-        """Stops telling `listener`."""
+        """Stops calling `listener`."""
         self._high_watermark_listeners.remove(listener)
 
     def interrupt_observers(self) -> None:
-        """Sends everybody who waits back to look again."""
+        """Ends the wait of all append observers, so that they read again."""
         for observer in tuple(self._observers):
             observer.interrupted()
 

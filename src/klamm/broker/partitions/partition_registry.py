@@ -1,4 +1,4 @@
-"""The partitions this broker leads: follows the metadata image, and makes and deletes logs for it."""
+"""The partitions that this broker leads. The registry follows the metadata image, and creates and deletes logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class LedTopic:
-    """The partitions of one topic, by index; None where this broker leads none of that index."""
+    """The partitions of one topic, by index; None for a partition that this broker does not lead."""
 
     __slots__ = ("failures", "is_dropped", "is_internal", "name", "partitions", "topic_id")
 
@@ -37,16 +37,16 @@ class LedTopic:
         self.topic_id = topic_id
         self.is_internal = is_internal
         self.is_dropped = False
-        """Whether the topic was deleted; its logs go in the steps that follow."""
+        """Whether the topic was deleted; later steps delete its logs."""
         self.partitions: list[Partition | None] = []
         self.failures: dict[int, str] = {}
-        """Why a partition that should be led here has no log: a full disk, for example."""
+        """By index, why a partition that this broker should lead has no log: a full disk, for example."""
 
     def get(self, index: int) -> Partition:
-        """The partition of that index.
+        """Returns the partition of that index.
 
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or KAFKA_STORAGE_ERROR where its log
-        could not be made.
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or KAFKA_STORAGE_ERROR if its log could
+        not be created.
         """
         if not 0 <= index < len(self.partitions):
             raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.name} has no partition {index}")
@@ -59,7 +59,7 @@ class LedTopic:
 
 
 class PartitionRegistry:
-    """Every partition that this broker leads; follows the metadata image."""
+    """All partitions that this broker leads; follows the metadata image."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class PartitionRegistry:
         topic_config_of: Callable[[TopicImage], TopicConfig],
         fsync_batcher: FsyncBatcher | None = None,
     ) -> None:
-        """With a `fsync_batcher`, records are committed when they were synced (`klamm.fsync=ack`)."""
+        """Creates an empty registry. With a `fsync_batcher`, records are committed after a sync (`klamm.fsync=ack`)."""
         self._fsync_batcher = fsync_batcher
         self.commit_later = fsync_batcher is not None
-        """Whether what is appended is not committed at once."""
+        """Whether appended records are committed only after a sync."""
         self._node_id = node_id
         self._log_directory = log_directory
         self._topic_config_of = topic_config_of
@@ -81,18 +81,18 @@ class PartitionRegistry:
         self._topics: Mapping[str, TopicImage] = {}
         self._work: deque[Iterator[bool]] = deque()
         self._dropping: set[str] = set()
-        """Topics that were deleted and whose logs are still there."""
+        """Deleted topics whose logs still exist."""
         self._is_working = False
         self._settled: asyncio.Future[None] | None = None
 
     def on_leadership(self, observer: Callable[[Partition, bool], None]) -> None:
-        """Calls `observer(partition, True)` when this broker begins to lead a partition, with False when it ends."""
+        """Calls `observer(partition, True)` when this broker begins to lead a partition, with False when it stops."""
         self._leadership_observers.append(observer)
 
     def get(self, topic: str, index: int) -> Partition:
-        """The partition, ready to be read and written.
+        """Returns the partition, ready for reads and writes.
 
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION or NOT_LEADER_OR_FOLLOWER.
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
         """
         led = self.by_name.get(topic)
         if led is None:
@@ -100,9 +100,9 @@ class PartitionRegistry:
         return led.get(index)
 
     def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
-        """The same by topic id.
+        """Returns the partition by topic id, ready for reads and writes.
 
-        Raises KafkaError UNKNOWN_TOPIC_ID.
+        Raises KafkaError UNKNOWN_TOPIC_ID, or the errors of `LedTopic.get`.
         """
         led = self.by_id.get(topic_id)
         if led is None:
@@ -110,11 +110,11 @@ class PartitionRegistry:
         return led.get(index)
 
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
-        """Makes what is led here follow the new image: logs are created, set anew, or deleted.
+        """Follows the new image: creates, reconfigures and deletes logs.
 
-        Cheap where nothing changed. Files of many partitions take their time: on a running broker (`old` is not None)
-        it is done in steps, in the order of the images, and until a partition's turn comes it is not led; `settled`
-        waits for the end.
+        Cheap if nothing changed. Files of many partitions take time, so a running broker (`old` is not None) works in
+        steps, in the order of the images. It does not lead a new partition before the step of that partition.
+        `settled` waits for the last step.
         """
         old_topics: Mapping[str, TopicImage] = old.topics if old is not None else {}
         if old is not None and old.topics is new.topics:
@@ -135,7 +135,7 @@ class PartitionRegistry:
             self._work_if_idle()
 
     async def free_names(self, topics: Collection[str]) -> None:
-        """Returns when nothing on the disk tells any more of deleted topics that had these names.
+        """Waits until the disk holds no traces of deleted topics that had these names.
 
         Raises KafkaError KAFKA_STORAGE_ERROR.
         """
@@ -146,7 +146,7 @@ class PartitionRegistry:
             await asyncio.wrap_future(forgotten)
 
     async def settled(self) -> None:
-        """Returns when all that images asked for so far is done."""
+        """Waits until all pending steps are done."""
         while self._work:
             done = self._settled
             if done is None:
@@ -154,7 +154,7 @@ class PartitionRegistry:
             await asyncio.shield(done)
 
     def finish(self) -> None:
-        """Does at once what is left to do."""
+        """Runs all pending steps at once."""
         for steps in self._work:
             for _ in steps:
                 pass
@@ -166,7 +166,7 @@ class PartitionRegistry:
             self._work_on()
 
     def _work_on(self) -> None:
-        """Does some milliseconds' worth of it, and gives the event loop back in between."""
+        """Runs pending steps for some milliseconds, then returns to the event loop and schedules the rest."""
         deadline = monotonic() + STEP_S
         while self._work:
             try:
@@ -190,12 +190,12 @@ class PartitionRegistry:
             self._settled = None
 
     def retry_failures(self, image: MetadataImage) -> None:
-        """Tries again to make the logs that could not be made, in steps."""
+        """Retries in steps to create the logs that could not be created."""
         self._work += [self._lead(image.topics[name]) for name, led in self.by_name.items() if led.failures]
         self._work_if_idle()
 
     def reconfigure(self) -> None:
-        """Sets the configuration of every log after a change of the broker's defaults, in steps."""
+        """Updates the configuration of every log in steps, after a change of the broker's defaults."""
         self._work.append(self._reconfigure(list(self.by_name.values())))
         self._work_if_idle()
 
@@ -211,16 +211,16 @@ class PartitionRegistry:
                 yield True
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
-        """Leads the topic's partitions that are to be led here; every step is a log that was made."""
+        """Begins to lead the partitions of a topic that this broker should lead. Yields after each new partition."""
         if self._topics.get(topic.name) is not topic:
-            return  # A later image has deleted it, or says it anew.
+            return  # A later image has deleted or changed the topic.
         led = self.by_name.get(topic.name)
         if led is None:
             led = LedTopic(topic.name, topic.topic_id, topic.is_internal)
             self.by_name[topic.name] = led
             self.by_id[topic.topic_id] = led
         config = self._topic_config_of(topic)
-        # Whoever asks for a partition whose turn has not come is to come again, not to take it for none.
+        # Keep a placeholder, so that clients retry a partition that is still loading instead of treating it as unknown.
         led.partitions += [None] * (len(topic.partitions) - len(led.partitions))
         for image in topic.partitions:
             if led.is_dropped:
@@ -262,9 +262,9 @@ class PartitionRegistry:
         return log
 
     def resign(self, topic_partition: TopicPartition) -> None:
-        """Tells everybody who waits for a partition that its log has gone offline.
+        """Notifies all observers of a partition that its log is offline.
 
-        The partition stays, and refuses whatever is asked with KAFKA_STORAGE_ERROR.
+        The partition stays, and refuses requests with KAFKA_STORAGE_ERROR.
         """
         led = self.by_name.get(topic_partition.topic)
         partition = led.partitions[topic_partition.partition] if led is not None else None
@@ -276,7 +276,7 @@ class PartitionRegistry:
             observer(partition, False)
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether this broker leads the partition, but its log works no more."""
+        """Returns whether this broker leads the partition, but its log is offline."""
         led = self.by_name.get(topic)
         partition = led.partitions[index] if led is not None and 0 <= index < len(led.partitions) else None
         return partition is not None and partition.log.is_offline

@@ -1,9 +1,9 @@
-"""Markers that end transactions, written into the logs of the partitions that this broker leads.
+"""Appends the markers that end transactions to the partitions that this broker leads.
 
 In an ordinary partition a marker is a control batch. In a partition of `__consumer_offsets` the group coordinator
-writes it, for the offsets of the transaction become visible, or are forgotten, with it.
+writes the marker, because the offsets of the transaction become visible, or are dropped, with it.
 
-After Apache Kafka's `KafkaApis.handleWriteTxnMarkersRequest` (4.3).
+Source: Apache Kafka's `KafkaApis.handleWriteTxnMarkersRequest` (4.3).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionMarkers:
-    """Writes markers for whoever has them written: this broker's transaction coordinator, or WriteTxnMarkers."""
+    """Writes transaction markers for this broker's transaction coordinator and for WriteTxnMarkers requests."""
 
     def __init__(
         self,
@@ -50,29 +50,29 @@ class TransactionMarkers:
         self._timeout_s = timeout_ms / 1000
 
     async def write_markers(self, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
-        """Appends the marker to each of its partitions and waits until it is committed there, in steps.
+        """Appends the marker, in steps, to each of its partitions and waits until it is committed there.
 
-        Says for each how it went: UNKNOWN_TOPIC_OR_PARTITION where it does not exist or is not led here,
-        NOT_LEADER_OR_FOLLOWER where a partition of `__consumer_offsets` is being loaded, INVALID_PRODUCER_EPOCH and
-        TRANSACTION_COORDINATOR_FENCED where a newer epoch has written, REQUEST_TIMED_OUT where it is written and not
+        Returns an error code per partition: UNKNOWN_TOPIC_OR_PARTITION if it does not exist or is not led here,
+        NOT_LEADER_OR_FOLLOWER if a partition of `__consumer_offsets` is loading, INVALID_PRODUCER_EPOCH and
+        TRANSACTION_COORDINATOR_FENCED if a newer epoch has written, REQUEST_TIMED_OUT if the marker is appended but not
         committed in time. Raises nothing.
         """
         return await finish_in_steps(self.write_in_steps(marker))
 
     def write_in_steps(self, marker: TransactionMarker) -> Work[Mapping[TopicPartition, ErrorCode]]:
-        """What `write_markers` does, as a part of larger work."""
+        """Does the same as `write_markers`, as part of a larger piece of work."""
         under_way: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic_partition in marker.partitions:
             under_way[topic_partition] = self._write(topic_partition, marker)
             yield None
-        # All of them are under way already: to wait for one after the other costs nothing.
+        # All markers are in flight already, so waiting for one after another costs no extra time.
         outcomes: dict[TopicPartition, ErrorCode] = {}
         for topic_partition, outcome in under_way.items():
             outcomes[topic_partition] = outcome if isinstance(outcome, ErrorCode) else (yield from wait_for(outcome))
         return outcomes
 
     def _write(self, topic_partition: TopicPartition, marker: TransactionMarker) -> ErrorCode | Awaitable[ErrorCode]:
-        """Appends one marker; how it went, or will have gone."""
+        """Appends one marker and returns its error code, or an awaitable of the code."""
         topic, index = topic_partition
         partition = self._find(topic, index)
         if partition is None:
@@ -104,7 +104,7 @@ class TransactionMarkers:
         return _Commit(partition, info.last_offset, self._timeout_s)
 
     def _find(self, topic: str, index: int) -> Partition | None:
-        """The partition, if it is led here and works."""
+        """Returns the partition if this broker leads it and its log is online, otherwise None."""
         try:
             partition = self._partitions.get(topic, index)
         except KafkaError:
@@ -113,7 +113,7 @@ class TransactionMarkers:
 
 
 class _Commit:
-    """A marker that is in the log and not committed yet; to wait for it says how that went. Its time runs already."""
+    """A marker that is appended but not committed. Awaiting it returns its error code; the timeout starts now."""
 
     def __init__(self, partition: Partition, last_offset: Offset, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class _Commit:
         except TimeoutError:
             return ErrorCode.request_timed_out
         finally:
-            if self._future.cancelled():  # it timed out, or who asked has gone
+            if self._future.cancelled():  # the wait timed out, or its caller was cancelled
                 self._partition.forget_commit(lambda observer: observer is self)
 
     def committed(self) -> None:

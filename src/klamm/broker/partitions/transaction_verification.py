@@ -1,10 +1,10 @@
-"""Asking the transaction coordinator before the first batch of a transaction is written to a partition (KIP-890).
+"""Asks the transaction coordinator before the first batch of a transaction is appended to a partition (KIP-890).
 
-Without it a batch that was late by a whole transaction would open one that nobody ever ends. Producers of transaction
-version 2 leave it to the broker to add partitions to their transaction; for older ones it is only verified that they
-did.
+Without this check, a batch that arrives after the end of its transaction would open a transaction that never ends.
+For producers of transaction version 2 the broker adds the partition to the transaction. For older producers it only
+verifies that the producer has added the partition.
 
-After Apache Kafka's `ReplicaManager.maybeSendPartitionsToTransactionCoordinator` and `AddPartitionsToTxnManager` (4.3).
+Source: Kafka 4.3's `ReplicaManager.maybeSendPartitionsToTransactionCoordinator` and `AddPartitionsToTxnManager`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FIRST_VERSION_THAT_ADDS_PARTITIONS", "TransactionVerification", "code_for_producer", "find_transactional"]
 
 FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
-"""Of Produce: from here on its producer is of transaction version 2."""
+"""Version of Produce from which on producers use transaction version 2."""
 _ABORTABLE_IS_KNOWN_FROM: Final = 11
 _TRY_AGAIN: Final = frozenset(
     {
@@ -40,10 +40,10 @@ _TRY_AGAIN: Final = frozenset(
 
 
 class TransactionVerification:
-    """One request's verification, of one producer.
+    """The verification of one producer's batches in one request.
 
-    `adds_partitions`: partitions are added to the transaction, not only looked for in it. `is_enabled` is
-    `transaction.partition.verification.enable`, which does not concern additions.
+    With `adds_partitions`, the coordinator adds the partitions to the transaction; otherwise it only verifies them.
+    `is_enabled` is `transaction.partition.verification.enable`, which does not apply to additions.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class TransactionVerification:
         now_ms: Millis,
     ) -> None:
         self.errors: dict[TopicPartition, ErrorCode] = {}
-        """What can't be written, and why."""
+        """Error codes of the partitions that cannot be written."""
         self.guards: dict[TopicPartition, int] = {}
-        """What a batch has to be written with, where the coordinator has to be asked first."""
+        """Guards for the append, for the partitions that need the coordinator's approval."""
         self._transactional_id = transactional_id
         self._producer_id = producer_id
         self._producer_epoch = producer_epoch
@@ -68,7 +68,7 @@ class TransactionVerification:
         self._now_ms = now_ms
 
     def begin(self, partition: Partition, sequence: int) -> None:
-        """Notes that a batch is to be written whose first record has that sequence."""
+        """Begins the verification of a batch whose first record has that sequence."""
         if not self._is_enabled:
             return
         topic_partition = TopicPartition(partition.topic, partition.index)
@@ -87,7 +87,7 @@ class TransactionVerification:
                 self.guards[topic_partition] = guard
 
     async def ask(self, transactions: TransactionCoordinator) -> None:
-        """Asks about the partitions that have a guard; `errors` has those that are not part of the transaction."""
+        """Asks the coordinator about all partitions with a guard. Adds the refused partitions to `errors`."""
         codes = await transactions.add_partitions(
             self._transactional_id,
             self._producer_id,
@@ -98,16 +98,16 @@ class TransactionVerification:
         self.errors |= {partition: code for partition, code in codes.items() if code is not ErrorCode.none}
 
     def guard(self, topic_partition: TopicPartition) -> int:
-        """The guard for a partition that may be written to."""
+        """Returns the guard for an append to a partition that has no error."""
         return self.guards.get(topic_partition, NO_GUARD) if self._is_enabled else UNVERIFIED
 
 
 def find_transactional(
     partitions: PartitionRegistry, topics: Sequence[ProduceTopic]
 ) -> Iterator[tuple[Partition, BatchHeader]]:
-    """The batches of a Produce request that belong to a transaction, with their partitions.
+    """Yields the batches of a Produce request that belong to a transaction, with their partitions.
 
-    What is refused anyway (no such partition, no single batch) is left out.
+    Skips batches that are refused anyway (unknown partition, not a single batch).
     """
     for topic in topics:
         led = (
@@ -126,10 +126,10 @@ def find_transactional(
 
 
 def code_for_producer(code: ErrorCode, version: int) -> tuple[ErrorCode, str | None]:
-    """What a producer is told of a partition that it may not write to, in that version of Produce, and a message.
+    """Returns the error code and message that a producer gets for a refused partition, in that version of Produce.
 
-    Producers don't expect the codes of coordinators; NOT_ENOUGH_REPLICAS makes them try again without looking for
-    another leader.
+    Producers don't expect the codes of coordinators. NOT_ENOUGH_REPLICAS makes them retry without looking for another
+    leader.
     """
     if code is ErrorCode.transaction_abortable and version < _ABORTABLE_IS_KNOWN_FROM:
         code = ErrorCode.invalid_txn_state

@@ -1,9 +1,9 @@
-"""Partitions that are about to be read by somebody new: their tails are made ready before the first Fetch comes.
+"""Reads the tail of a partition ahead, before the first Fetch of its new owner arrives.
 
-When a partition moves between members, its new owner goes on from the committed offset, which may lie where nobody has
-read for long. A thread has the kernel bring these pages in; then what the first Fetch will ask for is read once and
-kept until it is asked for, or too old. A read that was made ready is handed out once; everything after it finds its
-pages in memory.
+When a partition moves between members, its new owner resumes from the committed offset. That part of the log may not
+be in the page cache. A thread makes the kernel load these pages. Then the records for the first Fetch are read once and
+kept until that Fetch arrives or until they expire. Each warm read serves one Fetch; later reads find their pages in
+memory.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["WarmRead", "WarmReads"]
 
 PAGES_BYTES: Final = 8 * 1024 * 1024
-"""So much of a partition's tail is brought into the page cache."""
+"""Bytes of a partition's tail that are loaded into the page cache."""
 ADVICE_BYTES: Final = 128 * 1024
-"""So much in one go: Linux follows one advice only as far as the disk reads ahead anyway, which is mostly so far."""
+"""Bytes per `posix_fadvise` call: Linux follows one call only up to the disk's read-ahead, which is usually 128 KiB."""
 ANSWER_BYTES: Final = 1024 * 1024
-"""So much is kept for the first Fetch: what clients ask for of one partition by default."""
+"""Bytes kept for the first Fetch: the default maximum that clients request for one partition."""
 KEPT_BYTES: Final = 64 * 1024 * 1024
 KEPT_S: Final = 60.0
-"""A member that has not come for its partition in that time may not come at all."""
+"""Seconds that a warm read is kept. A member that has not fetched the partition by then may never do so."""
 
 
 class WarmRead(NamedTuple):
-    """Whole batches of a partition, read ahead of the Fetch that will ask for them."""
+    """Whole batches of a partition, read before the Fetch that will request them."""
 
     offset: Offset
     end_offset: Offset
@@ -43,7 +43,7 @@ class WarmRead(NamedTuple):
     records: bytes | memoryview
 
     def serves(self, partition: Partition, offset: int, max_bytes: int, upper_bound: Offset) -> bool:
-        """Whether a read of that offset, with these limits, would have given just this."""
+        """Returns whether these records can answer a read of that offset with these limits."""
         return (
             offset == self.offset
             and len(self.records) <= max_bytes
@@ -55,7 +55,7 @@ class WarmRead(NamedTuple):
 
 
 class WarmReads:
-    """What was made ready and not fetched yet, oldest first."""
+    """All warm reads that are not fetched yet, oldest first."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ class WarmReads:
         self._is_stopped = False
 
     def prepare(self, partition: Partition, offset: Offset) -> None:
-        """Gets the partition ready to be read from `offset` on. Nothing happens where there is nothing to read."""
+        """Prepares a read of the partition from `offset` on. Does nothing if there are no records to read."""
         ranges = partition.log.reader.file_ranges(offset, PAGES_BYTES)
         if not ranges:
             return
@@ -72,7 +72,7 @@ class WarmReads:
         pages.add_done_callback(lambda _: self._read(partition, offset))
 
     def stop(self) -> None:
-        """Forgets everything, and what is under way."""
+        """Drops all warm reads, including those in progress."""
         self._is_stopped = True
         for partition in list(self._kept):
             self._drop(partition)
@@ -86,7 +86,7 @@ class WarmReads:
         try:
             records = log.read(offset, ANSWER_BYTES, upper_bound=log.last_stable_offset, minimum_one_batch=False)
         except KafkaError:
-            return  # The Fetch that comes will meet it, and say so.
+            return  # The Fetch will get the same error and report it.
         end = offset
         for _, header in iterate_batches(records):
             end = header.next_offset
@@ -99,7 +99,7 @@ class WarmReads:
             self._drop(next(iter(self._kept)))
 
     def take(self, partition: Partition, read: WarmRead) -> bytes | memoryview:
-        """The records, for the one Fetch that gets them."""
+        """Returns the records for a Fetch and drops the warm read."""
         self._drop(partition)
         return read.records
 
@@ -113,12 +113,12 @@ class WarmReads:
 
 
 def _bring_in(ranges: Sequence[FileRange]) -> None:
-    """Has the kernel read the pages, and waits until the first of them are there."""
+    """Makes the kernel read the pages, and waits until the first pages are in memory."""
     for index, (path, start, length) in enumerate(ranges):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return  # The segment went with retention.
+            return  # Retention has deleted the segment.
         try:
             if hasattr(os, "posix_fadvise"):
                 for position in range(start, start + length, ADVICE_BYTES):

@@ -1,9 +1,8 @@
-"""Fetch of very many partitions: read and answered in steps.
+"""Fetch of very many partitions: decoded, read and answered in steps.
 
-A consumer may fetch thousands of partitions at a time, and a client that means harm may name as many as fit into a
-frame. The generated codec reads such a request and writes its answer; the partitions are read some at a time, as
-`fetch_read.py` does with few. A session begins with at most `WIDEST_SESSION` partitions; a client with more fetches
-without one.
+A consumer may fetch thousands of partitions at a time, and a malicious client may name as many as fit into a frame.
+The generated codec decodes such a request and encodes its response. `fetch_read.py` reads the partitions, some at a
+time. A session begins with at most `WIDEST_SESSION` partitions; a client with more partitions fetches without one.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["begin_wide_fetch", "begin_wide_read"]
 
 PARTITIONS_AT_ONCE: Final = 50
-"""So many partitions are read in a step."""
+"""Number of partitions that are read in a step."""
 WIDEST_SESSION: Final = 10_000
-"""What a session takes over from a request or an answer it takes over in one step: three milliseconds."""
+"""Most partitions that a session takes over from a request or a response, in one step of three milliseconds."""
 ISOLATION_LEVELS: Final = (0, 1)
 
 
@@ -62,7 +61,7 @@ def begin_wide_fetch(context: RequestContext, view: memoryview, position: int) -
 def begin_wide_read(
     context: RequestContext, request: FetchRequest, wanted: list[CachedPartition], session: FetchSession | None
 ) -> Body | PendingBody | None:
-    """Answers a request that was decoded and asks for more partitions than should be read at once."""
+    """Answers a decoded request for more partitions than should be read at once."""
     return begin_large(_WideFetch(context, request, wanted, session).work(), Progress())
 
 
@@ -101,14 +100,14 @@ def _serve(context: RequestContext, view: memoryview, position: int, progress: P
         name: str | TopicId = topic.topic_id if topic.topic_id is not None else topic.name or ""
         for partition in topic.partitions:
             key = name, partition.index
-            by_key[key] = CachedPartition(key, partition)  # as in Kafka, the last word counts
+            by_key[key] = CachedPartition(key, partition)  # as in Kafka, the last entry of a partition counts
             yield None
         yield None
     return (yield from _WideFetch(context, request, list(by_key.values()), None).work())
 
 
 def _request(decoded: fetch_request.FetchRequest, has_ids: bool) -> Work[FetchRequest]:
-    """The request as all that reads knows it."""
+    """Converts the decoded request into the `FetchRequest` that the read code uses."""
     topics: list[FetchTopic] = []
     for topic in decoded.topics:
         partitions: list[FetchPartition] = []
@@ -154,7 +153,7 @@ def _name(name: str, topic_id: bytes, has_ids: bool) -> tuple[str | None, TopicI
 
 
 def _refuse(decoded: fetch_request.FetchRequest, version: int) -> Work[Body | None]:
-    """The answer that refuses the whole request; by ids it names no partition."""
+    """Encodes the response that refuses the whole request. In versions with topic ids it names no partition."""
     response = fetch_response.FetchResponse(error_code=ErrorCode.unknown_server_error)
     for topic in decoded.topics if version < FIRST_VERSION_WITH_TOPIC_IDS else ():
         refused = fetch_response.FetchableTopicResponse(topic=topic.topic)
@@ -168,7 +167,7 @@ def _refuse(decoded: fetch_request.FetchRequest, version: int) -> Work[Body | No
 
 
 class _WideFetch:
-    """One Fetch request from its first read to its answer. `session` is the one that it goes on with."""
+    """One Fetch request from its first read to its response. `session` is the session that it continues, or None."""
 
     def __init__(
         self,
@@ -188,18 +187,18 @@ class _WideFetch:
         self._read = FetchRead(broker.partitions, broker.warm_reads, request, context.api_version, maximum_bytes)
         self._observed: list[Partition] = []
         self._came_bytes = 0
-        """What was appended since the last read began, all of it at most."""
+        """Bytes appended since the last read began. That read may have included some of them."""
         self._missing_bytes = 0
         self._is_interrupted = False
         self._woken: asyncio.Future[None] | None = None
 
     def work(self) -> Work[Body | None]:
-        """Reads until there is enough, or the time is up, and answers."""
+        """Reads until the minimum of bytes is reached or `max_wait_ms` has passed, and returns the response."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._request.max_wait_ms / 1000
         try:
             if self._request.max_wait_ms > 0:
-                # Before it reads, so that nothing that comes meanwhile is missed.
+                # Observe before the read, so that no append during the read is missed.
                 yield from self._observe()
             while True:
                 is_last = self._is_interrupted or loop.time() >= ends
@@ -213,10 +212,10 @@ class _WideFetch:
                         yield None
                     return body
                 read_bytes = result.size_bytes
-                del result  # It may wait for long, and so may very many.
+                del result  # Free the memory: many requests may wait here for a long time.
                 yield from self._wait_for_more(read_bytes, ends)
         finally:
-            while self._observed:  # if it was stopped
+            while self._observed:  # if the work was stopped
                 self._observed.pop().release(self)
 
     def _observe(self) -> Work[None]:
@@ -251,7 +250,7 @@ class _WideFetch:
         if self._read.is_read_committed:
             for partition in self._observed:
                 if partition.log.last_stable_offset < partition.log.high_watermark:
-                    # A marker of a few bytes may show as much as was ever asked for.
+                    # A marker of a few bytes may make any number of records visible.
                     self._missing_bytes = 1
                     break
                 yield None
@@ -264,13 +263,13 @@ class _WideFetch:
     # ------------------------------------------------------------------------------------
 
     def appended(self, size_bytes: int) -> None:
-        """Counts what came; when it is enough, the partitions are read again."""
+        """Counts the appended bytes. When they reach the minimum, the request reads its partitions again."""
         self._came_bytes += size_bytes
         if self._came_bytes >= self._missing_bytes:
             self._wake()
 
     def interrupted(self) -> None:
-        """Has the request answered with what there is then."""
+        """Wakes the request, which then reads once more and answers."""
         self._is_interrupted = True
         self._wake()
 
@@ -308,7 +307,7 @@ class _WideFetch:
 
 
 def _add(response: fetch_response.FetchResponse, answers: list[PartitionAnswer]) -> None:
-    """Adds answers for partitions, each topic once as long as they follow one another."""
+    """Adds answers for partitions. Successive partitions of one topic share an entry."""
     for cached, answer in answers:
         name = cached.key[0]
         is_name = isinstance(name, str)
@@ -329,7 +328,7 @@ def _partition_data(answer: FetchPartitionResponse) -> fetch_response.PartitionD
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,
         preferred_read_replica=answer.preferred_read_replica,
-        records=answer.records,  # type: ignore[arg-type]  # what was read is bytes or a view of them
+        records=answer.records,  # type: ignore[arg-type]  # the records are bytes or a view of them
     )
     aborted = answer.aborted_transactions
     data.aborted_transactions = (

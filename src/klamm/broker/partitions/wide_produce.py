@@ -1,7 +1,7 @@
-"""Produce for very many partitions: read, appended and answered in steps.
+"""Produce for very many partitions: decoded, appended and answered in steps.
 
-The generated codec reads the request and writes the answer; the batches are appended part by part, each as a request of
-its own would be. They are views of the frame, which stays where it is until all are in the log.
+The generated codec decodes the request and encodes the response. The batches are appended part by part, each part like
+a separate request. The batches are views of the frame, which stays in memory until all are appended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["begin_produce"]
 
 PARTITIONS_AT_ONCE: Final = 50
-"""So many batches are appended in a step."""
+"""Number of batches that are appended in a step."""
 ALL: Final = -1
 TOPIC_IDS_FROM: Final = 13
 
@@ -45,7 +45,7 @@ Wanted: TypeAlias = dict[tuple[str | None, TopicId | None], dict[int, memoryview
 def begin_produce(
     context: RequestContext, view: memoryview, position: int, append: Append
 ) -> Body | PendingBody | None:
-    """Answers one Produce request. `append` does so for the topics of a part."""
+    """Answers one Produce request. `append` appends the batches of a part and returns its answers."""
     if len(view) <= COPIED_FRAME_BYTES:
         view = memoryview(bytes(view))
     progress = Progress()
@@ -72,7 +72,7 @@ def _serve(context: RequestContext, view: memoryview, position: int, append: App
         for topic in response.responses:
             for partition in topic.partition_responses:
                 if partition.error_code:
-                    # Nobody reads an answer, so the only way to tell of an error is to close (as Kafka does).
+                    # With acks=0 there is no response: only a closed connection shows the error (as in Kafka).
                     raise_for_unacknowledged(topic, partition)
                 yield None
             yield None
@@ -82,7 +82,7 @@ def _serve(context: RequestContext, view: memoryview, position: int, append: App
 
 
 def raise_for_unacknowledged(topic: TopicProduceResponse, partition: PartitionProduceResponse) -> None:
-    """Ends the connection of a producer that asked for no answers and needs one."""
+    """Raises the error that closes the connection of a producer with acks=0, because it reads no error response."""
     name = ErrorCode(partition.error_code).name.upper()
     raise MalformedMessage(
         f"a produce request with acks=0 failed for {topic.name or 'a topic id'}-{partition.index}: {name}"
@@ -90,7 +90,7 @@ def raise_for_unacknowledged(topic: TopicProduceResponse, partition: PartitionPr
 
 
 def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted) -> Work[None]:
-    """Adds the batches to `wanted`, by topic and partition: as in Kafka, what is said last of a partition holds."""
+    """Adds the batches to `wanted`, by topic and partition. As in Kafka, the last entry of a partition counts."""
     for topic in read.topic_data:
         key = (None, TopicId(topic.topic_id)) if version >= TOPIC_IDS_FROM else (topic.name, None)
         for partition in topic.partition_data:
@@ -101,7 +101,7 @@ def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted
 
 
 def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
-    """The topics with their batches, some partitions at a time."""
+    """Yields the topics with their batches, at most `PARTITIONS_AT_ONCE` partitions at a time."""
     part: list[ProduceTopic] = []
     room = PARTITIONS_AT_ONCE
     for (name, topic_id), batches in wanted.items():
@@ -119,7 +119,7 @@ def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
 
 
 def _when_committed(context: RequestContext, request: produce.ProduceRequest, answers: Answers) -> Answer[Answers]:
-    """The answers of a part when what was written is committed. No part waits for another."""
+    """Returns the answers of a part, with acks=all after its batches are committed. No part waits for another."""
     partitions = context.broker.partitions
     if request.acks == ALL and partitions.commit_later:
         uncommitted = find_uncommitted(partitions, answers)
@@ -133,7 +133,7 @@ def _add(response: ProduceResponse, answers: Answers) -> Work[None]:
         own = TopicProduceResponse(name=name or "", topic_id=topic_id or ZERO_TOPIC_ID)
         last = response.responses[-1] if response.responses else None
         if last is not None and (last.name, last.topic_id) == (own.name, own.topic_id):
-            own = last  # The topic was split.
+            own = last  # The topic was split between two parts.
         else:
             response.responses.append(own)
         for each in partitions:

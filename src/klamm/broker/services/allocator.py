@@ -1,8 +1,8 @@
-"""Keeps glibc from giving freed buffers back to the kernel between two fetches.
+"""Keeps glibc from returning freed buffers to the kernel between two fetches.
 
-A consumer that reads from the start takes a megabyte again and again. By default glibc maps each such buffer anew and
-the kernel clears 256 pages for it, which costs more than reading the records. Measured: a third of the time of such a
-read.
+A consumer that reads from the start fetches one megabyte after another. By default glibc maps a new buffer for each
+fetch, and the kernel clears its 256 pages. This costs more than reading the records: a third of the time of such a
+fetch, as measured.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MMAP_THRESHOLD_BYTES: Final = 16 * 1024 * 1024
 
 
 def keep_freed_buffers() -> None:
-    """Sets the thresholds of this process; does nothing where the C library is not glibc.
+    """Sets the malloc thresholds of this process; does nothing if the C library is not glibc.
 
-    The process may hold up to 32 MB that it has freed. Both have to be set: setting one ends glibc's own adjustment
-    of the other.
+    The process may keep up to 32 MB of freed memory. Both thresholds must be set: setting one disables glibc's own
+    adjustment of the other.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

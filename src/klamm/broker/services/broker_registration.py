@@ -1,4 +1,4 @@
-"""Registers a broker that starts in the metadata, and notes the registration in its log directory."""
+"""Registers a starting broker in the metadata, and writes the registration to its log directory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["register_broker"]
 
 
 async def register_broker(config: BrokerConfig, metadata: MetadataService, log_directory: LogDirectory) -> None:
-    """Registers the broker under a new epoch, which raises the leader epochs above what the open logs have seen.
+    """Registers the broker under a new epoch, and raises the leader epochs above the latest epochs of the open logs.
 
-    Raises KlammError when the log directory belongs to another cluster or node, OSError.
+    Raises KlammError if the log directory belongs to another cluster or node, and OSError.
     """
     listen = config.listeners[0]
     advertised = config.advertised_listeners[0] if config.advertised_listeners else listen

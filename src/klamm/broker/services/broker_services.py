@@ -1,12 +1,12 @@
-"""The services of one broker: everything that it serves with, except for its listeners.
+"""The services of one broker: all components except its listeners.
 
 Start: lock the data folder, read the metadata, recover the logs, register under a new epoch (which raises the leader
-epochs), lead the partitions, load the groups. A request that is dispatched after that gets an answer.
+epochs), lead the partitions, load the groups. A request that is dispatched after that gets a response.
 
 Stop: housekeeping, log cleaning, traffic meter, coordinators, metadata, partitions with their syncs, log directory.
 Each step of the start pushes the stop of its component onto a stack, and `stop` unwinds the stack.
 
-There are no sockets here, and the metadata store is the caller's: the simulator runs these services as they are.
+The services use no sockets, and the caller provides the metadata store. So the simulator runs them unchanged.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = ["BrokerServices"]
 
 
 class BrokerServices:
-    """The services of one broker, from `start` to `stop`, on the loop that started them. They start once.
+    """The services of one broker, from `start` to `stop`, on the loop that started them. They can be started once.
 
     `context` is None until `start` returns.
     """
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], Millis], *, open_files: int | None = None) -> None:
-        """`open_files` bounds the descriptors of log files; if None, half of what the process may have does."""
+        """Creates the services. `open_files` bounds the descriptors of log files; None: half of the process's limit."""
         self.context: BrokerContext | None = None
         self.dynamic_config = DynamicBrokerConfig(config)
         self.log_directory = LogDirectory(
@@ -60,18 +60,18 @@ class BrokerServices:
 
     @property
     def config(self) -> BrokerConfig:
-        """The broker's configuration as it is now: the static one, overridden by dynamic settings."""
+        """The current configuration: the static one, overridden by dynamic settings."""
         return self.dynamic_config.current
 
     async def start(self, open_store: Callable[[], Awaitable[MetadataStore]]) -> BrokerContext:
-        """Starts everything and returns what handlers see of it. The store is opened once the data folder is locked.
+        """Starts all services and returns the context for handlers. Opens the store after locking the data folder.
 
-        Raises DataDirectoryInUse when another broker has the folder, MetadataLost when it has partitions and the store
-        is empty, OSError when the folder can't be written. Call `stop` then, too.
+        Raises DataDirectoryInUse if another broker uses the folder, MetadataLost if the folder has partitions and the
+        store is empty, OSError if the folder can't be written. Call `stop` also after an error.
         """
         self._lock_data_directory()
         housekeeping = Housekeeping(self.log_directory, self._clock)
-        # Made before the metadata is opened: partitions stop after the metadata is closed.
+        # Create the partitions before the metadata is opened, so that they stop after the metadata is closed.
         partitions = self._make_partitions(housekeeping)
         metadata = await self._open_metadata(open_store)
         await open_log_directory(self.log_directory, metadata, self.config.node_id, self.dynamic_config.topic_config_of)
@@ -88,9 +88,9 @@ class BrokerServices:
         return context
 
     async def stop(self) -> None:
-        """Stops what was started, in the opposite order: groups are let go, logs and metadata are closed.
+        """Stops the started services in reverse order: stops the coordinators, closes the metadata and the logs.
 
-        Safe after a start that failed half-way, and safe to call twice.
+        Safe after a start that failed halfway, and safe to call twice.
         """
         await self._stops.aclose()
 
@@ -105,7 +105,7 @@ class BrokerServices:
             self.log_directory,
             self.dynamic_config.topic_config_of,
             clock=self._clock,
-            # Broken off again and again, a broker would otherwise read and sync the same at each start.
+            # Without this checkpoint, a broker that is killed repeatedly would read and sync the same at each start.
             on_tails_synced=housekeeping.checkpoint_soon,
         )
         self._stops.push_async_callback(partitions.stop)
@@ -159,7 +159,7 @@ class BrokerServices:
         )
 
     def _follow_metadata(self, context: BrokerContext) -> None:
-        """Leads the partitions of the present image, and has everything follow later images in this order."""
+        """Leads the partitions of the current image, and subscribes the components to later images in this order."""
         metadata, partitions = context.metadata, context.partitions
 
         def use_config(before: BrokerConfig, current: BrokerConfig) -> None:

@@ -1,4 +1,4 @@
-"""The figures of the log cleaner, for the page of metrics, named as Prometheus' JMX exporter names those of Kafka.
+"""The metrics of the log cleaner, with the names that Prometheus' JMX exporter gives to Kafka's.
 
 Source: the gauges of `LogCleanerManager` of Apache Kafka 4.3.
 """
@@ -20,9 +20,10 @@ PREFIX: Final = "kafka_log_logcleanermanager_"
 
 
 def cleaner_figures(state: CleanerState, now_ms: Millis) -> Sequence[Figure]:
-    """How dirty the dirtiest log is, how long ago the cleaner looked, and how many partitions it leaves alone.
+    """Returns the dirty share of the dirtiest log, the time since the last run, and the number of uncleanable
+    partitions.
 
-    The time is missing while the cleaner has not looked at anything, as with `log.cleaner.enable=false`.
+    The time has no value before the first run of the cleaner, for example with `log.cleaner.enable=false`.
     """
     waited = [] if state.looked_ms is None else [((), float(now_ms - state.looked_ms))]
     return [

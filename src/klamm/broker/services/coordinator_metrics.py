@@ -1,4 +1,4 @@
-"""The figures of the coordinators, for the page of metrics."""
+"""The metrics of the coordinators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["coordinator_figures"]
 
 
 def coordinator_figures(groups: GroupCoordinator, transactions: TransactionCoordinator) -> list[Figure]:
-    """How many records of the coordinators' own topics could not be read: each has a line in the broker's log."""
+    """Returns the number of unreadable records in the coordinators' topics. Each has a line in the broker's log."""
     values = [
         ((GROUP_METADATA_TOPIC,), float(groups.skipped_records)),
         ((TRANSACTION_STATE_TOPIC,), float(transactions.skipped_records)),

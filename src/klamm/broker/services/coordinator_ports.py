@@ -1,4 +1,4 @@
-"""The coordinators' ports, on this broker: partitions' logs, the loop's timers, random ids."""
+"""The coordinators' ports on this broker: partition logs, the loop's timers, a thread, random ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_BYTES: Final = 256 * 1024
 
 
 class PartitionLogs:
-    """The partitions of one internal topic, for the runtime that keeps its state in them."""
+    """The partitions of one internal topic, for the runtime that stores its state in them."""
 
     def __init__(self, topic: str, partitions: PartitionRegistry, clock: Callable[[], Millis]) -> None:
         self._topic = topic
@@ -33,9 +33,9 @@ class PartitionLogs:
 
     @property
     def max_batch_bytes(self) -> int:
-        """The topic's `max.message.bytes`, as any of its partitions that are led here knows it.
+        """The topic's `max.message.bytes`, read from any partition of the topic that this broker leads.
 
-        Raises KafkaError where none is.
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER if it leads none.
         """
         topic = self._partitions.by_name.get(self._topic)
         for partition in topic.partitions if topic is not None else ():
@@ -51,7 +51,7 @@ class PartitionLogs:
         verification_guard: int = NO_GUARD,
         transaction_version: int = 0,
     ) -> Offset:
-        """Appends as leader; the offset of the last record."""
+        """Appends as leader and returns the offset of the last record."""
         info = self._get(partition).append(
             memoryview(batch),
             self._clock(),
@@ -62,26 +62,26 @@ class PartitionLogs:
         return info.last_offset
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:
-        """Whole batches from `offset` on, up to the log end offset."""
+        """Returns whole batches from `offset` on, at most up to the log end offset."""
         log = self._get(partition).log
         return log.read(offset, READ_BYTES, upper_bound=log.log_end_offset, minimum_one_batch=True)
 
     def log_start_offset(self, partition: PartitionIndex) -> Offset:
-        """The first offset that can be read."""
+        """Returns the first offset that can be read."""
         return self._get(partition).log.log_start_offset
 
     def log_end_offset(self, partition: PartitionIndex) -> Offset:
-        """The offset of the next record."""
+        """Returns the offset of the next record."""
         return self._get(partition).log.log_end_offset
 
     def high_watermark(self, partition: PartitionIndex) -> Offset:
-        """The first offset that is not committed."""
+        """Returns the first offset that is not committed."""
         return self._get(partition).log.high_watermark
 
     def on_high_watermark(
         self, partition: PartitionIndex, callback: Callable[[Offset], None]
     ) -> HighWatermarkSubscription:
-        """Calls back at every rise until cancelled."""
+        """Calls `callback` with every new high watermark until the subscription is cancelled."""
         return HighWatermarkSubscription(self._get(partition), callback)
 
     def _get(self, partition: PartitionIndex) -> Partition:
@@ -89,7 +89,7 @@ class PartitionLogs:
 
 
 class HighWatermarkSubscription:
-    """A callback at a partition's high watermark, until it is cancelled."""
+    """A callback for a partition's high watermark, until it is cancelled."""
 
     def __init__(self, partition: Partition, callback: Callable[[Offset], None]) -> None:
         self._partition: Partition | None = partition
@@ -97,7 +97,7 @@ class HighWatermarkSubscription:
         partition.on_high_watermark(callback)
 
     def cancel(self) -> None:
-        """Ends it; harmless the second time."""
+        """Ends the subscription; a second call does nothing."""
         if self._partition is not None:
             self._partition.off_high_watermark(self._callback)
             self._partition = None
@@ -106,28 +106,28 @@ class HighWatermarkSubscription:
 class LoopTimers:
     """The event loop's monotonic clock and alarms.
 
-    A due alarm lets one more round of the loop pass, so that what had arrived on the sockets by then is handled
-    before it.
+    A due alarm waits for one more iteration of the loop, so that data that has already arrived on the sockets is
+    handled first.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def now_ms(self) -> float:
-        """Milliseconds on the loop's clock."""
+        """Returns the loop's clock in milliseconds."""
         return self._loop.time() * 1000
 
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Alarm:
-        """Calls back after the deadline."""
+        """Calls `callback` after the deadline."""
         return Alarm(self._loop, deadline_ms / 1000, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> asyncio.Handle:
-        """Calls back in the loop's next round, before its sockets are looked at."""
+        """Calls `callback` in the next iteration of the loop, before the loop polls its sockets."""
         return self._loop.call_soon(callback)
 
 
 class Alarm:
-    """One alarm that can be called off until it has rung."""
+    """One alarm, which can be cancelled until its callback has run."""
 
     __slots__ = ("_callback", "_handle", "_loop")
 
@@ -137,29 +137,29 @@ class Alarm:
         self._handle: asyncio.Handle = loop.call_at(deadline_s, self._let_sockets_go_first)
 
     def _let_sockets_go_first(self) -> None:
-        # The loop polls its sockets between two rounds: what is readable now is handled before the second of these
-        # callbacks.
+        # The loop polls its sockets between two iterations: data that is readable now is handled before the second of
+        # these callbacks.
         self._handle = self._loop.call_later(0.001, self._callback)
 
     def cancel(self) -> None:
-        """Calls it off; harmless when it has rung."""
+        """Cancels the alarm; harmless after its callback has run."""
         self._handle.cancel()
 
 
 class ThreadExecutor:
-    """One thread beside the event loop, started with the first task."""
+    """A single worker thread, started with the first task."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
 
     def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
-        """Runs it on the thread, and reports on the loop what it returned or raised."""
+        """Runs `run` on the thread, and calls `done` on the loop with its return value or exception."""
         future = self._pool.submit(run)
         future.add_done_callback(lambda future: self._report(future, done))
 
     def stop(self) -> None:
-        """Begins nothing new and reports nothing more; what runs runs out."""
+        """Cancels the waiting tasks without a report. The running task ends on its own."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _report(self, future: Future[object], done: Callable[[object], None]) -> None:
@@ -167,20 +167,23 @@ class ThreadExecutor:
             return
         error = future.exception()
         outcome = future.result() if error is None else error
-        # The loop may be gone while the last task runs out.
+        # The loop may be closed when the last task ends.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(done, outcome)
 
 
 class RandomIds:
-    """Ids from the system's randomness."""
+    """Random ids from the system's random source."""
 
     def member_id(self, prefix: str) -> str:
-        """The prefix, a dash, a random UUID, as Kafka builds member ids."""
+        """Returns the prefix, a dash and a random UUID, as Kafka builds member ids."""
         return f"{prefix}-{uuid.uuid4()}"
 
     def uuid(self) -> str:
-        """Another one in base64, as Kafka's `Uuid.randomUuid`: it might be taken for an option with a dash first."""
+        """Returns a random UUID in base64, as Kafka's `Uuid.randomUuid`.
+
+        It never begins with a dash, so that no command line takes it for an option.
+        """
         while True:
             text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
             if not text.startswith("-"):

@@ -1,6 +1,6 @@
 """The coordinators of one broker: groups with their history, and transactions.
 
-They load and unload state as the broker begins and ceases to lead partitions of their internal topics.
+They load and unload state when the broker begins and stops to lead partitions of their internal topics.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["CoordinatorServices"]
 
 _GROUP_CODE_S: Final = 0.1
-"""After this time the code of groups is imported on a thread. An earlier group imports it: `InternalTopics.ensure`."""
+"""Delay after the start until a thread imports the code of groups. A group before that: `InternalTopics.ensure`."""
 
 
 def _ignore(outcome: object) -> None:
-    """Drops the outcome of the loading: the first group meets an error again."""
+    """Drops the outcome of the load: the first group gets the same error."""
 
 
 class CoordinatorServices:
-    """Both coordinators and their common thread, from `start` to `stop`. Made on the running event loop."""
+    """Both coordinators and their shared thread, from `start` to `stop`. Must be created on the running event loop."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class CoordinatorServices:
             else None
         )
         self._handover = WarmHandover(registry, partitions.warm_reads)
-        # The first group finds its code loaded, and the first answer does not wait for it.
+        # Load the code before the first group needs it, but after the first responses.
         self._group_code = loop.call_later(_GROUP_CODE_S, executor.submit, load_shard_class, _ignore)
 
     def start(self) -> None:
-        """Begins to answer, and observes which partitions this broker leads."""
+        """Starts the coordinators, and observes which partitions this broker leads."""
         self.groups.start()
         self.groups.on_metadata_update(EMPTY_IMAGE, self._metadata.image)
         self.transactions.start()
         self._partitions.on_leadership(self._on_leadership)
 
     def stop(self) -> None:
-        """Gives up all groups and transactions. What partitions report later is ignored."""
+        """Stops both coordinators and the history. Ignores later leadership changes."""
         if self._history is not None:
             self._history.stop()
         self.transactions.stop()
@@ -102,7 +102,7 @@ class CoordinatorServices:
         self._is_stopped = True
 
     def change_under_way(self, group_id: str) -> UnderWay | None:
-        """Returns the change of a group that is in progress; None while it is at rest, or where no history is kept."""
+        """Returns the change of a group that is in progress; None if there is none, or if the history is disabled."""
         return None if self._history is None else self._history.under_way(group_id)
 
     def on_traffic(self, traffic: Traffic) -> None:
@@ -111,7 +111,7 @@ class CoordinatorServices:
         self._loop.call_soon(self._measure_groups, self.groups.measurements.figures())
 
     def _measure_groups(self, figures: Iterator[object]) -> None:
-        """Looks at all groups, some of them in a step: what members get through shows over time only."""
+        """Measures all groups, some at a time. The pace of members can only be measured by regular samples."""
         step_ends = time.monotonic() + STEP_S
         for _ in figures:
             if time.monotonic() >= step_ends:
@@ -126,7 +126,7 @@ class CoordinatorServices:
 
     def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
         if self._is_stopped:
-            return  # The broker is about to stop: topics still get all their logs, and no coordinator works any more.
+            return  # During a stop, topics still get all their logs, but no coordinator runs any more.
         if partition.topic == TRANSACTIONS_TOPIC:
             self.transactions.on_leadership(partition, is_leader)
         if partition.topic != OFFSETS_TOPIC:

@@ -1,4 +1,4 @@
-"""The configuration of a running broker: what it was started with, and the dynamic settings that override it.
+"""The configuration of a running broker: the static configuration, and the dynamic settings that override it.
 
 Source: `DynamicBrokerConfig` of Apache Kafka 4.3 (KIP-226).
 """
@@ -25,14 +25,14 @@ class DynamicBrokerConfig:
     """The current configuration of one broker, of its topics and of its groups."""
 
     def __init__(self, static: BrokerConfig) -> None:
-        """`static` is the configuration that the broker was started with. It is in force until `use` is called."""
+        """Takes the configuration that the broker was started with. It applies until `use` is called."""
         self.current = static
         self.group_configs = CurrentGroupConfigs(static)
         self._static = static
         self._observers: list[_Observer] = []
 
     def use(self, image: MetadataImage) -> BrokerConfig:
-        """Overrides the static configuration with what the image has, and returns the result."""
+        """Overrides the static configuration with the settings of the image, and returns the result."""
         self.current = self._merge(image)
         self.group_configs.use(self.current, image)
         return self.current
@@ -48,7 +48,7 @@ class DynamicBrokerConfig:
         self._observers.append(observer)
 
     def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Takes over what was set since the old image."""
+        """Applies the settings of the new image, and calls the observers if the configuration has changed."""
         if old.configs is new.configs:
             return
         before = self.current
@@ -61,6 +61,6 @@ class DynamicBrokerConfig:
         for_this = image.config_overrides(ResourceType.broker, str(self._static.node_id))
         if not for_all and not for_this:
             return self._static
-        from klamm.config.layers import apply_dynamic  # brings the table of all keys, which few brokers need
+        from klamm.config.layers import apply_dynamic  # imports the table of all keys, which few brokers need
 
         return apply_dynamic(self._static, for_all, for_this)

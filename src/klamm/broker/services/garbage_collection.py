@@ -1,21 +1,20 @@
-"""Python's garbage collector, kept from looking at what lives long.
+"""Keeps Python's garbage collector from scanning long-lived objects.
 
-A broker holds hundreds of thousands of objects that live as long as a group, a topic or a connection does. A full
-collection walks over all of them and nothing else happens meanwhile: a tenth of a second with ten thousand groups. It
-hardly ever finds anything, for objects here go when nobody refers to them any more, and cycles are avoided or broken
-on purpose.
+A broker holds hundreds of thousands of objects that live as long as a group, a topic or a connection. A full collection
+scans all of them and blocks everything else: a tenth of a second with ten thousand groups. It rarely finds garbage,
+because reference counting frees the objects, and the code avoids cycles or breaks them on purpose.
 
-So whatever has survived two young collections is taken out of the collector's sight (`gc.freeze`). What may have become
-a cycle all the same is looked for when the process has been quiet for a minute, once an hour at most, or, if it never
-is quiet, once a day.
+So objects that have survived two young collections are hidden from the collector (`gc.freeze`). A full collection looks
+for cycles when the process has been quiet for a minute, at most once an hour. If the process is never quiet, it runs
+once a day.
 
-A young collection looks at every element of a list that was made since the last one, and the lists of a large request
-are long: it has taken 30 ms on a busy machine. Work on such a request goes in steps, and where there was one since the
-last collection, what there is by then is taken out of the collector's sight at once. So it never sees a longer list
-than one that was made in a single step.
+A young collection scans every element of a list created since the last collection, and the lists of a large request
+are long: this has taken 30 ms on a busy machine. Work on such a request runs in steps. If a step ran since the last
+collection, all objects are frozen before the next one. So a collection never scans a longer list than one that was
+created in a single step.
 
-A second young collection takes up to 5 ms when ten first ones have come before it, which is Python's rule; so it comes
-after four. Nothing is looked at more often for that.
+A collection of the second generation takes up to 5 ms if it comes after ten collections of the first, Python's default.
+So it comes after four. No object is scanned more often for that.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ LOOK_S: Final = 60.0
 HOUR_S: Final = 3600.0
 DAY_S: Final = 24 * HOUR_S
 YOUNG_COLLECTIONS: Final = 4
-"""So many collections of the youngest objects come before those that survived them are looked at, too."""
+"""Collections of the youngest generation before one that includes the second generation."""
 QUIET_SHARE: Final = 0.05
-"""Of a core: a process that used less since the last look is quiet."""
+"""Share of a core. A process that used less since the last check is quiet."""
 OLD: Final = 1
-"""The generation whose survivors have seen two collections."""
+"""The generation whose survivors have survived two collections."""
 
 
 class GarbageCollection:
-    """For a process that is a broker and nothing else, from `start` to `stop`."""
+    """Controls the collector of a process that only runs a broker, from `start` to `stop`."""
 
     def __init__(self) -> None:
         self._handle: asyncio.TimerHandle | None = None
@@ -57,20 +56,20 @@ class GarbageCollection:
         self._turns_seen = 0
 
     def start(self) -> None:
-        """What there is now stays. To be called in the broker's event loop."""
+        """Freezes all objects that exist now, so that later collections skip them. Runs in the broker's event loop."""
         self._loop = asyncio.get_running_loop()
         self._collected_s = self._looked_s = time.monotonic()
         self._used_s = time.process_time()
         gc.freeze()
         gc.callbacks.append(self._on_collection)
         self._thresholds = gc.get_threshold()
-        if sys.version_info < (3, 14):  # Where it means something else.
+        if sys.version_info < (3, 14):  # The threshold means something else from 3.14 on.
             gc.set_threshold(self._thresholds[0], YOUNG_COLLECTIONS, self._thresholds[2])
         gc.enable()
         self._handle = self._loop.call_later(LOOK_S, self._look)
 
     def stop(self) -> None:
-        """Everything is the collector's again."""
+        """Restores the collector's thresholds and unfreezes all objects."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -79,13 +78,13 @@ class GarbageCollection:
             gc.unfreeze()
 
     def collect(self) -> int:
-        """Looks at everything; returns how many objects only referred to each other."""
+        """Collects all objects, then freezes the rest. Returns the number of unreachable objects found."""
         self._has_worked()
         gc.unfreeze()
         found = gc.collect()
         gc.freeze()
         self._collected_s = time.monotonic()
-        logger.debug("%d objects that only referred to each other were found", found)
+        logger.debug("a full garbage collection found %d unreachable objects", found)
         return found
 
     def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
@@ -94,7 +93,7 @@ class GarbageCollection:
             gc.freeze()
 
     def _has_worked(self) -> bool:
-        """Whether there were steps of larger work since this was asked last."""
+        """Returns whether steps of larger work have run since the last call."""
         assert self._loop is not None
         seen, self._turns_seen = self._turns_seen, turns_given(self._loop)
         return self._turns_seen != seen

@@ -1,4 +1,4 @@
-"""The figures of groups, for the page of metrics: gathered in steps, so that very many groups hold up nobody."""
+"""The metrics of groups, gathered in steps, so that very many groups do not block the event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ LABELS: Final = ("group",)
 
 
 async def gather_group_figures(groups: GroupCoordinator) -> Sequence[Figure]:
-    """Lag, arrival rate, members, and members needed, of every group that has committed something or has members."""
+    """Gathers the metrics of every group that has committed offsets or has members.
+
+    These are members, lag, arrival rate, and, where known, the pace of a member and the number of members needed.
+    """
     members: list[tuple[tuple[str, ...], float]] = []
     lag: list[tuple[tuple[str, ...], float]] = []
     rate: list[tuple[tuple[str, ...], float]] = []

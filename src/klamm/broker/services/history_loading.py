@@ -1,4 +1,4 @@
-"""The history of groups on one broker: how its code is loaded, and how it is put together then."""
+"""Builds the history of groups of one broker, and loads its code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def history_of_groups(
     executor: Executor,
     clock: Callable[[], Millis],
 ) -> LazyHistory:
-    """Returns the history of the groups that `groups` coordinates. Called on the running event loop."""
+    """Returns the history of the groups that `groups` coordinates. Must be called on the running event loop."""
     timers = LoopTimers(asyncio.get_running_loop())
 
     def begin() -> GroupHistory:

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 class HistoryTopic(PartitionLogs):
-    """Its partitions, and how it is made. `ensure_topic` creates an internal topic by name unless it is there."""
+    """The partitions of the history topic, and its creation. `ensure_topic` creates an internal topic unless it
+    exists."""
 
     def __init__(
         self, partitions: PartitionRegistry, clock: Callable[[], Millis], ensure_topic: Callable[[str], Awaitable[None]]
@@ -30,27 +31,27 @@ class HistoryTopic(PartitionLogs):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the topic is there."""
+        """Whether the topic exists."""
         return HISTORY_TOPIC in self._partitions.by_name
 
     def make(self, done: Callable[[bool], None]) -> TopicInTheMaking:
-        """Makes the topic, beside whatever else goes on, and calls back with whether it is there now."""
+        """Creates the topic in a background task, and calls `done` with whether the topic exists then."""
         return TopicInTheMaking(asyncio.get_running_loop().create_task(self._make(done)))
 
     async def _make(self, done: Callable[[bool], None]) -> None:
         try:
             await self._ensure_topic(HISTORY_TOPIC)
         except Exception as error:
-            logger.warning("the topic %s can't be made: %s", HISTORY_TOPIC, error)
+            logger.warning("the topic %s can't be created: %s", HISTORY_TOPIC, error)
         done(self.is_ready)
 
 
 class TopicInTheMaking:
-    """Can be called off until the topic is there."""
+    """The creation of the topic, which can be cancelled while it is in progress."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self._task = task
 
     def cancel(self) -> None:
-        """Calls it off; harmless when it is over."""
+        """Cancels the creation; harmless when it has ended."""
         self._task.cancel()

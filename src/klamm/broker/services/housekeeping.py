@@ -1,6 +1,6 @@
-"""What a broker does again and again without being asked: retention, write-back, checkpoints, sessions that ended.
+"""The periodic work of a broker: retention, flushes, checkpoints, expiry of fetch sessions.
 
-There may be many thousands of logs, so they are looked at for some milliseconds at a time.
+There may be many thousands of logs, so the work runs for some milliseconds at a time.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ logger = logging.getLogger(__name__)
 FLUSH_CHECK_INTERVAL_MS: Final = 1000
 SESSIONS_CHECK_INTERVAL_MS: Final = 10_000
 NEVER_MS: Final = 2**62
-"""Kafka's default of `flush.ms` is the largest long: when to write back is left to the operating system."""
+"""From this `flush.ms` on, logs are not flushed by time. Kafka's default is the largest long: the system decides."""
 LOWEST_INTERVAL_S: Final = 0.1
 HOUSEKEEPING_STEP_S: Final = 0.003
-"""Others have their turn after so long."""
+"""Seconds of work before the event loop runs other tasks."""
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """Does nothing after a sync: no request waits for it."""
 
 
 async def _take(steps: Iterable[None]) -> None:
-    """Takes the steps, for some milliseconds at a time."""
+    """Runs the steps, for some milliseconds at a time."""
     step_ends = time.monotonic() + HOUSEKEEPING_STEP_S
     for _ in steps:
         if time.monotonic() >= step_ends:
@@ -48,7 +48,7 @@ async def _take(steps: Iterable[None]) -> None:
 
 
 class Housekeeping:
-    """Of one log directory, from `start` to `stop`."""
+    """The periodic work on one log directory, from `start` to `stop`."""
 
     def __init__(self, log_directory: LogDirectory, clock: Callable[[], Millis]) -> None:
         self._log_directory = log_directory
@@ -64,7 +64,7 @@ class Housekeeping:
         metadata: MetadataService,
         fsync_batcher: FsyncBatcher | None,
     ) -> None:
-        """Begins with everything; `fsync_batcher` is whom `klamm.fsync=interval` asks."""
+        """Starts all periodic tasks. `klamm.fsync=interval` requires `fsync_batcher`."""
 
         async def keep_house() -> None:
             await _take(self._log_directory.housekeep_in_steps(self._clock()))
@@ -79,11 +79,11 @@ class Housekeeping:
             self._every(config.klamm_fsync_interval_ms, lambda: _take(self._sync_all(fsync_batcher)))
 
     def checkpoint_soon(self) -> None:
-        """Writes the checkpoint files without waiting for their time."""
+        """Writes the checkpoint files now, in addition to the periodic writes."""
         self._begin(self._checkpoint())
 
     def stop(self) -> None:
-        """Begins nothing more."""
+        """Cancels all tasks."""
         for task in self._tasks:
             task.cancel()
 
@@ -120,7 +120,7 @@ class Housekeeping:
             yield
 
     def _logs(self) -> Iterator[Log]:
-        """All that can be written; they may come and go between two."""
+        """Yields all logs that are online. Logs may be created and deleted between two of them."""
         for log in list(self._log_directory.logs.values()):
             if not log.is_offline and self._log_directory.logs.get(log.topic_partition) is log:
                 yield log

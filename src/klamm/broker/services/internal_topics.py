@@ -1,4 +1,4 @@
-"""The topics that the broker keeps for itself, and how they are made."""
+"""The internal topics of the broker, and their creation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TRANSACTIONS_TOPIC: Final = TRANSACTION_STATE_TOPIC
 
 
 def internal_topic(name: str, config: BrokerConfig, offsets_partitions: int) -> NewTopic:
-    """What to create for the internal topic of that name, as Kafka's `AutoTopicCreationManager` does.
+    """Returns the definition of the internal topic of that name, as Kafka's `AutoTopicCreationManager` does.
 
-    On one node there is one replica, whatever `offsets.topic.replication.factor` and its like say: a first contact
-    should not fail for it. The history of groups has as many partitions as the groups' offsets have,
-    `offsets_partitions`, so that a group is found under one index in both.
+    A single node has one replica, whatever `offsets.topic.replication.factor` and similar keys say, so that the first
+    request does not fail. The history topic has as many partitions as the offsets topic (`offsets_partitions`), so that
+    a group has the same partition index in both. Raises ValueError for another name.
     """
     if name not in _CONFIGS:
         raise ValueError(f"{name} is no internal topic")
@@ -71,14 +71,14 @@ class InternalTopics:
 
     def offsets_partition_count(self) -> int:
         """Returns how many partitions `__consumer_offsets` has, or will have once it is created."""
-        # Not from the store, which may be closed: requests that change something end after a stop has begun.
+        # Not from the store, which may be closed: requests that change state may end after a stop has begun.
         topic = self._metadata.image.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self._dynamic_config.current.offsets_topic_num_partitions
 
     async def ensure(self, name: str) -> None:
-        """Creates the topic unless it exists; its partitions can be written to when this returns.
+        """Creates the topic unless it exists. Its partitions accept writes when this returns.
 
-        Raises KafkaError, COORDINATOR_NOT_AVAILABLE if the broker is about to stop.
+        Raises KafkaError: COORDINATOR_NOT_AVAILABLE if the broker is about to stop.
         """
         if name == OFFSETS_TOPIC and name not in self._metadata.image.topics:
             # The group coordinator starts as soon as the topic exists. Importing its code takes 15 to 25 ms.

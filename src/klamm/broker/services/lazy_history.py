@@ -1,5 +1,5 @@
-"""The history of groups, begun a moment after there is something to tell: neither a start nor a group's first contact
-waits until its code is loaded.
+"""The history of groups, which starts a moment after its first event. Neither a start of the broker nor the first
+request of a group waits until the code of the history is loaded.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _STEP_MS: Final = 3.0
 class _Untold(NamedTuple):
     partition: PartitionIndex
     events: Sequence[object] | None
-    """What happened there; None if the partition is led no more."""
+    """Pending events of the partition; None if this broker no longer leads it."""
 
 
 class LazyHistory:
-    """Stands for the history until `begin` has made it, and then hands on what it is told.
+    """Stands in for the history until `begin` has created it, then passes the events on.
 
-    `load` brings the code that `begin` needs; that takes more than a moment and is done beside the event loop.
+    `load` imports the code that `begin` needs. This is slow and runs on the thread of `executor`.
     """
 
     def __init__(
@@ -49,25 +49,25 @@ class LazyHistory:
         self._is_stopped = False
 
     def publish(self, partition: PartitionIndex, events: Sequence[object]) -> None:
-        """As `GroupHistory.publish`."""
+        """Publishes events as `GroupHistory.publish` does."""
         if self._history is not None and not self._untold:
             self._history.publish(partition, events)
         else:
             self._keep(_Untold(partition, events))
 
     def under_way(self, group_id: str) -> UnderWay | None:
-        """As `GroupHistory.under_way`."""
+        """Returns the same as `GroupHistory.under_way`; None before the history has started."""
         return None if self._history is None else self._history.under_way(group_id)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
-        """As `GroupHistory.on_resignation`."""
+        """Forgets the groups of a partition as `GroupHistory.on_resignation` does, after its pending events."""
         if self._untold:
             self._keep(_Untold(partition, None))
         elif self._history is not None:
             self._history.on_resignation(partition)
 
     def stop(self) -> None:
-        """As `GroupHistory.stop`; what happened in the last moment, and was the first thing to tell, stays untold."""
+        """Stops the history as `GroupHistory.stop` does. Drops the pending events."""
         self._is_stopped = True
         self._untold.clear()
         if self._alarm is not None:
@@ -87,20 +87,20 @@ class LazyHistory:
         self._executor.submit(self._load, self._on_code)
 
     def _on_code(self, _outcome: object) -> None:
-        # If it could not be loaded, `begin` says why.
+        # If the import failed, `begin` raises the reason.
         if not self._is_stopped:
             self._tell()
 
     def _tell(self) -> None:
-        """Catch up. After a start there may be very many groups: the event loop gets its turn in between."""
+        """Passes pending events to the history for some milliseconds at a time. After a start they may be very many."""
         self._alarm = None
         started_ms = self._timers.now_ms()
         if self._history is None:
             try:
                 self._history = self._begin()
             except Exception:
-                # What happens next tries again.
-                _log.exception("the history of groups can't begin; what happened in the last moment is not in it")
+                # The next event retries.
+                _log.exception("the history of groups can't begin; it lacks the latest events")
                 self._untold.clear()
                 return
         while self._untold and self._timers.now_ms() - started_ms < _STEP_MS:

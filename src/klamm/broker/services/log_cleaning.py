@@ -1,6 +1,6 @@
-"""Keeps the log cleaner going: looks for a log that is due, cleans it, and rests when there is none.
+"""Runs the log cleaner: looks for a log that is due, cleans it, and rests when there is none.
 
-The decisions and the exchange of segments are made on the loop, reading and writing on threads of the cleaner's own.
+The event loop decides and swaps segments. Separate threads of the cleaner read and write.
 
 Source: `LogCleaner.CleanerThread` of Apache Kafka 4.3.
 """
@@ -24,13 +24,13 @@ __all__ = ["LogCleaning"]
 logger = logging.getLogger(__name__)
 
 _LOOK_FOR_S: Final = 0.002
-"""So long logs are looked at in one go; then the loop has its turn."""
+"""Seconds that the cleaner looks at logs before the loop runs other tasks."""
 
 _SHORTEST_REST_S: Final = 0.01
 
 
 class LogCleaning:
-    """`log.cleaner.threads` tasks that clean, from `start` to `stop`."""
+    """The cleaning tasks, as many as `log.cleaner.threads`, from `start` to `stop`."""
 
     def __init__(self, cleaner: LogCleaner, config: BrokerConfig, clock: Callable[[], Millis]) -> None:
         self._cleaner = cleaner
@@ -42,14 +42,14 @@ class LogCleaning:
         self._resting = asyncio.Event()
 
     def start(self) -> None:
-        """Begins to clean, unless `log.cleaner.enable` is false."""
+        """Starts the cleaning tasks, unless `log.cleaner.enable` is false."""
         if not self._config.log_cleaner_enable:
             logger.info("compacted topics are not cleaned: log.cleaner.enable is false")
             return
         self._set_count(self._config.log_cleaner_threads)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Takes a new configuration. Cleanings under way go on as they began."""
+        """Applies a new configuration. Cleanings in progress keep the old one."""
         self._config = config
         self._cleaner.configure(config)
         if self._wanted not in (0, config.log_cleaner_threads):
@@ -57,7 +57,7 @@ class LogCleaning:
         self._resting.set()
 
     def _set_count(self, count: int) -> None:
-        # A task that is one too many leaves when it next looks for work; what it cleans now it cleans to the end.
+        # A surplus task finishes its current cleaning and then ends.
         self._wanted = count
         if self._threads is not None:
             self._threads.shutdown(wait=False)
@@ -69,12 +69,12 @@ class LogCleaning:
                 self._tasks[number] = loop.create_task(self._work(number))
 
     async def stop(self) -> None:
-        """Calls cleanings off and returns when their threads are done."""
+        """Aborts the cleanings in progress and waits until their tasks have ended."""
         self._wanted = 0
         self._resting.set()
         tasks = list(self._tasks.values())
         while any(not task.done() for task in tasks):
-            # A cleaning that began just now is called off the next time.
+            # A cleaning that begins after this call is aborted by the next one.
             self._cleaner.abort_all()
             await asyncio.wait(tasks, timeout=0.05)
         self._tasks.clear()
@@ -88,7 +88,7 @@ class LogCleaning:
                 cleaning = await self._look()
                 has_cleaned = cleaning is not None and await self._run(self._cleaner.clean(cleaning, self._clock))
             except Exception:
-                logger.exception("a cleaner stumbled; it goes on in %d ms", self._config.log_cleaner_backoff_ms)
+                logger.exception("the log cleaner failed; it retries in %d ms", self._config.log_cleaner_backoff_ms)
                 has_cleaned = False
             if not has_cleaned:
                 await self._rest()
@@ -106,7 +106,7 @@ class LogCleaning:
         loop = asyncio.get_running_loop()
         best = None
         until = loop.time() + _LOOK_FOR_S
-        for best in self._cleaner.look(self._clock()):  # noqa: B007 - the last one is the dirtiest of all
+        for best in self._cleaner.look(self._clock()):  # noqa: B007 - the last one is the dirtiest log
             if loop.time() >= until:
                 await asyncio.sleep(0)
                 until = loop.time() + _LOOK_FOR_S

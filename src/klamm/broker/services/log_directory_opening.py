@@ -1,4 +1,4 @@
-"""Opens the log directory of a broker that starts, with the metadata at hand.
+"""Opens the log directory of a starting broker, and compares it with the metadata.
 
 Source: `LogManager.startup` of Apache Kafka 4.3.
 """
@@ -28,7 +28,7 @@ async def open_log_directory(
 ) -> None:
     """Recovers the logs on a thread, marks lost logs offline and sets folders of unknown topics aside.
 
-    Raises OSError when the folder can't be read or written.
+    Raises OSError if the folder can't be read or written.
     """
 
     def config_of(topic: str) -> TopicConfig:

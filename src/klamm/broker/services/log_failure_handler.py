@@ -1,4 +1,4 @@
-"""Has the partition of a failed log resign, whichever thread notices the failure.
+"""Makes the partition of a failed log resign, on the event loop, no matter which thread notices the failure.
 
 Source: `LogDirFailureHandler` of Apache Kafka 4.3, for one log instead of a directory.
 """
@@ -18,7 +18,7 @@ __all__ = ["LogFailureHandler"]
 
 
 class LogFailureHandler:
-    """Observer of logs that go offline, from `start` to `stop`. Made on the running event loop."""
+    """Observer of logs that go offline, from `start` to `stop`. Must be created on the running event loop."""
 
     def __init__(self, log_directory: LogDirectory, partitions: PartitionRegistry) -> None:
         self._log_directory = log_directory
@@ -27,15 +27,15 @@ class LogFailureHandler:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Observes the logs of the directory."""
+        """Starts to observe the logs of the directory."""
         self._log_directory.on_offline(self._on_offline)
 
     def stop(self) -> None:
-        """Has no partition resign any more, not even for a failure that was noticed before."""
+        """Stops all resignations, also for failures that were noticed earlier."""
         self._is_stopped = True
 
     def _on_offline(self, topic_partition: TopicPartition) -> None:
-        with contextlib.suppress(RuntimeError):  # The loop may have ended while a thread runs out.
+        with contextlib.suppress(RuntimeError):  # The loop may be closed while a thread still runs.
             self._loop.call_soon_threadsafe(self._resign, topic_partition)
 
     def _resign(self, topic_partition: TopicPartition) -> None:

@@ -1,7 +1,7 @@
-"""Figures for monitoring and autoscalers, over HTTP in the text format of Prometheus.
+"""Metrics for monitoring and autoscalers, over HTTP in the text format of Prometheus.
 
-The page is made by prometheus_client and served on threads of its own (`metrics_page.py`); the figures are gathered on
-the event loop, in steps, when somebody asks for them. Off unless `klamm.metrics.listener` says where.
+prometheus_client renders the page, and separate threads serve it (`metrics_page.py`). The event loop gathers the
+figures in steps, at each request of the page. The page is off unless `klamm.metrics.listener` is set.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ logger = logging.getLogger(__name__)
 
 HIGHEST_PORT: Final = 65535
 GATHERING_TIMEOUT_S: Final = 10.0
-"""A loop that can't gather its figures in that time has other worries; the page fails, the broker doesn't."""
+"""If the loop can't gather the figures within this time, the page is served without figures."""
 
 
 class MetricsUnavailable(KlammError):
-    """The page can't be served; the text says what to do."""
+    """Raised if the page can't be served. The text says what to do."""
 
 
 class Figure(NamedTuple):
-    """A gauge with the values it has now, each with the values of its labels."""
+    """A gauge with its current values, each with the values of its labels."""
 
     name: str
     documentation: str
@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `klamm.metrics.listener`. Raises MetricsUnavailable for anything else."""
+    """Returns the host and the port of `klamm.metrics.listener`. Raises MetricsUnavailable if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > HIGHEST_PORT:
         raise MetricsUnavailable(f"klamm.metrics.listener: {text!r} is not HOST:PORT, such as 127.0.0.1:9404")
@@ -50,9 +50,9 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class MetricsListener:
-    """The HTTP server of one broker. `gather` runs on the loop that `start` was called on.
+    """The HTTP server for the metrics of one broker. `gather` runs on the loop that `start` was called on.
 
-    Clients may call the broker by an IP address, by `host`, or by one of `names`.
+    Clients may address the broker by an IP address, by `host`, or by one of `names`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class MetricsListener:
         self._page: MetricsPage | None = None
 
     def start(self) -> int:
-        """Binds, and returns the port it got. Raises MetricsUnavailable."""
+        """Binds the socket and returns its port. Raises MetricsUnavailable."""
         try:
             from prometheus_client import CollectorRegistry, make_wsgi_app
         except ImportError as error:
@@ -92,7 +92,7 @@ class MetricsListener:
         return page.server_port
 
     def stop(self) -> None:
-        """Serves no more; what is being asked for is answered without figures."""
+        """Stops the server. Requests in progress are answered without figures."""
         self._loop = None
         if self._page is not None:
             self._page.stop()
@@ -116,7 +116,7 @@ def _collector(gather: Callable[[], Sequence[Figure]]) -> Collector:
     from prometheus_client.registry import Collector
 
     class Gauges(Collector):
-        """What prometheus_client asks for at every request of the page."""
+        """The collector that prometheus_client calls at every request of the page."""
 
         def collect(self) -> Iterable[Metric]:
             for figure in gather():

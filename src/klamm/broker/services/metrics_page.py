@@ -1,8 +1,8 @@
-"""The HTTP server of the page of figures: a few threads, and only for requests that mean this broker.
+"""The HTTP server of the metrics page: a few threads, and a check that requests address this broker.
 
-A page that any local program may read must not be readable for every web site that its user visits. A site can give
-its own name the address of this machine (DNS rebinding), and then the browser sends the request with that name in
-`Host`. So the header has to be an IP address or a name of this broker.
+Any local program may read the page, but web sites that the user visits must not. A site can point its own name to the
+address of this machine (DNS rebinding). Then the browser sends the request with the site's name in `Host`. So the
+header must be an IP address or a name of this broker.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 MAXIMUM_THREADS: Final = 8
 REQUEST_S: Final = 10.0
-"""So long a client may be silent; while other clients wait, a request may not take longer in total."""
+"""Seconds that a client may be silent. When all threads are busy, also the limit for a whole request."""
 _BUSY: Final = b"This page is being read by too many clients at once. Try again in some seconds.\n"
 
 
 class _Handler(WSGIRequestHandler):
-    """One request; requests are not logged."""
+    """The handler of one request. It does not log requests."""
 
     timeout = REQUEST_S
 
@@ -40,9 +40,9 @@ class _Handler(WSGIRequestHandler):
 
 
 class MetricsPage(ThreadingMixIn, WSGIServer):
-    """Serves `application` at `host` and `port` from `start` to `stop`, to clients that call it by one of `names`.
+    """Serves `application` at `host` and `port` from `start` to `stop`, to clients that address it by one of `names`.
 
-    Raises OSError if the address can't be used.
+    The constructor raises OSError if the address can't be used.
     """
 
     daemon_threads = True
@@ -54,19 +54,19 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
         self._application = application
         self._lock = threading.Lock()
         self._active: dict[socket.socket, float] = {}
-        """When requests began that are in progress, oldest first."""
+        """The start times of the requests in progress, oldest first."""
         self._thread: threading.Thread | None = None
         super().__init__((str(address[0]), port), _Handler)
         self.set_app(self._serve)
 
     def server_bind(self) -> None:
-        """Binds without asking DNS for the machine's full name, which `http.server` does and which may take long."""
+        """Binds without the DNS query for the machine's full name that `http.server` makes, because it may be slow."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def start(self) -> None:
-        """Begins to serve."""
+        """Starts the thread that accepts connections."""
         self._thread = threading.Thread(target=self.serve_forever, name="klamm-metrics", daemon=True)
         self._thread.start()
 
@@ -78,7 +78,7 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begins a thread for the request, or answers that there are too many."""
+        """Starts a thread for the request. If all are busy, refuses it, and closes the oldest request if it is slow."""
         now_s = time.monotonic()
         with self._lock:
             is_full = len(self._active) >= MAXIMUM_THREADS
@@ -101,7 +101,7 @@ class MetricsPage(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Notes a client that went away or was too slow; it is no matter for the log."""
+        """Logs a client that disconnected or was too slow, at debug level only."""
         logger.debug("the page of figures was not read by %s", client_address, exc_info=True)
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

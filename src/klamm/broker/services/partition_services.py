@@ -1,4 +1,4 @@
-"""The partitions that one broker leads, with what syncs, reads and opens their batches."""
+"""The partitions that one broker leads, with the components that sync their logs and read and open their batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["PartitionServices"]
 
 
 class PartitionServices:
-    """The registry of partitions, the group commit of their logs, and their readers. Made on the running event loop."""
+    """The registry of partitions, the group commit of their logs, and their readers.
+
+    Must be created on the running event loop.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class PartitionServices:
             if config.klamm_fsync != "os"
             else None
         )
-        """None where the operating system decides when to sync."""
+        """None if the operating system decides when to sync (`klamm.fsync=os`)."""
         self.registry = PartitionRegistry(
             config.node_id,
             log_directory,
@@ -49,7 +52,7 @@ class PartitionServices:
         self.batch_opener = BatchOpener()
 
     async def stop(self) -> None:
-        """Makes and deletes the logs that are still to be made or deleted, and waits for the syncs under way."""
+        """Creates and deletes the logs for all pending steps, and waits for the syncs in progress."""
         self.warm_reads.stop()
         self.batch_opener.stop()
         self.registry.finish()

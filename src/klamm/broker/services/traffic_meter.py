@@ -1,7 +1,7 @@
-"""How fast partitions grow: high watermarks, looked at every few seconds.
+"""Measures how fast partitions grow, from their high watermarks every few seconds.
 
-A broker with many thousands of partitions looks at some hundred of them at a time and gives the event loop back in
-between; a snapshot is complete before anybody sees it.
+A broker with many thousands of partitions measures some hundred of them in one step of the event loop. It reports a
+snapshot only when the snapshot is complete.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["TrafficMeter"]
 
 PARTITIONS_IN_A_STEP: Final = 200
 MEMORY_S: Final = 30.0
-"""What was seen so long ago counts a third of what is seen now."""
+"""A rate measured this many seconds ago has a third of the weight of the current rate."""
 
 
 class _Mark(NamedTuple):
-    """What a partition looked like when it was looked at last; a rate needs two looks."""
+    """The last measurement of a partition. A rate needs two measurements."""
 
     time_s: float
     high_watermark: Offset
@@ -38,7 +38,7 @@ _Marks: TypeAlias = "dict[Partition, _Mark]"
 
 
 class TrafficMeter:
-    """Reports the traffic of all partitions led here, every `interval_s` until it is stopped."""
+    """Reports the traffic of all partitions that this broker leads, every `interval_s`, from `start` to `stop`."""
 
     def __init__(self, partitions: PartitionRegistry, interval_s: float, report: Callable[[Traffic], None]) -> None:
         self._partitions = partitions
@@ -49,11 +49,11 @@ class TrafficMeter:
         self._seen: _Marks = {}
 
     def start(self) -> None:
-        """Looks for the first time, which sets the marks that rates are measured from."""
+        """Makes the first measurement, the base of later rates."""
         self._look()
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Stops the measurements."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -78,7 +78,7 @@ class TrafficMeter:
         self._report(traffic)
 
     def _measure_all(self, traffic: _Traffic, seen: _Marks) -> Iterator[None]:
-        """Fills both, a partition in a step."""
+        """Fills `traffic` and `seen`, one partition in a step."""
         for topic in list(self._partitions.by_name.values()):
             measured = traffic[topic.name] = []
             for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""The transaction coordinator of one broker, with what it stands on."""
+"""The transaction coordinator of one broker, with its log, timers, tasks and marker writer."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 __all__ = ["LoopTasks", "TransactionServices", "transaction_config"]
 
 MARKER_TIMEOUT_MS: Final = 30_000
-"""A marker that is not committed by then is asked for again; Kafka's default of `request.timeout.ms`."""
+"""A marker that is not committed within this time is requested again. Kafka's default of `request.timeout.ms`."""
 
 
 class LoopTasks:
-    """Coroutines that nobody waits for, as tasks of one event loop that end with the broker."""
+    """Background tasks of one event loop that no caller awaits. They end with the broker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Begins it in the loop's next round, before its sockets are looked at."""
+        """Starts the coroutine in the next iteration of the loop, before the loop polls its sockets."""
         task = self._loop.create_task(coroutine)
-        # The loop itself refers to its tasks weakly.
+        # The loop has only weak references to its tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """Cancels what has not ended."""
+        """Cancels the tasks that have not ended."""
         for task in list(self._tasks):
             task.cancel()
 
 
 def transaction_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
-    """What the broker's configuration means for transactions."""
+    """Returns the part of the broker's configuration that concerns transactions."""
     return TransactionCoordinatorConfig(
         max_timeout_ms=config.transaction_max_timeout_ms,
         id_expiration_ms=config.transactional_id_expiration_ms,
@@ -60,7 +60,7 @@ def transaction_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
 
 
 class TransactionServices:
-    """The coordinator, and the markers of this broker's partitions. To be made on the running event loop."""
+    """The coordinator, and the marker writer of this broker's partitions. Must be created on the running event loop."""
 
     def __init__(
         self,
@@ -89,18 +89,18 @@ class TransactionServices:
         )
 
     def start(self) -> None:
-        """Begins to answer; what is led is told afterwards."""
+        """Starts the coordinator. Calls of `on_leadership` follow."""
         self.coordinator.start()
         self.coordinator.on_metadata_update(EMPTY_IMAGE, self._metadata.image)
         self._metadata.subscribe(self.coordinator.on_metadata_update)
 
     def stop(self) -> None:
-        """Answers no more; markers that are not written yet are, after the next start."""
+        """Stops the coordinator. Pending markers are written after the next start."""
         self.coordinator.stop()
         self._tasks.stop()
 
     def on_leadership(self, partition: Partition, is_leader: bool) -> None:
-        """A partition of `__transaction_state` is led here, or no more."""
+        """Tells the coordinator that this broker leads a partition of `__transaction_state`, or no longer leads it."""
         if is_leader:
             self.coordinator.on_leadership(partition.index, partition.leader_epoch)
         else:

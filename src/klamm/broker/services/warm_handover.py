@@ -1,7 +1,7 @@
-"""Gets partitions ready for the members they move to.
+"""Prepares partitions for the members that they move to.
 
-When a consumer group has a new target, the partitions that change hands are known before anybody lets go of them; their
-new owners will go on from the committed offsets.
+When a consumer group has a new target assignment, the moved partitions are known before their owners revoke them. The
+new owners will resume from the committed offsets.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["WarmHandover"]
 
 MOVES_AT_ONCE: Final = 64
-"""Of more partitions that move in one go, so many are made ready: the rest would push the first ones out again."""
+"""Most partitions of one change that are read ahead: more warm reads would evict the first ones."""
 
 
 class WarmHandover:
-    """Listens to what happens in groups."""
+    """A listener for group events that starts warm reads."""
 
     def __init__(self, partitions: PartitionRegistry, warm_reads: WarmReads) -> None:
         self._partitions = partitions
         self._warm_reads = warm_reads
 
     def on_events(self, partition: PartitionIndex, events: Sequence[object]) -> None:
-        """Reads ahead for every partition that an event moves to a member here."""
+        """Reads ahead, from its committed offset, each partition that an event moves to a member."""
         for event in events:
             if isinstance(event, TargetChosen):
                 moves = [move for move in event.moved if move.to_member is not None]
@@ -43,5 +43,5 @@ class WarmHandover:
         try:
             partition = self._partitions.get(topic, index)
         except KafkaError:
-            return  # Led elsewhere, or gone meanwhile.
+            return  # The partition is led elsewhere, or was deleted meanwhile.
         self._warm_reads.prepare(partition, offset)
