@@ -1,4 +1,4 @@
-"""What happens to classic groups without a request: their timers."""
+"""Decisions on classic groups that no request causes: expired timers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["CLASSIC_TIMERS", "on_classic_timer"]
 
 
 def on_classic_timer(groups: GroupRegistry, config: GroupCoordinatorConfig, key: TimerKey, now: Millis) -> Result:
-    """Decides what follows from a timer of a classic group; `CLASSIC_TIMERS` has their kinds."""
+    """Decides on an expired timer of a classic group; `CLASSIC_TIMERS` lists the kinds."""
     result = Result()
     group = groups.find(key.owner_id)
-    if group is not None:  # The group may have gone while the timer ran.
+    if group is not None:  # The group may have been removed while the timer ran.
         CLASSIC_TIMERS[key.kind](group, key, config, result, now)
     return result
 
@@ -35,4 +35,4 @@ CLASSIC_TIMERS: Final[Mapping[TimerKind, _OnTimer]] = {
     SYNC: lambda group, _, config, result, now: on_sync_timer(group, config, result, now),
     BATCH: lambda group, _, config, result, now: on_batch_timer(group, config, result, now),
 }
-"""What decides when a timer rings, by its kind."""
+"""The handler of an expired timer, by its kind."""

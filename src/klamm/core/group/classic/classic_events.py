@@ -1,7 +1,7 @@
-"""What happens in a classic group, put into events.
+"""The events of a classic group.
 
-Partitions are shown as they came, in the consumer protocol's bytes, and decoded when somebody looks. Groups of other
-kinds, such as Kafka Connect's, have no partitions to show.
+Partitions stay in the consumer protocol's bytes until the event is read. Groups of other kinds, such as Kafka
+Connect's, have no partitions to show.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ __all__ = [
 def needed(
     group: ClassicGroup, cause: Cause, member_id: str | None, detail: str, now: Millis, *, crash_loop: bool = False
 ) -> RebalanceNeeded:
-    """A cause of the group's next generation."""
+    """Returns the event for a cause of the group's next generation."""
     return RebalanceNeeded(
         group.group_id, GroupType.CLASSIC, group.generation, cause, member_id, detail, now, crash_loop
     )
 
 
 def joined(group: ClassicGroup, member: Member, now: Millis) -> MemberJoined:
-    """The member is one from now on."""
+    """Returns the event for a member that has joined."""
     return MemberJoined(
         group.group_id, member.member_id, member.group_instance_id, member.client_id, member.client_host, now
     )
 
 
 def removed(group: ClassicGroup, member_id: str, cause: Cause, detail: str, now: Millis) -> MemberRemoved:
-    """The member is none any more."""
+    """Returns the event for a member that was removed."""
     return MemberRemoved(group.group_id, member_id, cause, detail, now)
 
 
 def lost(
     group: ClassicGroup, member: Member, cause: Cause, detail: str, now: Millis, *, died_at: Millis
 ) -> tuple[MemberRemoved, RebalanceNeeded]:
-    """The member died, as far as the coordinator can tell; whether it has died too often goes with the cause."""
+    """Counts the death of a member and returns its events; the cause says whether the member is in a crash loop."""
     name = lasting_name(member.group_instance_id, member.client_id, member.client_host)
     if group.crash_loops is None:
         group.crash_loops = CrashLoops()
@@ -82,46 +82,46 @@ def lost(
 
 
 def is_crash_looping(group: ClassicGroup, member: Member, now: Millis) -> bool:
-    """Whether the member's kind has died too often to expect it to last."""
+    """Returns whether members of its name have died so often that this one is expected to die, too."""
     return group.crash_loops is not None and group.crash_loops.is_looping(
         lasting_name(member.group_instance_id, member.client_id, member.client_host), now
     )
 
 
 def paused(group: ClassicGroup, member: Member, now: Millis) -> MemberPaused:
-    """The member waits for the next generation, with nothing but what it says it goes on reading."""
+    """Returns the event for a member that waits for the next generation, with the partitions that it keeps."""
     kept = owned_partitions(member.protocols[0][1]) if group.uses_consumer_protocol else NO_PARTITIONS
     return MemberPaused(group.group_id, member.member_id, kept, now)
 
 
 def assigned(group: ClassicGroup, member: Member, now: Millis) -> MemberAssigned:
-    """The member was told its assignment."""
+    """Returns the event for a member that gets its assignment."""
     return MemberAssigned(
         group.group_id, member.member_id, group.generation, assignment_of(group, member.assignment), now
     )
 
 
 def new_generation(group: ClassicGroup, now: Millis) -> NewEpoch:
-    """The generation has risen with the members that are here."""
+    """Returns the event for a new generation with the present members."""
     return NewEpoch(
         group.group_id, GroupType.CLASSIC, group.generation, tuple(group.members), now, group.topics or frozenset()
     )
 
 
 def target_chosen(group: ClassicGroup, now: Millis) -> TargetChosen:
-    """The leader's assignment has come to stand."""
+    """Returns the event for the leader's assignment, which is committed."""
     return TargetChosen(
         group.group_id, GroupType.CLASSIC, group.generation, group.protocol_name or "", _assignments(group), now
     )
 
 
 def stable(group: ClassicGroup, now: Millis) -> GroupIsStable:
-    """Nothing is left to decide in this generation."""
+    """Returns the event for a generation in which nothing is left to decide."""
     return GroupIsStable(group.group_id, GroupType.CLASSIC, group.generation, now)
 
 
 def loaded(group: ClassicGroup, now: Millis) -> GroupLoaded:
-    """The group as the log left it."""
+    """Returns the event for a group that was loaded from the log."""
     return GroupLoaded(
         group.group_id,
         GroupType.CLASSIC,
@@ -134,7 +134,7 @@ def loaded(group: ClassicGroup, now: Millis) -> GroupLoaded:
 
 
 def assignment_of(group: ClassicGroup, data: bytes) -> PartitionsByTopic:
-    """The partitions in an assignment of the group, which is not decoded yet."""
+    """Returns the partitions of an assignment in the group, not decoded yet."""
     return Assignment(data) if data and group.uses_consumer_protocol else NO_PARTITIONS
 
 

@@ -1,7 +1,7 @@
-"""The round that a classic group is in: its state, its members, who still has to join and who has to sync.
+"""The volatile state of a classic group: its members, and which of them must still join or sync.
 
-This is volatile state, and only the bookkeeping of it: what follows from a request is decided in `joins.py`,
-`syncs.py` and their kin. After Apache Kafka's `ClassicGroup`.
+This file only keeps the state. `joins.py`, `syncs.py` and the other files here decide on requests and timers.
+After Apache Kafka's `ClassicGroup`.
 """
 
 from __future__ import annotations
@@ -66,27 +66,27 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member ids by group instance id."""
         self.pending_join: set[str] = set()
-        """Member ids that were handed out and have not joined yet (KIP-394)."""
+        """Member ids that were given to clients and have not joined yet (KIP-394)."""
         self.pending_sync: set[str] = set()
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.awaiting_join = 0
         """How many members have a parked JoinGroup."""
         self.protocol_counts: Counter[str] = Counter()
         """How many members support each protocol."""
         self.topics: frozenset[str] | None = None
-        """Topics that the members read, where that is known."""
+        """The topics that the members read; None if unknown."""
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms: int | None = None
-        """What is left to extend the initial delay by, in an initial rebalance; else None."""
+        """How much the delay of an initial rebalance may still be extended; else None."""
         self.is_batching = False
-        """Whether a stable group waits for others to come or go before it rebalances; newcomers' joins are parked."""
+        """Whether a stable group waits for more joins and leaves before it rebalances; joins are parked."""
         self.crash_loops: CrashLoops | None = None
-        """Who died here; None as long as nobody has."""
+        """The deaths of members; None before the first one."""
 
     @classmethod
     def from_metadata(cls, group_id: str, metadata: GroupMetadata) -> Self:
-        """The group as the log says it is: Stable if it has members, else Empty."""
+        """Returns the group as the log has it: Stable if it has members, else Empty."""
         group = cls(group_id, metadata.state_timestamp_ms)
         group.generation = metadata.generation
         group.protocol_name = metadata.protocol_name
@@ -102,24 +102,24 @@ class ClassicGroup:
     # State
 
     def move(self, event: GroupEvent, now: Millis) -> None:
-        """Go where the table says. Raises KeyError for an event that has no row, which is a bug of the caller."""
+        """Changes the state by the table. Raises KeyError for an event without a row, which is a bug of the caller."""
         target = TRANSITIONS[self.state, event]
         self.previous_state = self.state
         self.state = target
         self.state_timestamp_ms = now
 
     def is_in(self, *states: GroupState) -> bool:
-        """Whether the group is in one of these states."""
+        """Returns whether the group is in one of these states."""
         return self.state in states
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers, whose metadata can be read."""
+        """Whether the members are consumers, whose metadata the broker can decode."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
     def group_type(self) -> GroupType:
-        """Classic."""
+        """Always the classic type."""
         return GroupType.CLASSIC
 
     @property
@@ -129,17 +129,17 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, and none is about to join."""
+        """Whether the group is in state Empty."""
         return self.state is GroupState.EMPTY
 
     @property
     def allows_offset_delete(self) -> bool:
-        """Whether single offsets may be deleted: nobody reads any, or it is known which topics are read."""
+        """Whether single offsets may be deleted: the group is Empty, or its members are consumers."""
         return self.state is GroupState.EMPTY or self.uses_consumer_protocol
 
     @property
     def may_expire(self) -> bool:
-        """Whether offsets may expire: a group with members keeps them unless it is known which topics it reads."""
+        """Whether offsets may expire; a group with members keeps them unless it is Stable and its topics are known."""
         if self.protocol_type is None or self.state is GroupState.EMPTY:
             return True
         return self.uses_consumer_protocol and self.topics is not None and self.state is GroupState.STABLE
@@ -152,11 +152,11 @@ class ClassicGroup:
         return None
 
     def tombstones(self) -> Iterable[CoordinatorRecord]:
-        """The record that takes the group out of the log."""
+        """Returns the record that removes the group from the log."""
         return (group_tombstone(self.group_id),)
 
     def start_generation(self, now: Millis) -> None:
-        """Raise the generation with the members that are here; without any, the group becomes Empty."""
+        """Raises the generation with the present members; without any, the group becomes Empty."""
         self.generation = Generation(self.generation + 1)
         self.pending_sync.clear()
         self.protocol_name = self.select_protocol() if self.members else None
@@ -166,7 +166,7 @@ class ClassicGroup:
     # Members
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Let a member in. The first one sets the protocol type and leads."""
+        """Adds a member. The first one sets the protocol type and leads."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
             self.static_members[member.group_instance_id] = member.member_id
@@ -182,9 +182,9 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Let a member or a pending member id go.
+        """Removes a member or a pending member id.
 
-        A leader that goes is replaced by the member that has been here longest.
+        A removed leader is replaced by the member that has been in the group longest.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -200,7 +200,7 @@ class ClassicGroup:
         return member
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """Take over what a member that joins again says of itself."""
+        """Updates a member that joins again with the data of its request."""
         self.protocol_counts.subtract(member.protocol_names())
         member.protocols = protocols
         self.protocol_counts.update(member.protocol_names())
@@ -208,14 +208,14 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def park_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
-        """Keep the member's JoinGroup, or none; returns the one that was kept before."""
+        """Parks the member's JoinGroup, or none; returns the one that was parked before."""
         before = member.join_ticket
         self.awaiting_join += (ticket is not None) - (before is not None)
         member.join_ticket = ticket
         return before
 
     def rename_static_member(self, old_member_id: str, new_member_id: str, joined_at: Millis) -> Member:
-        """Give a static member another member id and keep the rest; its parked requests must have been answered."""
+        """Gives a static member another member id and keeps the rest; its parked requests must have been answered."""
         old = self.members.pop(old_member_id)
         assert old.group_instance_id is not None
         assert old.join_ticket is None
@@ -239,9 +239,9 @@ class ClassicGroup:
         return renamed
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member of that id.
+        """Returns the member with this id.
 
-        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its static identity has moved on.
+        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance id has another member id now.
         """
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
@@ -256,11 +256,11 @@ class ClassicGroup:
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether every member has a parked JoinGroup, and nobody who got a member id is missing."""
+        """Whether every member has a parked JoinGroup and no member id is pending."""
         return self.awaiting_join == len(self.members) and not self.pending_join
 
     def awaited(self) -> list[str]:
-        """The member ids of those for whom the rebalance waits: who has not joined again, then the leader's shares."""
+        """Returns the ids that the rebalance waits for: of members that have not joined, later of the leader."""
         if self.state is GroupState.PREPARING_REBALANCE:
             absent = [member.member_id for member in self.members.values() if member.join_ticket is None]
             return absent + sorted(self.pending_join)
@@ -275,7 +275,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Have a leader that has joined: the present one, else whoever has. False if nobody has joined."""
+        """Makes a joined member the leader, the present leader if possible; returns False if no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_ticket is not None:
@@ -289,7 +289,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a member with these protocols fits: same type, and one protocol that everybody supports."""
+        """Returns whether a member with these protocols fits: same type, and one protocol that all members support."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         return self.protocol_type == protocol_type and any(
@@ -297,16 +297,16 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those that all members support.
+        """Returns the protocol with the most votes among those that all members support.
 
-        Equal votes are settled as Java's HashMap does, whose first entry in iteration order wins in Kafka.
+        Ties are broken as in Kafka, where the first entry in the iteration order of a Java HashMap wins.
         """
         candidates = {name for name, count in self.protocol_counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return min(votes, key=lambda name: (-votes[name], _hash_map_bucket(name)))
 
     def compute_topics(self) -> frozenset[str] | None:
-        """The topics that the members read; None if they are no consumers or can't be understood."""
+        """Returns the topics that the members read; None if they are no consumers or can't be decoded."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -316,11 +316,11 @@ class ClassicGroup:
         return subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the topic is being read; consumers that can't be understood may read anything."""
+        """Returns whether a member reads the topic; consumers whose topics are unknown may read any."""
         return self.uses_consumer_protocol if self.topics is None else topic in self.topics
 
     def metadata_with(self, assignments: dict[str, bytes]) -> GroupMetadata:
-        """The group as the log should say it is. Members without an assignment get an empty one."""
+        """Returns the group's state for its record; members without an assignment get an empty one."""
         return GroupMetadata(
             generation=self.generation,
             protocol_type=self.protocol_type or None,

@@ -1,8 +1,8 @@
-"""What the metadata and assignments of a consumer group's members say, which the broker otherwise passes on unread.
+"""The metadata and assignments of consumers in a classic group, which the broker otherwise passes on undecoded.
 
-Offsets of topics that nobody reads may expire, and offsets of topics that somebody reads must not be deleted; so the
-topics are read, as Kafka's `ClassicGroup.computeSubscribedTopics` does: version 0 of the subscription is a prefix of
-all later ones. The partitions are read for people only, and as late as possible.
+Offsets of topics that no member reads may expire, and offsets of topics that a member reads must not be deleted. So the
+broker decodes the topics, as Kafka's `ClassicGroup.computeSubscribedTopics` does: version 0 of the subscription is a
+prefix of all later versions. Partitions are decoded only to be shown to people, and as late as possible.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NO_PARTITIONS: PartitionsByTopic = {}
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The union of all topics in the members' metadata, or None if one of them is not a consumer's subscription."""
+    """Returns the union of the topics in the members' metadata; None if one is not a consumer's subscription."""
     topics: set[str] = set()
     for subscription in subscriptions:
-        # A version in front, then the struct. A negative version can't be read; a higher one can, as version 0.
+        # The version comes first, then the struct. A negative version can't be decoded; a higher one can, as version 0.
         if len(subscription) < 2 or subscription[0] & 0x80:
             return None
         try:
@@ -39,9 +39,9 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def owned_partitions(subscription: bytes) -> PartitionsByTopic:
-    """What a member says it goes on reading while it joins (KIP-429).
+    """Returns the partitions that a member keeps reading while it joins (KIP-429).
 
-    Nothing before version 1, by eager assignors, which give up everything first, and in metadata that can't be read.
+    Empty before version 1, for eager assignors, which revoke everything first, and if the metadata can't be decoded.
     """
     try:
         message = decode_subscription(subscription)
@@ -51,9 +51,9 @@ def owned_partitions(subscription: bytes) -> PartitionsByTopic:
 
 
 class Assignment(Mapping[str, frozenset[PartitionIndex]]):
-    """The partitions in what a leader gave to a member: decoded when somebody looks, each time anew.
+    """The partitions of a leader's assignment to a member, decoded again at each access.
 
-    What can't be read as an assignment names no partitions.
+    Bytes that are no assignment give no partitions.
     """
 
     __slots__ = ("_data",)
@@ -68,7 +68,7 @@ class Assignment(Mapping[str, frozenset[PartitionIndex]]):
         return iter(self.decoded())
 
     def items(self) -> ItemsView[str, frozenset[PartitionIndex]]:
-        """Topics and partitions, decoded once."""
+        """Returns topics and partitions, decoded once."""
         return self.decoded().items()
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Assignment(Mapping[str, frozenset[PartitionIndex]]):
         return repr(self.decoded())
 
     def decoded(self) -> dict[str, frozenset[PartitionIndex]]:
-        """The same as a dict."""
+        """Returns topics and partitions as a dict."""
         try:
             message = decode_assignment(self._data)
         except MalformedMessage:
@@ -89,6 +89,6 @@ class Assignment(Mapping[str, frozenset[PartitionIndex]]):
 def _by_topic(pairs: Iterable[tuple[str, list[int]]]) -> dict[str, frozenset[PartitionIndex]]:
     by_topic: dict[str, frozenset[PartitionIndex]] = {}
     for topic, partitions in pairs:
-        # A topic may be named twice; nobody does it.
+        # The format allows a topic twice, though no client sends that.
         by_topic[topic] = by_topic.get(topic, frozenset()) | frozenset(map(PartitionIndex, partitions))
     return by_topic

@@ -1,4 +1,4 @@
-"""Describes classic groups: the API DescribeGroups. After Apache Kafka's `GroupMetadataManager.describeGroups`."""
+"""The decision on a DescribeGroups request. After Apache Kafka's `GroupMetadataManager.describeGroups`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _GROUP_ID_NOT_FOUND_FROM = 6
 def describe_groups(
     groups: GroupRegistry, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket
 ) -> Result:
-    """Each group with its members.
+    """Describes each group with its members.
 
-    A group that is unknown, or no classic group, is Dead, and since version 6 GROUP_ID_NOT_FOUND (KIP-1043).
+    A group that is unknown or no classic group is Dead; since version 6 with GROUP_ID_NOT_FOUND (KIP-1043).
     """
     described = []
     for group_id in request.groups:
@@ -52,7 +52,7 @@ def describe_groups(
 
 
 def _describe(group: ClassicGroup) -> DescribedGroup:
-    # Protocol and metadata are settled in a stable group only.
+    # Protocol and metadata are final only in a stable group.
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,

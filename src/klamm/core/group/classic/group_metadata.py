@@ -1,7 +1,7 @@
-"""The durable state of a classic group, and the GroupMetadata records it is written as.
+"""The durable state of a classic group and its GroupMetadata records.
 
-After a load the round of a group (`classic_group.py`) starts from this state. A round writes a new record when a
-generation has its assignment. The written version is Kafka's: GroupMetadataValue 3. After Apache Kafka's
+After a load, the volatile state of a group (`classic_group.py`) starts from it. A new record is written when a
+generation has its assignment. Values have the version that Kafka writes, GroupMetadataValue 3. After Apache Kafka's
 `GroupCoordinatorRecordHelpers`.
 """
 
@@ -28,7 +28,7 @@ _VERSION: Final = 3
 
 
 class MemberMetadata(NamedTuple):
-    """One member of the generation that the log knows."""
+    """One member of the generation in the log."""
 
     member_id: str
     group_instance_id: str | None
@@ -37,7 +37,7 @@ class MemberMetadata(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     subscription: bytes
-    """The member's metadata for the group's protocol; for other protocols it is forgotten."""
+    """The member's metadata for the group's protocol; metadata for other protocols is not stored."""
     assignment: bytes
 
 
@@ -49,12 +49,12 @@ class GroupMetadata(NamedTuple):
     protocol_name: str | None
     leader_id: str | None
     state_timestamp_ms: Millis | None
-    """When the group got into the state that the record describes; None in records of very old brokers."""
+    """When the group entered the state in the record; None in records of very old brokers."""
     members: tuple[MemberMetadata, ...]
 
 
 NO_METADATA: Final = GroupMetadata(Generation(0), None, None, None, None, ())
-"""A simple group: it has offsets, but never had members, so no record of its own."""
+"""The state of a simple group, which has offsets but never had members, and so has no record."""
 
 
 def group_metadata_record(group_id: str, metadata: GroupMetadata) -> CoordinatorRecord:
@@ -84,7 +84,7 @@ def group_metadata_record(group_id: str, metadata: GroupMetadata) -> Coordinator
 
 
 def group_metadata(value: GroupMetadataValue) -> GroupMetadata:
-    """Returns the state that a record holds."""
+    """Returns the group's state from its record."""
     timestamp = value.current_state_timestamp
     return GroupMetadata(
         generation=Generation(value.generation),

@@ -2,10 +2,10 @@
 
     Empty ──────────────► PreparingRebalance ──► CompletingRebalance ──► Stable
       ▲                     │    ▲      ▲                │                  │
-      └── nobody joined ────┘    │      └──── a change ──┘                  │
+      └── no one joined ────┘    │      └──── a change ──┘                  │
                                  └─────────────── a change ─────────────────┘
 
-An event that has no row for the state it meets is a bug of the caller, not of the client: clients are refused before.
+An event without a row for the present state is a bug of the caller: invalid requests are refused earlier.
 After Apache Kafka's `ClassicGroupState`.
 """
 
@@ -20,22 +20,22 @@ __all__ = ["GroupEvent", "GroupState", "TRANSITIONS"]
 
 
 class GroupState(Enum):
-    """Where a classic group stands; the value is the name on the wire."""
+    """The state of a classic group; the value is the name on the wire."""
 
     EMPTY = "Empty"
-    """No members: a group that is new, that everybody left, or that is used for its offsets only."""
+    """No members: the group is new, all members left, or it is used only for its offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join again; their JoinGroup requests are parked until all have."""
+    """Members must join again; their JoinGroup requests are parked until all have joined."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """Members know the new generation and wait for what the leader assigns; their SyncGroup requests are parked."""
+    """Members know the new generation and wait for the leader's assignment; their SyncGroup requests are parked."""
     STABLE = "Stable"
-    """Every member has its assignment, and the log has it too."""
+    """The assignment is committed; every member has it or gets it with its SyncGroup."""
     DEAD = "Dead"
     """The group is gone."""
 
 
 class GroupEvent(Enum):
-    """What moves a classic group."""
+    """An event that changes the state of a classic group."""
 
     REBALANCE_STARTED = "rebalance started"
     MEMBERS_JOINED = "members joined"

@@ -1,4 +1,4 @@
-"""What keeps a member in its group, and what its silence does.
+"""Heartbeats and session timeouts of members of a classic group.
 
 After Apache Kafka's `GroupMetadataManager.classicGroupHeartbeat` and `expireClassicGroupMemberHeartbeat`.
 """
@@ -23,7 +23,7 @@ __all__ = ["heartbeat", "on_session_timer"]
 
 
 def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) -> Result:
-    """Begin the member's session anew; while members gather, tell it to join again.
+    """Restarts the member's session; tells the member to join again while a rebalance gathers members.
 
     Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
     """
@@ -44,7 +44,7 @@ def heartbeat(groups: GroupRegistry, request: HeartbeatRequest, ticket: Ticket) 
 
 
 class _ReusableAnswer:
-    """A member of this generation that nobody has told to join again."""
+    """The state that an answer depends on: a member of this generation that does not have to join again."""
 
     __slots__ = ("generation", "group", "groups", "instance_id", "member", "session_timeout_ms")
 
@@ -57,7 +57,7 @@ class _ReusableAnswer:
         self.session_timeout_ms = member.session_timeout_ms
 
     def holds(self, now: Millis) -> bool:
-        """Whether the group and the member are still those, and where they were."""
+        """Returns whether the member is still in the same generation and does not have to join again."""
         group, member = self.group, self.member
         group_id = group.group_id
         return (
@@ -74,7 +74,7 @@ class _ReusableAnswer:
 def on_session_timer(
     group: ClassicGroup, member_id: str, config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
-    """A member, or somebody who was given a member id, was not heard of in time: go on without."""
+    """Removes a member or a pending member id whose session has expired."""
     if member_id in group.pending_join:
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
@@ -83,11 +83,11 @@ def on_session_timer(
     member = group.members.get(member_id)
     if member is None or member.is_alive_while_waiting:
         return
-    # A new member may still be waiting in its JoinGroup: if it is there, it will try again.
+    # A new member may still have a parked JoinGroup; if the client is alive, it tries again.
     answer_parked_requests(group, member, ErrorCode.unknown_member_id, result)
     group.remove(member_id)
     if member.is_new:
-        # It may be alive: it has only waited for longer than a new member may.
+        # The client may be alive; it has only waited longer than a new member may.
         detail = f"it waited for {config.new_member_join_timeout_ms} ms to join"
         result.events.append(removed(group, member_id, Cause.SESSION_TIMED_OUT, detail, now))
         cause = needed(group, Cause.SESSION_TIMED_OUT, member_id, f"member {member_id}: {detail}", now)

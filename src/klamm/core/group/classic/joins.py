@@ -1,8 +1,8 @@
-"""What follows from a JoinGroup request.
+"""The decision on a JoinGroup request.
 
-Version 4 has dynamic members come twice, the second time with the id they were given (KIP-394); version 5 adds static
-members (KIP-345); version 9 lets a static leader that comes back skip the assignment (KIP-814). After Apache Kafka's
-`GroupMetadataManager.classicGroupJoin` and what it calls.
+Since version 4 a dynamic member joins twice, the second time with the member id from the first response (KIP-394).
+Version 5 adds static members (KIP-345). Version 9 lets a returning static leader skip the assignment (KIP-814). After
+Apache Kafka's `GroupMetadataManager.classicGroupJoin` and what it calls.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Join:
         self.result = Result()
 
     def decide(self) -> Result:
-        """What follows.
+        """Decides on the request.
 
-        A group comes into being with the first member that has no id yet, and with a record of its own.
+        The first request without a member id creates the group, with a record of its own.
         """
         request = self.request
         group = self.groups.find(request.group_id)
@@ -124,8 +124,7 @@ class Join:
         if group.state is GroupState.EMPTY:
             return True
         if group.state is GroupState.PREPARING_REBALANCE:
-            # Who has joined counts, not who is a member: the limit may have been lowered, and then the last ones to
-            # join again are the ones to go.
+            # Only joined members count: if the limit was lowered, the last ones to join again must go.
             return (member is not None and member.join_ticket is not None) or group.awaiting_join < self.config.max_size
         return member is not None or len(group.members) < self.config.max_size
 
@@ -148,7 +147,7 @@ class Join:
 
     def _join_pending(self, group: ClassicGroup) -> None:
         if self.request.group_instance_id is not None:
-            # Ids are handed out in advance to dynamic members only.
+            # Only dynamic members get a member id before they join.
             raise KafkaError(ErrorCode.unknown_server_error, "a member id that was handed out cannot become static")
         self._add_member(group, self.request.member_id)
 
@@ -170,9 +169,8 @@ class Join:
         if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
             group.new_member_added = True
         group.add(member, request.protocol_type)
-        # A new member can't send heartbeats, and a client that is gone can't be told from one that waits. If it is
-        # gone it would be in the way of the next rebalance, and if it is there it will ask again: so its request has
-        # an end.
+        # A new member can't send heartbeats, so a dead client looks like one that waits. A dead one would delay the
+        # next rebalance, and a live one retries: so its request has a time limit.
         self.result.arm(member.session_timer, self.config.new_member_join_timeout_ms)
         self.result.events.append(joined(group, member, self.now))
         detail = f"member {member_id} joined"
@@ -195,20 +193,19 @@ class Join:
         same_metadata = member.protocols == self.protocols
         is_leader = group.leader_id == member.member_id
         if group.state is GroupState.PREPARING_REBALANCE:
-            # It comes because it was told to; only another subscription is news.
+            # The member was told to join; only a changed subscription or assignor is a new cause.
             changed = rejoin_cause(member, self.protocols, is_leader=False)
             is_news = changed in (Cause.SUBSCRIPTION_CHANGED, Cause.ASSIGNOR_CHANGED)
             self._update_member(group, member, changed if is_news else None)
         elif member.is_new:
-            # The rebalance that it waits for has not begun yet.
+            # The rebalance that the member waits for has not begun yet.
             group.update(member, self.protocols, self.request.rebalance_timeout_ms, self.request.session_timeout_ms)
             self._park(group, member)
         elif same_metadata and (group.state is GroupState.COMPLETING_REBALANCE or not is_leader):
-            # It may not have heard of the generation it is in: with that it can go on to SyncGroup.
+            # The member may have missed its generation; with this response it can send SyncGroup.
             self.result.reply(self.ticket, join_response(group, member))
         elif same_metadata:
-            # A leader that joins again has seen something the others' metadata does not show, such as a topic that
-            # grew.
+            # A leader joins again because of something that the metadata does not show, such as a topic that grew.
             self._update_member(group, member, Cause.LEADER_REJOINED)
         else:
             self._update_member(group, member, rejoin_cause(member, self.protocols, is_leader=is_leader))
@@ -217,7 +214,7 @@ class Join:
         request = self.request
         detail = "" if cause is None else f"member {member.member_id} {REJOIN_DETAILS[cause]}"
         if cause in (Cause.LEADER_REJOINED, Cause.MEMBER_REJOINED):
-            # It has a reason, which it need not tell: newer clients do, others may just have looked at their topics.
+            # The request may give no reason: newer clients do, others may have seen a change of their topics.
             change = topic_change(group, self.topics)
             if change is not None:
                 cause, seen = change
@@ -234,11 +231,11 @@ class Join:
         if earlier is None:
             self.result.events.append(paused(group, member, self.now))
         else:
-            # The client gave up on an earlier request; should somebody still listen there, joining again is right.
+            # The client gave up on an earlier request; if it still reads that response, it must join again.
             response = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress)
             self.result.reply(earlier, response)
 
-    # Static members that come back
+    # Static members that return
 
     def _replace_static_member(self, group: ClassicGroup, old_member_id: str) -> None:
         request = self.request
@@ -264,8 +261,8 @@ class Join:
             or group.is_batching
             or group.select_protocol() != group.protocol_name
         ):
-            # In CompletingRebalance the leader may assign to the old id already; the new one would get nothing. And
-            # where a rebalance is to come anyway, the member need not wait for it.
+            # In CompletingRebalance the leader may already assign to the old member id, and the new one would get
+            # nothing. If a rebalance is due anyway, it starts now.
             prepare_rebalance(group, [cause], self.config, self.result, self.now)
         else:
             self._persist_static_member(group, member, old_member_id, old_leader_id, old)
@@ -278,7 +275,7 @@ class Join:
         old_leader_id: str | None,
         old: tuple[Protocols, int, int],
     ) -> None:
-        """Nothing changes but the member's id: write that down, and let it go on without a rebalance."""
+        """Writes the new member id and answers without a rebalance, since nothing else changes."""
         ticket = self.ticket
         changed_hands = list(self.result.events)
         knows_skip_assignment = self.context.api_version >= _SKIP_ASSIGNMENT_FROM
@@ -286,12 +283,12 @@ class Join:
         def on_commit(now: Millis) -> Result:
             result = Result()
             if group.state is not GroupState.STABLE or member.join_ticket != ticket:
-                return result  # A rebalance has begun meanwhile, and takes the parked request as its own.
+                return result  # A rebalance has begun meanwhile and will answer the parked request.
             group.park_join(member, None)
             is_leader = group.leader_id == member.member_id
             response = join_response(group, member, skip_assignment=is_leader and knows_skip_assignment)
             if not knows_skip_assignment:
-                # It must not take itself for the leader, or it would assign anew.
+                # The member must not see itself as the leader, or it would assign again.
                 response.leader = old_leader_id or ""
                 response.members = []
             result.reply(ticket, response)
@@ -313,7 +310,7 @@ class Join:
                 restored = group.rename_static_member(member.member_id, old_member_id, member.joined_at)
                 result.arm(restored.session_timer, restored.session_timeout_ms)
             else:
-                # A rebalance has begun meanwhile: the member stays what it became.
+                # A rebalance has begun meanwhile: the member keeps its new id.
                 result.events.extend(changed_hands)
             return result
 
@@ -322,7 +319,7 @@ class Join:
         self.result.on_commit = on_commit
         self.result.on_failure = on_failure
 
-    # Ends
+    # Outcomes
 
     def _rebalance(self, group: ClassicGroup, causes: Sequence[RebalanceNeeded]) -> None:
         prepare_or_complete(group, causes, self.config, self.result, self.now)

@@ -1,4 +1,4 @@
-"""What follows from a LeaveGroup request.
+"""The decision on a LeaveGroup request.
 
 Since version 3 one request may name several members, and an administrator may name static ones by their instance id
 alone (KIP-345). After Apache Kafka's `GroupMetadataManager.classicGroupLeave`.
@@ -25,13 +25,13 @@ from klamm.protocol.types import Millis
 __all__ = ["leave_group"]
 
 _ADMIN_REASON: Final = "member was removed by an admin"
-"""How Kafka's admin client begins to say why; before version 5 of the API nobody says."""
+"""How Kafka's admin client begins its reason; before version 5 of the API a request has no reason."""
 
 
 def leave_group(
     groups: GroupRegistry, config: GroupCoordinatorConfig, request: LeaveGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
-    """Let the members go that the request names, each with its own error code.
+    """Removes the members that the request names, each with its own error code.
 
     Raises UNKNOWN_MEMBER_ID if there is no group.
     """

@@ -1,6 +1,6 @@
-"""One member of a classic group, as the coordinator knows it while it lives.
+"""One member of a classic group: the coordinator's volatile state of it.
 
-Volatile: the log has its own picture of members.
+`group_metadata.py` has the durable state.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from klamm.protocol.types import Millis
 __all__ = ["Member", "Protocols", "protocols_of"]
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
-"""The protocols that a member supports, most wanted first, each with the member's metadata for it."""
+"""The protocols that a member supports, most preferred first, each with the member's metadata for it."""
 
 MAXIMUM_PROTOCOLS: Final = 1000
-"""Of a member's protocols so many count, the most wanted ones. Clients have one for each assignor, a handful. Kafka has
-no limit, and a decision on a hundred thousand of them holds up all other groups."""
+"""Limit of a member's protocols that count, the most preferred ones. Clients have one for each assignor, a handful.
+Kafka has no limit, but a decision on a hundred thousand of them delays all other groups."""
 _LONG_AGO: Final = Millis(0)
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """Returns the protocols that a member brings with its request, at most `MAXIMUM_PROTOCOLS`."""
+    """Returns the protocols in a request, at most `MAXIMUM_PROTOCOLS`."""
     return tuple((protocol.name, protocol.metadata) for protocol in request.protocols[:MAXIMUM_PROTOCOLS])
 
 
@@ -72,42 +72,42 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.joined_at = joined_at
-        """When it came under this member id; long ago if another coordinator let it in."""
+        """When the member joined under this member id; 0 if it joined under another coordinator."""
         self.has_committed = False
-        """Whether it has committed an offset since."""
+        """Whether the member has committed an offset since then."""
         self.is_new = False
-        """Whether it is in its first join, unable to send heartbeats since it doesn't know its generation yet."""
+        """Whether the member is in its first join and can't send heartbeats, since it does not know its generation."""
         self.join_ticket: Ticket | None = None
         self.sync_ticket: Ticket | None = None
         self.session_timer = session_timer(group_id, member_id)
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place over restarts of the client (KIP-345)."""
+        """Whether the member keeps its place over restarts of the client (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def is_alive_while_waiting(self) -> bool:
-        """Whether it needs no heartbeat now: who waits for an answer can't send any.
+        """Whether the member needs no heartbeat now: a client that waits for a response can't send any.
 
-        A new member's join may time out, though.
+        The join of a new member may still time out.
         """
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What the member said of itself for that protocol, which it must support."""
+        """Returns the member's metadata for that protocol. Raises ValueError if the member does not support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         raise ValueError(f"member {self.member_id} does not support protocol {protocol_name}")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Of the candidates, the protocol that the member wants most; one of them it must support."""
+        """Returns the candidate that the member prefers. Raises ValueError if the member supports none."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
         raise ValueError(f"member {self.member_id} supports none of {sorted(candidates)}")
 
     def protocol_names(self) -> Sequence[str]:
-        """The names of its protocols, each once."""
+        """Returns the names of the member's protocols, each once."""
         return list(dict.fromkeys(name for name, _ in self.protocols))

@@ -1,12 +1,12 @@
-"""How a rebalance of a classic group begins, gathers its members, and raises the generation.
+"""Rebalances of a classic group: starting one, gathering the members, raising the generation.
 
 A rebalance has two halves. In PreparingRebalance every member's JoinGroup is parked until all have joined or the time
-is up; then the generation rises, everybody learns of it, and the group is CompletingRebalance until the leader's
+is up. Then the generation rises, all members are told, and the group is in CompletingRebalance until the leader's
 SyncGroup brings the assignments (`syncs.py`). The first rebalance of an empty group waits a little for more members,
-since each newcomer would cost another one. A stable group may be set to wait before it begins, for the same reason;
+since each later one would cost another rebalance. A stable group can be configured to wait, too, for the same reason;
 Kafka has no such setting.
 
-The functions write what follows into the result they are given. After Apache Kafka's `GroupMetadataManager`:
+The functions write the outcome into the given result. After Apache Kafka's `GroupMetadataManager`:
 `prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`, `tryCompleteInitialRebalanceElseSchedule`.
 """
 
@@ -45,10 +45,10 @@ __all__ = [
 def rebalance_soon(
     group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
-    """Members have come or gone: have a rebalance answer it, and with it who comes or goes within the batch time.
+    """Starts a rebalance because members have joined or left; a stable group first waits for the batch time, if any.
 
-    In that time the group is stable: the other members are told nothing and go on reading, the join of a newcomer is
-    parked, and who has gone is gone. A member that joins again begins the rebalance at once, since it has stopped.
+    Until then the group stays stable: the other members are not told and keep reading, joins of new members are parked,
+    and leaving members are removed. A member that joins again starts the rebalance at once, as it has stopped reading.
     """
     if group.state is GroupState.STABLE and config.rebalance_batch_ms and group.members:
         result.events.extend(causes)
@@ -60,7 +60,7 @@ def rebalance_soon(
 
 
 def on_batch_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: Result, now: Millis) -> None:
-    """Everybody who came or went in time is part of the rebalance that begins now."""
+    """Starts the rebalance at the end of the batch time."""
     if group.is_batching:
         prepare_rebalance(group, [], config, result, now)
 
@@ -68,7 +68,7 @@ def on_batch_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: 
 def prepare_or_complete(
     group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
-    """Begin a rebalance; if one is gathering members already, see whether it has them all."""
+    """Starts a rebalance; if one is gathering members already, ends the gathering if all have joined."""
     if group.state is GroupState.PREPARING_REBALANCE:
         result.events.extend(causes)
         maybe_complete_join(group, result, now)
@@ -79,7 +79,7 @@ def prepare_or_complete(
 def prepare_rebalance(
     group: ClassicGroup, causes: Sequence[RebalanceNeeded], config: GroupCoordinatorConfig, result: Result, now: Millis
 ) -> None:
-    """Begin a rebalance: everybody has to join again. The group is Empty, CompletingRebalance or Stable."""
+    """Starts a rebalance: all members must join again. The group is Empty, CompletingRebalance or Stable."""
     result.events.extend(causes)
     if group.is_batching:
         group.is_batching = False
@@ -101,7 +101,7 @@ def prepare_rebalance(
 
 
 def maybe_complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
-    """End the gathering if everybody has joined; an initial rebalance ends with its delay only."""
+    """Ends the gathering if all members have joined; in an initial rebalance only its delay ends it."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
@@ -111,7 +111,7 @@ def maybe_complete_join(group: ClassicGroup, result: Result, now: Millis) -> Non
 
 
 def on_join_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: Result, now: Millis) -> None:
-    """The wait for members is over, unless it is an initial one that newcomers have earned an extension."""
+    """Ends the gathering of members, or extends it if new members have joined during an initial rebalance."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     remaining_ms = group.initial_remaining_ms
@@ -126,10 +126,10 @@ def on_join_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: R
 
 
 def complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
-    """End the gathering: drop the dynamic members that did not join, raise the generation, tell everybody.
+    """Ends the gathering: removes dynamic members that did not join, raises the generation, answers all joins.
 
-    Without any member left the group becomes Empty, which the log must know. If members are left and none of them has
-    joined (they are static), the wait begins anew: their session timeouts will clear the way.
+    Without members the group becomes Empty, which is written to the log. If members are left but none of them has
+    joined (they are static), the wait starts again until their sessions expire.
     """
     result.cancel(join_timer(group.group_id))
     group.initial_remaining_ms = None
@@ -163,14 +163,14 @@ def complete_join(group: ClassicGroup, result: Result, now: Millis) -> None:
 
 
 def _only_events(result: Result) -> Result:
-    """What happened has happened, though the log did not hear of it: the next coordinator will find out by itself."""
+    """Returns only the events: the group is empty even if the append fails; the next coordinator finds out itself."""
     told = Result()
     told.events.extend(result.events)
     return told
 
 
 def join_response(group: ClassicGroup, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
-    """What a member learns of the present generation; only the leader learns of the others."""
+    """Returns a member's response for the present generation; only the leader's lists the members."""
     is_leader = group.leader_id == member.member_id
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -194,16 +194,16 @@ def join_response(group: ClassicGroup, member: Member, *, skip_assignment: bool 
 
 
 def drop_assignments(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
-    """Take the assignments back and let those who wait for one know why."""
+    """Clears all assignments and answers the parked SyncGroup requests with the error."""
     for member in group.members.values():
         member.assignment = b""
     answer_syncs(group, code, result)
 
 
 def answer_syncs(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
-    """Answer all parked SyncGroup requests, with the assignments if there is no error; sessions start anew.
+    """Answers all parked SyncGroup requests, with the assignments if there is no error, and restarts the sessions.
 
-    A session that ran out while its member waited has no timer any more, so each one gets a new one here.
+    A session that expired while its member waited has no timer any more, so each of these members gets a new one.
     """
     is_error = code is not ErrorCode.none
     for member in group.members.values():
@@ -220,7 +220,7 @@ def answer_syncs(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
 
 
 def answer_parked_requests(group: ClassicGroup, member: Member, code: ErrorCode, result: Result) -> None:
-    """Send a member's parked requests away, before it leaves the group or is fenced."""
+    """Answers a member's parked requests with an error, for example before it is removed or fenced."""
     ticket = group.park_join(member, None)
     if ticket is not None:
         member_id = "" if code is ErrorCode.unknown_member_id else member.member_id

@@ -1,7 +1,7 @@
-"""Why a member that is in the group already joins again: what has changed in what it says of itself, or in the topics.
+"""Why a present member joins again: what has changed in its metadata or in the topics.
 
-Nothing depends on it but what people are told. Newer clients put their generation and what they own into the metadata,
-so that it is another one each time; what matters is what else is different.
+Only texts for people depend on it. Newer clients put their generation and owned partitions into the metadata, which
+therefore differs each time; only other differences count.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ REJOIN_DETAILS: Final[Mapping[Cause, str]] = {
     Cause.SUBSCRIPTION_CHANGED: "has changed its subscription",
     Cause.ASSIGNOR_CHANGED: "has changed its assignors",
 }
-"""In words, after the name of the member."""
+"""Texts to put after the name of the member."""
 
 
 def rejoin_cause(member: Member, protocols: Protocols, *, is_leader: bool) -> Cause:
-    """What a member, as it is known until now, has changed with these protocols."""
+    """Returns what a member changes with these new protocols."""
     if [name for name, _ in protocols] != [name for name, _ in member.protocols]:
         return Cause.ASSIGNOR_CHANGED
     before, after = member.protocols[0][1], protocols[0][1]
@@ -42,10 +42,10 @@ def rejoin_cause(member: Member, protocols: Protocols, *, is_leader: bool) -> Ca
 
 
 def topic_change(group: ClassicGroup, topics: ClusterTopics) -> tuple[Cause, str] | None:
-    """How the topics that the group reads differ from what is assigned to its members; None if that is not known.
+    """Returns how the group's topics differ from its members' assignments; None if they don't or that is unknown.
 
-    In a stable group every partition is assigned, so that no other picture of the topics need be kept; but not in one
-    whose members give partitions up in one generation to have them assigned in the next.
+    In a stable group every partition is assigned, so the assignments show what the topics were. That does not hold if
+    members revoke partitions in one generation to have them assigned in the next.
     """
     if not topics.version or group.topics is None or group.state is not GroupState.STABLE:
         return None

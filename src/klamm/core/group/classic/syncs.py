@@ -1,7 +1,7 @@
-"""What follows from a SyncGroup request, and from one that does not come.
+"""The decision on a SyncGroup request, and on one that does not come in time.
 
-The leader's request brings the assignments, which are passed through unread. They are written to the log first: only
-once they are committed is the group Stable and everybody told. After Apache Kafka's
+The leader's request brings the assignments, which are passed on undecoded. They are written to the log first. Once they
+are committed, the group becomes Stable and the members get them. After Apache Kafka's
 `GroupMetadataManager.classicGroupSync`.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["on_sync_timer", "sync_group"]
 def sync_group(
     groups: GroupRegistry, config: GroupCoordinatorConfig, request: SyncGroupRequest, ticket: Ticket, now: Millis
 ) -> Result:
-    """Give a member its assignment, or park the request until the leader has brought it."""
+    """Answers with the member's assignment, or parks the request until the leader's assignment is committed."""
     result = Result()
     group = groups.find(request.group_id)
     try:
@@ -53,7 +53,7 @@ def sync_group(
             result.events.append(assigned(group, member, now))
         return result
     if member.sync_ticket is not None:
-        # The client gave up on an earlier request; should somebody still listen there, it is to start over.
+        # The client gave up on an earlier request; if it still reads that response, it must join again.
         result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.rebalance_in_progress))
     member.sync_ticket = ticket
     if group.leader_id == member.member_id:
@@ -83,7 +83,7 @@ def _persist(
     generation = group.generation
 
     def is_outdated() -> bool:
-        # Somebody may have joined or left while the record was on its way.
+        # Members may have joined or left before the record was committed.
         return group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation
 
     def on_commit(now: Millis) -> Result:
@@ -117,9 +117,7 @@ def _persist(
 
 
 def on_sync_timer(group: ClassicGroup, config: GroupCoordinatorConfig, result: Result, now: Millis) -> None:
-    """Members that have joined, and then never asked for their assignment, are gone: the others rebalance without
-    them.
-    """
+    """Removes members that have joined but sent no SyncGroup in time, and starts a rebalance."""
     if not group.pending_sync or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
     died_at = Millis(now - group.rebalance_timeout_ms)

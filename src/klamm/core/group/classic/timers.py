@@ -15,20 +15,20 @@ BATCH: Final = TimerKind("batch")
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that rings when the member has sent no heartbeat for its session timeout."""
+    """Returns the key of the timer that expires when the member has sent no heartbeat for its session timeout."""
     return TimerKey(SESSION, group_id, member_id)
 
 
 def join_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait for members to join."""
+    """Returns the key of the timer that ends the wait for members to join."""
     return TimerKey(JOIN, group_id)
 
 
 def sync_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait for members to ask for their assignment."""
+    """Returns the key of the timer that ends the wait for SyncGroup requests of members."""
     return TimerKey(SYNC, group_id)
 
 
 def batch_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait of a stable group for other members to join or leave."""
+    """Returns the key of the timer that ends the wait of a stable group for other members to join or leave."""
     return TimerKey(BATCH, group_id)

@@ -1,6 +1,6 @@
-"""What an assignor is told of a group (KIP-848).
+"""The input of an assignor: a description of one group (KIP-848).
 
-After Apache Kafka's `TargetAssignmentBuilder`, which tells as much, but nobody who had a partition before.
+After Apache Kafka's `TargetAssignmentBuilder`. klamm also gives the previous owners and the loads of partitions.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from klamm.protocol.types import Millis, PartitionIndex, TopicId
 __all__ = ["Change", "Description", "describe", "remember_owners"]
 
 _REMEMBERED_MS: Final = 300_000
-"""So long at least it is known who had a partition last, also where nobody is preferred for that: what is got ready for
-the next one is told from it."""
+"""Minimum time for which a previous owner is remembered, even if no assignor prefers it: the published partition moves
+(`partition_moves.py`) need it."""
 
 
 class Change(NamedTuple):
-    """A member that becomes another in the same decision, before any of it is replayed."""
+    """A member before and after the decision that changes or adds it; no record of the change is replayed yet."""
 
     old: ConsumerGroupMember
     new: ConsumerGroupMember
     replaced_id: str | None
-    """The member id under which a static member was known until now."""
+    """The previous member id of a static member whose place `new` takes."""
 
 
 class Description(NamedTuple):
-    """All that a specification is made of, as it is at one moment; nothing of it changes afterwards.
+    """A snapshot of everything that `specification` needs; it does not change afterwards.
 
-    It is taken in no time, of a group of thousands of members too. `specification` takes longer, and may be called on
-    another thread.
+    Taking the snapshot is cheap, even for a group of thousands of members. `specification` takes longer and may be
+    called on another thread.
     """
 
     members: Mapping[str, ConsumerGroupMember]
-    """As the group has them."""
+    """The members before the change."""
     change: Change | None
-    """What is to become of one of them, or who joins them."""
+    """The member that changes or joins, if any."""
     target: Mapping[str, Target]
-    """What they were to have until now."""
+    """The present target of each member."""
     regexes: Mapping[str, ResolvedRegex]
     topics: Mapping[str, TopicFacts]
-    """The topics that are read and exist, by name."""
+    """The existing topics that members read, by name."""
     size: int
-    """Subscriptions of members to topics, plus partitions: what the work of an assignor grows with."""
+    """Subscriptions of members to topics, plus partitions: the work of an assignor grows with this sum."""
     held_back: Set[str]
-    """The members that are to have nothing."""
+    """The members that get no partitions."""
     is_homogeneous: bool
     loads: Mapping[tuple[TopicId, PartitionIndex], PartitionLoad]
     previous_owners: Mapping[tuple[TopicId, PartitionIndex], PreviousOwner]
@@ -65,7 +65,7 @@ class Description(NamedTuple):
     now: Millis
 
     def specification(self) -> GroupSpec:
-        """The group as it will be after the change, with what it was to have until now."""
+        """Returns the group as it will be after the change, with its present target."""
         change = self.change
         members = {member_id: self.members[member_id] for member_id in timeline_order(self.members)}
         if change is not None:
@@ -73,7 +73,7 @@ class Description(NamedTuple):
                 members.pop(change.replaced_id, None)
             members[change.new.member_id] = change.new
         topics: dict[TopicId, TopicSpec] = {}
-        # Most members of a group read the same: what that comes to is worked out once.
+        # Most members of a group read the same topics: each distinct subscription is resolved once.
         ids_of: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
         specs: dict[str, MemberSpec] = {}
         for member_id, member in members.items():
@@ -94,7 +94,7 @@ class Description(NamedTuple):
         return GroupSpec(
             members=specs,
             topics=topics,
-            # Kafka goes by the members before the change, and would give a newcomer topics that it does not read.
+            # Kafka uses the members before the change, and would give a new member topics that it does not read.
             is_homogeneous=self.is_homogeneous and len(set(ids_of.values())) <= 1,
             loads=self.loads,
             previous_owners=self.previous_owners,
@@ -106,7 +106,7 @@ class Description(NamedTuple):
     def _existing(self, names: Set[str], regex: str, topics: dict[TopicId, TopicSpec]) -> frozenset[TopicId]:
         resolved = self.regexes.get(regex)
         found = []
-        # In one order, whatever the hash seed of the process: a simulation is replayed to the letter.
+        # Sorted, so that the order does not depend on the hash seed and a simulation replays exactly.
         for name in sorted(names if resolved is None else names | resolved.topics):
             facts = self.topics.get(name)
             if facts is not None:
@@ -125,17 +125,16 @@ def describe(
     *,
     is_by_load: bool = False,
 ) -> Description:
-    """The group as it is, and what is about to change.
+    """Returns a description of the group and of the change to it.
 
-    `subscriptions` is what is read after the change, None for what is read now. What partitions carry is told only
-    where it counts.
+    `subscriptions` are the ones after the change; None means the present ones. Loads are given only if `is_by_load`.
     """
     group_id = group.group_id
     read = subscriptions or at_present(group)
     names = read.topics if change is None else read.topics | groups.subscribed_names(group, change.new)
     topics = {name: facts for name in names if (facts := groups.topics.by_name(name)) is not None}
     settings = groups.group_config_of(group_id)
-    # An assignor by load also wants to know of those that may not come back any more: what has moved, rests.
+    # The load assignor needs previous owners for longer: it does not move a partition again within `min_dwell_ms`.
     rest_ms = LoadSettings.from_mapping(settings.load).min_dwell_ms if is_by_load else 0
     specs = {facts.topic_id: TopicSpec(name, facts.partition_count) for name, facts in topics.items()}
     return Description(
@@ -156,7 +155,7 @@ def describe(
 
 
 def _after(members: Mapping[str, ConsumerGroupMember], change: Change | None) -> Iterator[ConsumerGroupMember]:
-    """The members as they will be, in no order."""
+    """Yields the members after the change, in no order."""
     if change is None:
         yield from members.values()
         return
@@ -172,7 +171,7 @@ def _size(group: ConsumerGroup, read: Subscriptions, topics: Mapping[str, TopicF
 
 
 def remember_owners(groups: ConsumerGroups, group: ConsumerGroup, target: Mapping[str, Target], now: Millis) -> None:
-    """Keep in mind who was to have a partition until now and is not any more, in case it comes back soon."""
+    """Remembers each member that loses a partition by the new target as its previous owner: it may come back soon."""
     names: dict[str, str] = {}
     for member_id, before in group.target.items():
         after = target.get(member_id, NO_TARGET)

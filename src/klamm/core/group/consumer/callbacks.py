@@ -1,4 +1,4 @@
-"""What happens to consumer groups without a request: a load, timers, background tasks (KIP-848)."""
+"""Decisions on consumer groups that no request causes: loads, timers, background tasks (KIP-848)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 GROUPS_PER_LOAD_STEP: Final = 50
-"""So many groups that have members are taken over in one go: two milliseconds, if they are small."""
+"""Groups with members that one step of a load takes over: two milliseconds, if they are small."""
 
 
 def on_consumer_groups_loaded(groups: ConsumerGroups, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
-    """Give every member a session to be heard of in, and what is left of others' patience where it has to let go.
+    """Yields the steps that take over the loaded groups; timers may expire between two steps.
 
-    In steps: timers may run out in between.
+    Every member gets a full session timeout, and a full rebalance timeout if it has to revoke partitions.
     """
     groups.on_loaded(topics)
     with_members = [group for group in groups.store.consumer_groups.values() if group.members]
@@ -57,14 +57,14 @@ def on_consumer_groups_loaded(groups: ConsumerGroups, topics: ClusterTopics, now
 
 
 def on_consumer_timer(groups: ConsumerGroups, key: TimerKey, now: Millis) -> Result:
-    """Decides what follows from a timer of consumer groups; `CONSUMER_TIMERS` has their kinds."""
+    """Decides on an expired timer of a consumer group; `CONSUMER_TIMERS` lists the kinds."""
     decision = Decision(groups, Result(), now)
     CONSUMER_TIMERS[key.kind](decision, key)
     return decision.result
 
 
 def on_consumer_task(groups: ConsumerGroups, key: TimerKey, outcome: object, now: Millis) -> Result:
-    """Decides what follows from the outcome of a background task; an exception is what the task raised."""
+    """Decides on the outcome of a background task; an exception means that the task raised it."""
     decision = Decision(groups, Result(), now)
     _TASKS[key.kind](decision, key, outcome)
     return decision.result
@@ -94,14 +94,14 @@ CONSUMER_TIMERS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey], None]]]
     TARGET: lambda decision, key: on_target_timer(decision, key.owner_id),
     LOAD_TIMER.kind: lambda decision, _: on_load_timer(decision),
 }
-"""What decides when a timer rings, by its kind."""
+"""The handler of an expired timer, by its kind."""
 
 _TASKS: Final[Mapping[TimerKind, Callable[[Decision, TimerKey, object], None]]] = {
     TARGET_MADE: on_target_made,
     WEIGHED: on_weighed,
     RESOLVED: on_regexes_resolved,
 }
-"""What decides when a background task has ended, by its kind."""
+"""The handler of a finished background task, by its kind."""
 
 
 def _loaded(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> GroupLoaded:

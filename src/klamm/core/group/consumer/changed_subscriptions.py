@@ -1,7 +1,7 @@
-"""What a group would read after a change of its members that is not in the log yet.
+"""The subscriptions of a group after a change of its members that is not in the log yet.
 
-A decision writes the new group epoch in the same breath as the member that caused it, so it has to know the outcome
-before any of it is replayed. After Apache Kafka's `ConsumerGroup.computeSubscribedTopicNames` and `subscriptionType`,
+A decision writes the new group epoch together with the member that caused it, so it needs the new subscriptions before
+any of its records is replayed. After Apache Kafka's `ConsumerGroup.computeSubscribedTopicNames` and `subscriptionType`,
 and `ModernGroup.computeMetadataHash`.
 """
 
@@ -22,12 +22,12 @@ __all__ = ["Subscriptions", "after_change", "after_removal", "after_resolution",
 
 
 class Subscriptions(NamedTuple):
-    """Who reads what, in numbers."""
+    """How many members and regular expressions read each topic."""
 
     name_counts: Mapping[str, int]
     """How many members subscribed to a topic by its name."""
     regex_topic_counts: Mapping[str, int]
-    """How many regular expressions stand for a topic."""
+    """How many regular expressions match a topic."""
     regex_counts: Mapping[str, int]
     """How many members subscribed by a regular expression."""
     size: int
@@ -35,11 +35,11 @@ class Subscriptions(NamedTuple):
 
     @property
     def topics(self) -> Set[str]:
-        """The names of the topics that are read; they need not exist."""
+        """The names of the topics that members read; they need not exist."""
         return self.name_counts.keys() | self.regex_topic_counts.keys()
 
     def metadata_hash(self, topics: ClusterTopics) -> int:
-        """The hash over the topics that are read, of those that exist."""
+        """Returns the hash of the existing topics that members read."""
         hashes = []
         for name in self.topics:
             facts = topics.by_name(name)
@@ -49,10 +49,10 @@ class Subscriptions(NamedTuple):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members read the same."""
+        """Whether all members read the same topics."""
         if not self.regex_counts:
             return not self.regex_topic_counts and all(count == self.size for count in self.name_counts.values())
-        # Names beside a regular expression may or may not come to the same topics: that is not looked into.
+        # Names and a regular expression together may still give the same topics; that is not checked.
         return (
             next(iter(self.regex_counts.values())) == self.size
             and not self.name_counts
@@ -61,14 +61,14 @@ class Subscriptions(NamedTuple):
 
 
 def at_present(group: ConsumerGroup) -> Subscriptions:
-    """What is read now."""
+    """Returns the present subscriptions."""
     return Subscriptions(group.name_counts, group.regex_topic_counts, group.regex_counts, len(group.members))
 
 
 def after_change(group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGroupMember) -> Subscriptions:
-    """What is read once `old`, which may never have been a member, is `new`.
+    """Returns the subscriptions once `old`, which may not be a member yet, is replaced by `new`.
 
-    A regular expression that nobody else uses goes with the member that used it.
+    The topics of a regular expression that only `old` used are dropped.
     """
     names = Counter(group.name_counts)
     if old.subscribed_topic_names != new.subscribed_topic_names:
@@ -93,7 +93,7 @@ def after_change(group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGr
 def after_removal(
     group: ConsumerGroup, removed: Iterable[ConsumerGroupMember], dropped_regexes: Iterable[str]
 ) -> Subscriptions:
-    """What is read once these members are gone, and these regular expressions with them."""
+    """Returns the subscriptions once these members and these regular expressions are removed."""
     names, regexes, size = Counter(group.name_counts), Counter(group.regex_counts), len(group.members)
     for member in removed:
         names.subtract(member.subscribed_topic_names)
@@ -107,7 +107,7 @@ def after_removal(
 
 
 def after_resolution(group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex]) -> Subscriptions:
-    """What is read once these regular expressions stand for these topics."""
+    """Returns the subscriptions once these regular expressions are resolved to these topics."""
     regex_topics = Counter(group.regex_topic_counts)
     for regex, now in resolved.items():
         regex_topics.subtract(group.regex_topics(regex))
@@ -118,13 +118,13 @@ def after_resolution(group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex]
 def preferred_assignor(
     group: ConsumerGroup, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None, default: str
 ) -> str:
-    """The assignor that most members want, with `old` replaced by `new`; the default if nobody wants any.
+    """Returns the assignor that most members prefer, with `old` replaced by `new`; the default if none prefers any.
 
-    Equal votes are settled as in Kafka, where the first entry wins: of a map of its own for what is known, of a HashMap
-    with that one's entries and the newcomer's for what is asked.
+    Ties are broken as in Kafka, where the first entry of a map wins. Without a change the map is a TimelineHashMap;
+    with one it is a HashMap of the same entries plus that of `new`.
     """
     if old is None and new is None and len(group.server_assignor_counts) < 2:
-        return next(iter(group.server_assignor_counts), default)  # Thousands of groups are asked in one go.
+        return next(iter(group.server_assignor_counts), default)  # Fast path: thousands of groups are checked at once.
     counts = Counter(
         {name: group.server_assignor_counts[name] for name in sorted(group.server_assignor_counts, key=_slot)}
     )
@@ -145,11 +145,11 @@ def _without(counts: Mapping[str, int], topics: Iterable[str]) -> Mapping[str, i
 
 
 def _slot(name: str) -> int:
-    """Where it lies in Kafka's TimelineHashMap, whose slots are the highest bits of this (BaseHashTable.findSlot)."""
+    """Returns the hash whose highest bits are the slot in Kafka's TimelineHashMap (BaseHashTable.findSlot)."""
     return (java_hash(name) * -7046029254386353131) & 0xFFFFFFFFFFFFFFFF
 
 
 def _bucket(name: str) -> int:
-    """Where it lies in a HashMap of few entries."""
+    """Returns the bucket of the name in a HashMap of few entries."""
     spread = java_hash(name) & 0xFFFFFFFF
     return (spread ^ (spread >> 16)) & 3

@@ -1,7 +1,7 @@
-"""A consumer group as the log says it is, with what follows from that: counts, owners, state (KIP-848).
+"""A consumer group as the log has it, with the counts, owners and state derived from it (KIP-848).
 
-Everything here changes in a replay of records and nowhere else (`replay.py`). The counts are kept rather than counted,
-because a heartbeat must not look at all members. After Apache Kafka's `ModernGroup` and `ConsumerGroup`.
+A group changes only when records are replayed (`replay.py`). The counts are maintained, not recomputed, because a
+heartbeat must not iterate over all members. After Apache Kafka's `ModernGroup` and `ConsumerGroup`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from klamm.protocol.types import Millis, PartitionIndex, TopicId
 __all__ = ["INITIAL_EPOCH", "ConsumerGroup"]
 
 INITIAL_EPOCH: Final = 1
-"""Of a group and its target before anything happened; the first member brings it to 2."""
+"""Epoch of a new group and of its target; the first member raises it to 2."""
 _NO_TIMESTAMP: Final = Millis(0)
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -66,40 +66,40 @@ class ConsumerGroup:
         self.group_id = group_id
         self.index = index
         self.epoch = INITIAL_EPOCH
-        """Rises whenever the target has to be made anew."""
+        """Rises whenever a new target is needed."""
         self.metadata_hash = 0
-        """What the subscribed topics looked like when the epoch rose last."""
+        """Hash of the subscribed topics when the epoch last rose."""
         self.target_epoch = INITIAL_EPOCH
-        """The group epoch that the target is for; -1 if it was taken away."""
+        """The group epoch that the target is for; -1 after a tombstone."""
         self.assigned_at_ms = _NO_TIMESTAMP
-        """When the target was made; 0 if that is not known."""
+        """When the target was made; 0 if unknown."""
         self.members: dict[str, ConsumerGroupMember] = {}
         self.target: dict[str, Target] = {}
-        """What each member is to have."""
+        """Each member's part of the target assignment."""
         self.regexes: dict[str, ResolvedRegex] = {}
-        """The regular expressions that have been resolved."""
+        """The resolved regular expressions."""
         self.has_legacy_metadata = False
-        """Whether the log has a record of the group's topics as brokers before 4.1 wrote it."""
+        """Whether the log has a record of the group's topics from a broker before 4.1."""
 
-        # What follows from the above.
+        # Derived from the fields above.
         self.static_members: dict[str, str] = {}
         """Member ids by group instance id."""
         self.owners: dict[TopicId, dict[PartitionIndex, str]] = {}
-        """Who has a partition, or has not let it go yet; no topic is without any."""
+        """The member that owns a partition or has not revoked it yet. Every topic here has at least one owner."""
         self.unreconciled = 0
-        """How many members are on their way to the target."""
+        """How many members have not reached the target yet."""
         self.name_counts: dict[str, int] = {}
         """How many members subscribed to a topic by its name."""
         self.regex_counts: dict[str, int] = {}
         """How many members subscribed by a regular expression, resolved or not."""
         self.regex_topic_counts: dict[str, int] = {}
-        """How many resolved regular expressions stand for a topic."""
+        """How many resolved regular expressions match a topic."""
         self.server_assignor_counts: dict[str, int] = {}
-        """How many members want an assignor."""
+        """How many members prefer an assignor."""
         self.classic_size = 0
-        """How many members speak the classic protocol."""
+        """How many members use the classic protocol."""
         self.classic_protocol_counts: dict[str, int] = {}
-        """How many of those support each of its protocols."""
+        """How many members of the classic protocol support a protocol, by its name."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConsumerGroup):
@@ -112,17 +112,17 @@ class ConsumerGroup:
 
     @property
     def protocol_type(self) -> str:
-        """Always that of consumers."""
+        """Always the protocol type of consumers."""
         return CONSUMER_PROTOCOL_TYPE
 
     @property
     def group_type(self) -> GroupType:
-        """Consumer."""
+        """Always the consumer type."""
         return GroupType.CONSUMER
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Where the group stands."""
+        """The state, derived from the epochs and the members."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
@@ -131,59 +131,59 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
         return not self.members
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member reads the topic, by name or by regular expression."""
+        """Returns whether a member reads the topic, by name or by regular expression."""
         return topic in self.name_counts or topic in self.regex_topic_counts
 
     def subscribed_topics(self) -> Set[str]:
-        """The names of all topics that some member reads; they need not exist."""
+        """Returns the names of all topics that a member reads; they need not exist."""
         return self.name_counts.keys() | self.regex_topic_counts.keys()
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
-        """The member with that group instance id."""
+        """Returns the member with this group instance id, or None."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Target:
-        """What the member is to have; a static member has what is for its instance id, under whichever member id."""
+        """Returns the member's part of the target; finds a static member by instance id, whatever its member id."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.target.get(member_id, NO_TARGET)
 
     def owner(self, topic_id: TopicId, partition: PartitionIndex) -> str | None:
-        """The id of the member that has the partition, or has not let it go yet."""
+        """Returns the id of the member that owns the partition or has not revoked it yet, or None."""
         partitions = self.owners.get(topic_id)
         return None if partitions is None else partitions.get(partition)
 
     def regex_topics(self, regex: str) -> frozenset[str]:
-        """The topics that the regular expression stands for; none until it has been resolved."""
+        """Returns the topics that the regular expression matches; empty until it is resolved."""
         resolved = self.regexes.get(regex)
         return frozenset() if resolved is None else resolved.topics
 
-    # What offsets and lists need of any group
+    # Common to all kinds of groups, for offsets and lists
 
     @property
     def may_expire(self) -> bool:
-        """Whether offsets of topics that are not read may expire: always."""
+        """Always True: offsets of topics that no member reads may expire."""
         return True
 
     @property
     def expires_from_ms(self) -> Millis | None:
-        """None: the time of an offset runs from its commit, whatever became of the group."""
+        """Always None: the retention of an offset runs from its commit, whatever the state of the group."""
         return None
 
     @property
     def allows_offset_delete(self) -> bool:
-        """Whether single offsets may be deleted: those of topics that are not read may."""
+        """Always True: single offsets of topics that no member reads may be deleted."""
         return True
 
     def tombstones(self, successors: Mapping[str, str] = _NOBODY) -> Iterator[CoordinatorRecord]:
-        """The records that take the group out of the log.
+        """Yields the records that remove the group from the log.
 
-        `successors` are member ids that were written in the place of others just before.
+        `successors` maps replaced member ids to the member ids just written in their place.
         """
         group_id = self.group_id
         member_ids = [successors.get(member_id, member_id) for member_id in self.members]
@@ -198,15 +198,15 @@ class ConsumerGroup:
     # Replay
 
     def put_member(self, member: ConsumerGroupMember) -> None:
-        """A member is new, or is another now."""
+        """Adds a member, or replaces it by its new version."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._count_member(old, member)
         has_the_same = (
             old is not None and member.assigned is old.assigned and member.pending_revocation is old.pending_revocation
         )
-        # Of the same partitions some may be another's by now: a log that is compacted while it is loaded may lack the
-        # records with which the member left.
+        # Unchanged partitions keep their owners, since another member may own some of them by now: a log that is
+        # compacted while it is loaded may lack the records with which this member left.
         if not has_the_same:
             if old is not None:
                 self._disown(old)
@@ -218,7 +218,7 @@ class ConsumerGroup:
             self.static_members[member.instance_id] = member.member_id
 
     def drop_member(self, member_id: str) -> None:
-        """A member is gone; harmless if it never was."""
+        """Removes a member; does nothing if there is none."""
         old = self.members.pop(member_id, None)
         if old is None:
             return
@@ -227,26 +227,26 @@ class ConsumerGroup:
         self._forget_instance(old)
 
     def set_epoch(self, epoch: int, metadata_hash: int) -> None:
-        """The group has that epoch now."""
+        """Sets the group epoch and the hash of the topics."""
         self.epoch = epoch
         self.metadata_hash = metadata_hash
 
     def set_target_epoch(self, epoch: int, assigned_at_ms: Millis) -> None:
-        """The target is for that group epoch now."""
+        """Sets the group epoch that the target is for, and when the target was made."""
         self.assigned_at_ms = assigned_at_ms
         if epoch != self.target_epoch:
             self.target_epoch = epoch
             self.unreconciled = sum(not member.is_reconciled_to(epoch) for member in self.members.values())
 
     def set_target(self, member_id: str, target: Target | None) -> None:
-        """The member is to have that, or has no part in the target any more."""
+        """Sets the member's part of the target; None removes it."""
         if target is None:
             self.target.pop(member_id, None)
         else:
             self.target[member_id] = target
 
     def set_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """The regular expression stands for other topics now, or is not used any more."""
+        """Sets the topics of a regular expression; None removes it."""
         old = self.regexes.pop(regex, None)
         if resolved is not None:
             self.regexes[regex] = resolved
@@ -257,7 +257,7 @@ class ConsumerGroup:
                 self._count_topic(self.regex_topic_counts, topic, -1)
 
     def forget_subscriptions(self) -> None:
-        """The group is gone: nothing finds it by its topics any more."""
+        """Removes the group, which is gone, from the topic index."""
         for topic in self.subscribed_topics():
             self.index.remove(topic, self.group_id)
         self.index.regex_groups.discard(self.group_id)
@@ -317,7 +317,7 @@ class ConsumerGroup:
             self.owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member.member_id))
 
     def _disown(self, member: ConsumerGroupMember) -> None:
-        """What `member` had is free, except what another one has got, or the same one in its new shape."""
+        """Frees the partitions of `member`, except those that another member or its own new version has."""
         kept = self.members.get(member.member_id)
         for topic_id, partition in chain(_each(member.assigned), _each(member.pending_revocation)):
             owners = self.owners.get(topic_id)

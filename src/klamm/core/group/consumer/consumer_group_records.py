@@ -1,6 +1,6 @@
-"""The records of consumer groups, made from durable state and read back into it.
+"""The records of consumer groups, encoded from durable state and decoded into it.
 
-Every value travels in version 0, the only one. After Apache Kafka's `GroupCoordinatorRecordHelpers` and
+Every value has version 0, the only one. After Apache Kafka's `GroupCoordinatorRecordHelpers` and
 `ConsumerGroupMember.Builder.updateWith`.
 """
 
@@ -76,11 +76,11 @@ _VERSION: Final = 0
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression stands for."""
+    """The topics that a regular expression matches."""
 
     topics: frozenset[str]
     version: int
-    """That of the picture of the cluster in which they were found."""
+    """The version of the cluster's topics in which they were found."""
     resolved_at_ms: Millis
 
 
@@ -88,29 +88,29 @@ class ResolvedRegex(NamedTuple):
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The record that says which epoch a group is at, and what its topics looked like then."""
+    """Returns the record of a group's epoch and of the hash of its topics at that epoch."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that says a group is gone."""
+    """Returns the record that removes a group."""
     return _tombstone(ConsumerGroupMetadataKey(group_id=group_id))
 
 
 def legacy_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that takes away what brokers before 4.1 wrote of a group's topics."""
+    """Returns the record that removes a group's topics as brokers before 4.1 wrote them."""
     return _tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def target_epoch_record(group_id: str, epoch: int, assigned_at_ms: Millis) -> CoordinatorRecord:
-    """The record that says for which group epoch the target assignment is, and when it was made."""
+    """Returns the record of the group epoch that the target assignment is for, and of when it was made."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_at_ms)
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that says a group has no target assignment any more."""
+    """Returns the record that removes the epoch of a target assignment."""
     return _tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
 
 
@@ -118,7 +118,7 @@ def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """The record that says who a member is and what it reads."""
+    """Returns the record of a member's metadata, such as its identity and subscription."""
     classic = member.classic
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -141,12 +141,12 @@ def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorReco
 
 
 def member_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The record that says a member is gone."""
+    """Returns the record that removes a member."""
     return _tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
 
 
 def with_metadata(member: ConsumerGroupMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
-    """The member, with what the record says of it."""
+    """Returns the member with the metadata of the record."""
     classic = value.classic_member_metadata
     return member._replace(
         instance_id=value.instance_id,
@@ -166,13 +166,13 @@ def with_metadata(member: ConsumerGroupMember, value: ConsumerGroupMemberMetadat
 
 
 def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they lie in the log."""
+    """Returns key and value in the bytes of the log."""
     key, value = encode_record_key(record.key), record.value
     return key, None if value is None else encode_record_value(value, record.value_version)
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> CoordinatorRecord:
-    """The record that says what a member is to have, in the order in which the assignor said it."""
+    """Returns the record of a member's part of the target, with partitions in the assignor's order."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TopicPartition(topic_id=topic_id, partitions=list(in_order(partitions)))
@@ -184,21 +184,21 @@ def target_record(group_id: str, member_id: str, target: Target) -> CoordinatorR
 
 
 def target_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The record that says a member has no part in the target any more."""
+    """Returns the record that removes a member's part of the target."""
     return _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
 
 
 def target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
-    """What a member is to have, as a record says."""
+    """Returns a member's part of the target from its record."""
     topics = value.topic_partitions
     if not topics:
         return NO_TARGET
-    # The numbers are partitions by name only: a target of thousands of members is replayed at once.
+    # A cast, because converting each number is too slow: a target of thousands of members is replayed at once.
     return {TopicId(topic.topic_id): ordered(cast("list[PartitionIndex]", topic.partitions)) for topic in topics}
 
 
 def current_assignment_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """The record that says what a member has, and at which epoch."""
+    """Returns the record of a member's assignment and epoch."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -211,14 +211,14 @@ def current_assignment_record(group_id: str, member: ConsumerGroupMember) -> Coo
 
 
 def current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The record that says a member has nothing any more."""
+    """Returns the record that removes a member's assignment."""
     return _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
 
 
 def with_assignment(
     member: ConsumerGroupMember, value: ConsumerGroupCurrentMemberAssignmentValue
 ) -> ConsumerGroupMember:
-    """The member, with what the record says it has."""
+    """Returns the member with the assignment and epochs of the record."""
     return member._replace(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
@@ -232,7 +232,7 @@ def with_assignment(
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> CoordinatorRecord:
-    """The record that says which topics a regular expression stands for."""
+    """Returns the record of the topics that a regular expression matches."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.resolved_at_ms
     )
@@ -241,12 +241,12 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Coordina
 
 
 def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """The record that says no member uses a regular expression any more."""
+    """Returns the record that removes a regular expression that no member uses."""
     return _tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 
 def resolved_regex(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
-    """The topics of a regular expression, as a record says."""
+    """Returns the topics of a regular expression from its record."""
     return ResolvedRegex(frozenset(map(intern, value.topics)), value.version, Millis(value.timestamp))
 
 
@@ -272,7 +272,7 @@ def _topic_partitions(assigned: Assigned) -> list[TopicPartitions]:
 def _assigned(topics: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
     if not topics:
         return NO_PARTITIONS
-    # Before KIP-1251 no epochs were written, and a static member that has left stands at a negative one.
+    # Before KIP-1251 no epochs were written, and a static member that has left has a negative epoch.
     default = max(member_epoch, 0)
     assigned: dict[TopicId, dict[PartitionIndex, int]] = {}
     for topic in topics:

@@ -1,6 +1,6 @@
-"""What decisions on consumer groups stand on: the durable groups, the cluster's topics, and what is under way.
+"""The state that decisions on consumer groups use: the durable groups, the cluster's topics, and work in flight.
 
-What is under way is volatile: after a failover it begins anew, since every group counts as out of date then.
+Work in flight is volatile. After a failover it starts again, because every group then counts as outdated.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ class CauseDetails(NamedTuple):
     cause: Cause
     detail: str
     crash_loop: bool = False
-    """Whether it is one more death of a member that has died again and again."""
+    """Whether the member is in a crash loop: it has died again and again without a commit."""
 
 
 _CAUSES_KEPT: Final = 10
-"""Of a group that nobody is in touch with while its topics change again and again."""
+"""Limit of causes kept for a group that gets no heartbeat while its topics change again and again."""
 _TAKEN_OVER: Final = CauseDetails(Cause.COORDINATOR_MOVED, "the topics changed while no coordinator looked")
 
 
 class Decision(NamedTuple):
-    """A decision that is being made."""
+    """A decision in progress."""
 
     groups: ConsumerGroups
-    """What it stands on."""
+    """The state that the decision is based on."""
     result: Result
-    """What follows from it, so far."""
+    """The outcome so far."""
     now: Millis
 
 
 class ConsumerGroups:
-    """The consumer groups of a shard, and the means to decide on them.
+    """The consumer groups of a shard, with their topics, settings and volatile state.
 
-    `assignors` are those that may be used, by name; the first one is the default.
+    `assignors` are the enabled assignors by name; the first one is the default.
     """
 
     __slots__ = (
@@ -97,34 +97,33 @@ class ConsumerGroups:
         self.default_assignor = next(iter(assignors))
         self.topics: ClusterTopics = NO_TOPICS
         self.traffic: Traffic = {}
-        """What flowed through the partitions when somebody looked last; empty until then."""
+        """The latest traffic figures of the partitions; empty until the first arrive."""
         self.to_weigh: list[str] = []
-        """Groups that nobody has looked at since the latest figures; those that are assigned by load are weighed."""
+        """Groups not checked since the latest traffic figures; those that are assigned by load are weighed."""
         self.lifetimes = MemberLifetimes()
         self.new_topics_version = 0
-        """The version of the cluster that brought the last new topic: regular expressions resolved before it may
-        stand for too little."""
+        """The cluster version that brought the last new topic; regular expressions resolved before it may lack it."""
         self.outdated: dict[str, tuple[CauseDetails, ...]] = {}
-        """Groups whose topics may differ from what their hash says, and why."""
+        """Groups whose topics may differ from their metadata hash, and why."""
         self.resolving: set[str] = set()
         """Groups whose regular expressions are being resolved."""
         self.assigning: dict[str, int] = {}
-        """The group epoch for which a target is being made elsewhere, by group."""
+        """The group epoch for which a background task is making a target, by group."""
         self.awaiting_join: set[tuple[str, str]] = set()
         """Members of the classic protocol, by group and member id, that were told to join again."""
         self.awaiting_sync: set[tuple[str, str]] = set()
-        """Members of the classic protocol that have joined and still have to ask for their assignment."""
+        """Members of the classic protocol that have joined and must still send SyncGroup."""
         self.previous_owners: dict[str, dict[tuple[TopicId, PartitionIndex], PreviousOwner]] = {}
-        """Who was to have a partition until lately, by group."""
+        """Recent previous owners of partitions, by group."""
 
     # Finding
 
     def get(self, group_id: str) -> ConsumerGroup | None:
-        """The group, if there is one of that id and it is a consumer group."""
+        """Returns the consumer group with this id, or None."""
         return self.store.consumer_groups.get(group_id)
 
     def expect(self, group_id: str) -> ConsumerGroup:
-        """The group. Raises GROUP_ID_NOT_FOUND."""
+        """Returns the consumer group with this id. Raises GROUP_ID_NOT_FOUND."""
         group = self.store.consumer_groups.get(group_id)
         if group is not None:
             return group
@@ -133,21 +132,21 @@ class ConsumerGroups:
         raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
 
     def new_group(self, group_id: str) -> ConsumerGroup:
-        """A group that is not there yet: it begins with its first record, and leaves no trace if that is refused."""
+        """Returns an empty group to decide on; it is not stored: replaying its first record creates the stored one."""
         return ConsumerGroup(group_id, TopicIndex())
 
     # The cluster
 
     def on_loaded(self, topics: ClusterTopics) -> None:
-        """Nobody has looked at the topics since the records were written: every group has to."""
+        """Takes the topics after a load; marks all groups outdated, as topics may have changed since their records."""
         self.topics = topics
         self.new_topics_version = topics.version
         self.outdated = dict.fromkeys(self.store.consumer_groups, (_TAKEN_OVER,))
 
     def on_topics(self, topics: ClusterTopics) -> Iterator[Result]:
-        """From now on these are the topics; what is returned is to be done after that, in steps.
+        """Takes the cluster's new topics; returns the steps to run afterwards.
 
-        It marks the groups that read a topic which has changed: their next heartbeat has to look.
+        The steps mark the groups that read a changed topic as outdated: their next heartbeat checks their topics.
         """
         before, self.topics = self.topics, topics
         changes = topics.changes_since(before)
@@ -176,11 +175,11 @@ class ConsumerGroups:
                     yield group_id, change
 
     def topics_are_seen(self, group_id: str) -> None:
-        """The group's hash says what its topics look like now."""
+        """Notes that the group's metadata hash matches its present topics."""
         self.outdated.pop(group_id, None)
 
     def forget(self, group_id: str) -> None:
-        """The group is gone."""
+        """Drops the volatile state of a group that is gone."""
         self.outdated.pop(group_id, None)
         self.resolving.discard(group_id)
         self.assigning.pop(group_id, None)
@@ -188,7 +187,7 @@ class ConsumerGroups:
         self.lifetimes.forget(group_id)
 
     def watch(self, group_id: str, member: ConsumerGroupMember, result: Result) -> None:
-        """Arm the timers that the member must have, from now on."""
+        """Arms the timers that the member needs, starting now."""
         result.arm(session_timer(group_id, member.member_id), self.session_timeout_ms(group_id, member))
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0
         if is_revoking and member.classic is None:
@@ -199,27 +198,27 @@ class ConsumerGroups:
             result.arm(sync_timer(group_id, member.member_id), member.rebalance_timeout_ms)
 
     def await_nothing(self, group_id: str, member_id: str) -> None:
-        """The member, if it speaks the classic protocol, has to do nothing any more: it is gone."""
+        """Stops waiting for JoinGroup or SyncGroup of a member that is gone."""
         self.awaiting_join.discard((group_id, member_id))
         self.awaiting_sync.discard((group_id, member_id))
 
     def session_timeout_ms(self, group_id: str, member: ConsumerGroupMember) -> int:
-        """How long the member may be silent: in the classic protocol it says so itself."""
+        """Returns the member's session timeout; a member of the classic protocol chooses its own."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
         return self.group_config_of(group_id).session_timeout_ms
 
     def note_commit(self, group_id: str, member_id: str) -> None:
-        """Somebody has committed; if it is a member of a consumer group, it has got something done."""
+        """Notes a commit in the member's lifetime, if a member of a consumer group sent it."""
         group = self.store.consumer_groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if member is not None:
             self.lifetimes.committed(group_id, member)
 
-    # What members read and have
+    # Subscriptions and assignments
 
     def subscribed_names(self, group: ConsumerGroup, member: ConsumerGroupMember) -> frozenset[str]:
-        """The topics that the member reads, by name and by regular expression as far as that is resolved."""
+        """Returns the topics that the member reads, by name and by resolved regular expression."""
         names = member.subscribed_topic_names
         if not member.subscribed_topic_regex:
             return names
@@ -227,7 +226,7 @@ class ConsumerGroups:
         return names | by_regex if names else by_regex
 
     def by_topic_name(self, partitions: Assigned | Target) -> PartitionsByTopic:
-        """The same partitions by the names of their topics, without topics that are gone."""
+        """Returns the partitions by topic name, without topics that are gone."""
         named = {}
         for topic_id, of_topic in partitions.items():
             facts = self.topics.by_id(topic_id)
@@ -236,7 +235,7 @@ class ConsumerGroups:
         return named
 
     def causes(self, group_id: str) -> Sequence[CauseDetails]:
-        """Why the group's topics may have changed; never empty."""
+        """Returns why the group's topics may have changed; never empty."""
         return self.outdated.get(group_id) or (_TAKEN_OVER,)
 
 

@@ -1,6 +1,6 @@
-"""A heartbeat from which nothing can follow but the answer that the member lives: nearly every one that comes.
+"""The fast path for heartbeats that change nothing: nearly all of them.
 
-Only conditions that cost next to nothing are looked at: what is not quiet by them may still come to nothing.
+Only very cheap conditions are checked. A heartbeat that fails them may still turn out to change nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ __all__ = ["answer_if_quiet"]
 def answer_if_quiet(
     groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
 ) -> Result | None:
-    """Begin the session anew of a member that is where it should be, in a group that is where it should be, and that
-    says nothing new; None if that is not so.
+    """Answers a heartbeat that changes nothing and restarts the session; returns None for any other heartbeat.
+
+    The member must be reconciled, its group's target must be up to date, and the request must bring nothing new.
     """
     group = groups.get(request.group_id)
     member = None if group is None else group.members.get(request.member_id)
@@ -65,7 +66,7 @@ def _says_nothing_new(
 
 
 class _ReusableAnswer:
-    """A member, which is a value and stays what it is as long as it is there, and what its group was set to."""
+    """The state that an answer depends on: the member, an immutable value, and the settings of its group."""
 
     __slots__ = ("group", "group_id", "groups", "member", "member_epoch", "member_id", "settings")
 
@@ -81,9 +82,9 @@ class _ReusableAnswer:
         self.settings = settings
 
     def holds(self, now: Millis) -> bool:
-        """Whether the member is still that one and has all it is to have, and nothing calls for a look at its group."""
+        """Returns whether the member is unchanged and reconciled, and its group needs no work."""
         group, groups, group_id = self.group, self.groups, self.group_id
-        # Nobody has a group deleted that has members, nor lets one in where a deletion is under way.
+        # Deletions need no check: a group with members is not deleted, and no member joins during a deletion.
         return (
             group.members.get(self.member_id) is self.member
             and self.member_epoch == group.target_epoch >= group.epoch

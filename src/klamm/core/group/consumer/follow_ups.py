@@ -1,4 +1,4 @@
-"""What a decision wants done once its records are in the log, or if they are refused."""
+"""Follow-ups of a decision, for after its records are appended or if the append is refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from klamm.protocol.types import Millis
 __all__ = ["RETRY_MS", "after_append", "if_refused", "retry_on_failure"]
 
 RETRY_MS: Final = 500
-"""What a timer decided and the log refused is decided again after so long, as in Kafka's `CoordinatorTimerImpl`."""
+"""Delay before a timer fires again whose records were refused, as in Kafka's `CoordinatorTimerImpl`."""
 
 
 def after_append(result: Result, action: Callable[[], None]) -> None:
-    """Have the volatile state changed once the records are in the log, after what was asked for before."""
+    """Registers a change of volatile state to run once the records are appended, after those registered before."""
     earlier = result.on_append
     if earlier is None:
         result.on_append = action
@@ -30,10 +30,10 @@ def after_append(result: Result, action: Callable[[], None]) -> None:
 
 
 def if_refused(result: Result, more: Callable[[Result], None]) -> None:
-    """Have this done too, besides what was asked for before, if the records can't be written.
+    """Registers `more` to run if the records can't be appended, after the handlers registered before.
 
-    Records that were written and are not committed in time are no such case: the shard stands by them already, and
-    timers that have been moved since, by a member that has come back, are not to be moved again. What happened is told.
+    Records that were appended but not committed in time are not refused: the shard has replayed them already. Timers
+    that a returning member has moved since then must not be moved again. The events are still published in that case.
     """
     earlier = result.on_failure
     is_written = False
@@ -56,5 +56,5 @@ def if_refused(result: Result, more: Callable[[Result], None]) -> None:
 
 
 def retry_on_failure(result: Result, key: TimerKey) -> None:
-    """Fire the timer again a little later if what it decided could not be written."""
+    """Arms the timer again, after `RETRY_MS`, if the records of its decision can't be appended."""
     if_refused(result, lambda again: again.arm(key, RETRY_MS))

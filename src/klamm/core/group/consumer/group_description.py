@@ -1,6 +1,6 @@
-"""What consumer groups look like from outside: ConsumerGroupDescribe.
+"""The decision on a ConsumerGroupDescribe request.
 
-Version 1 says of each member which protocol it speaks (KIP-1099). After Apache Kafka's `ConsumerGroup.asDescribedGroup`
+Version 1 gives the protocol of each member (KIP-1099). After Apache Kafka's `ConsumerGroup.asDescribedGroup`
 and `ConsumerGroupMember.asConsumerGroupDescribeMember`.
 """
 
@@ -33,9 +33,9 @@ _CONSUMER_MEMBER: Final = 1
 
 
 def describe_consumer_groups(groups: ConsumerGroups, request: ConsumerGroupDescribeRequest, ticket: Ticket) -> Result:
-    """Each group with its epochs, its members, and what they have and are to have.
+    """Describes each group: its epochs, its members, and their present and target assignments.
 
-    A group that is unknown, or no consumer group, is GROUP_ID_NOT_FOUND.
+    A group that is unknown or is no consumer group gets GROUP_ID_NOT_FOUND.
     """
     described = []
     for group_id in request.group_ids:
@@ -60,7 +60,7 @@ def _describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedGroup:
 
 
 def _describe_member(topics: ClusterTopics, group: ConsumerGroup, member: ConsumerGroupMember) -> Member:
-    # What a member has not let go yet, it still has.
+    # A member still owns the partitions that it has not revoked yet.
     present: dict[TopicId, list[PartitionIndex]] = {}
     for assigned in (member.assigned, member.pending_revocation):
         for topic_id, partitions in assigned.items():

@@ -1,4 +1,4 @@
-"""How the group epoch rises: the record of it, and the events that say why."""
+"""Raising the group epoch: its record, and the events that give the causes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def raise_epoch(
     member_id: str | None,
     member_ids: Iterable[str],
 ) -> int:
-    """Write the next group epoch and return it: the target has to be made anew.
+    """Writes and returns the next group epoch; a new target is due then.
 
-    `member_id` is the member that caused it, `member_ids` are the members from now on, and `subscriptions` is what they
-    read.
+    `member_id` is the member that caused it, `member_ids` are the members from now on, and `subscriptions` are theirs.
     """
     groups, result, now = decision
     epoch = group.epoch + 1
@@ -48,13 +47,13 @@ def raise_epoch(
     result.events.append(
         NewEpoch(group.group_id, GroupType.CONSUMER, epoch, tuple(member_ids), now, frozenset(subscriptions.topics))
     )
-    # The epoch's hash answers whatever had happened to the topics until now.
+    # The epoch's hash covers all changes of the topics until now.
     after_append(result, lambda: groups.topics_are_seen(group.group_id))
     return epoch
 
 
 def announce_stability(decision: Decision, group_id: str) -> None:
-    """Say so if the decision brings the group to rest: seen once its records are replayed, before it is published."""
+    """Publishes an event if the group is stable or empty once the decision's records are replayed."""
 
     groups, result, now = decision
 

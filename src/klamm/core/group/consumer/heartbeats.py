@@ -1,9 +1,9 @@
-"""What follows from a ConsumerGroupHeartbeat request: the one API by which members join, live and leave (KIP-848).
+"""The decision on a ConsumerGroupHeartbeat request, the one API with which members join, stay and leave (KIP-848).
 
-A member that is where it should be, in a group that is where it should be, is answered without a look at anything else.
-Everybody else goes through three steps: the member is made or changed, and the group epoch raised if that matters to
-others; the target is made anew if the group epoch has risen; and the member takes a step towards the target. After
-Apache Kafka's `GroupMetadataManager.consumerGroupHeartbeat`.
+A heartbeat that changes nothing is answered at once (`fast_heartbeat.py`). Any other takes three steps. First the
+member is created or changed, and the group epoch is raised if the subscriptions or topics have changed. Then a new
+target is made if the group epoch has risen. Last, the member takes a step towards the target. After Apache Kafka's
+`GroupMetadataManager.consumerGroupHeartbeat`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ __all__ = ["consumer_group_heartbeat"]
 def consumer_group_heartbeat(
     groups: ConsumerGroups, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
 ) -> Result:
-    """Answer a member with its epoch and, if that is news to it, with what it has now.
+    """Answers a member with its epoch and, if the member may not know it, its assignment.
 
-    Errors have a message in the answer, so they are answers and not raised.
+    Errors carry a message in the response, so they are returned as responses, not raised.
     """
     result = answer_if_quiet(groups, request, context, ticket, now)
     if result is not None:
@@ -73,7 +73,7 @@ def consumer_group_heartbeat(
 
 
 def _refused(decision: Decision, ticket: Ticket, error: KafkaError) -> Result:
-    """Nothing is written; others who were answered on the way still are, those who waited in a classic group."""
+    """Returns the error response without records; answers to requests parked in a classic group are kept."""
     given_up = decision.result
     result = Result() if given_up.on_failure is None else given_up.on_failure(error.code, decision.now)
     result.replies += given_up.replies
@@ -98,7 +98,7 @@ class Heartbeat:
         self.group = self._find_group()
 
     def decide(self) -> None:
-        """Write what follows into the result.
+        """Writes the outcome into the result.
 
         Raises GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
         UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION or UNKNOWN_SERVER_ERROR.
@@ -110,7 +110,7 @@ class Heartbeat:
         new = self._updated(old)
         names_changed = write_member(decision, group, subject, new)
         regex_change = update_regexes(decision, group, old, new)
-        # What a regular expression stands for is not known before it is resolved; then the epoch rises.
+        # The topics of a regular expression are unknown until it is resolved; the epoch rises then.
         has_changed = names_changed or regex_change is RegexChange.RESOLVED or self.is_unsettled
         epoch, subscriptions = write_epoch(decision, group, subject, new, has_changed)
         change = Change(old, new, None if subject.replaced is None else subject.replaced.member_id)
@@ -141,7 +141,7 @@ class Heartbeat:
             watch_on_failure(decision, group, request.member_id)
             announce_stability(self.decision, group.group_id)
 
-    # Who it is
+    # The group and the member
 
     def _find_group(self) -> ConsumerGroup:
         group_id = self.request.group_id
@@ -158,13 +158,13 @@ class Heartbeat:
                 group = upgrade(self.decision, classic)
                 self.is_unsettled = not is_settled(self.groups, group)
                 return group
-            # An empty classic group makes way; what it committed stays.
+            # An empty classic group is replaced; its committed offsets stay.
             self.result.records += classic.tombstones()
         return self.groups.new_group(group_id)
 
     def _find_member(self) -> Subject:
         request = self.request
-        # Before version 1 clients had the broker name them.
+        # Before version 1 the broker chose the member id.
         member_id = request.member_id or self.groups.new_member_id()
         if request.instance_id is None:
             return self._find_dynamic_member(member_id)
@@ -214,9 +214,9 @@ class Heartbeat:
 
 
 def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: Sequence[OwnedPartitions] | None) -> None:
-    """Refuse a member that believes in another epoch than the group does: it may have partitions of others.
+    """Refuses a member whose epoch is not the one that the group has: it may own partitions of other members.
 
-    The previous epoch will do if all that the member has is its own: then it has just not heard of the present one.
+    The previous epoch is accepted if the member lists only its own partitions: it has missed the last response.
     Raises FENCED_MEMBER_EPOCH.
     """
     if epoch == member.member_epoch:

@@ -1,10 +1,10 @@
-"""How a member in a crash loop is held back, and let go on (`member_lifetimes.py` says who that is).
+"""Holding back members in a crash loop (`member_lifetimes.py` finds them).
 
-It joins like anybody else, and is to have nothing for a while that grows with each death; the others keep what they
-have. When the while is over the target is made anew, with it.
+Such a member joins like any other but gets no partitions during a back-off that grows with each death; the other
+members keep theirs. When the back-off ends, a new target includes the member.
 
-The log tells who is held back: whoever reads something and has no part in the target, not even an empty one. So a
-coordinator that takes the group over, and knows of no deaths, lets it go on as well: after the shortest of back-offs.
+The log shows which members are held back: those that read topics but have no part in the target, not even an empty one.
+So a coordinator that takes the group over, and knows of no deaths, also ends the back-off, after the shortest one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["begin_life", "is_held_back", "on_back_off_timer", "watch_back_offs",
 
 
 def begin_life(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-    """A member is new: remember since when, and say so if it is held back."""
+    """Begins the lifetime of a new member, and publishes a remark if the member is held back."""
     groups, result, now = decision
     group_id = group.group_id
     after_append(result, lambda: groups.lifetimes.joined(group_id, member.member_id, now))
@@ -35,7 +35,7 @@ def begin_life(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMe
 
 
 def watch_back_offs(decision: Decision, group: ConsumerGroup, described: Description) -> None:
-    """A target is made: whoever is to have nothing by it, newcomer or not, is let go on when its time is over."""
+    """Arms a timer for the back-off of each member that a new target holds back."""
     groups, result, now = decision
     change = described.change
     for member_id in described.held_back:
@@ -47,7 +47,7 @@ def watch_back_offs(decision: Decision, group: ConsumerGroup, described: Descrip
 
 
 def is_held_back(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether the member is to have nothing by the present target because it was held back when that was made."""
+    """Returns whether the member has no part in the present target because it was held back when that was made."""
     return (
         member.member_id not in group.target
         and group.target_epoch >= group.epoch
@@ -56,26 +56,26 @@ def is_held_back(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerG
 
 
 def watch_held_back(groups: ConsumerGroups, group: ConsumerGroup, result: Result, delay_ms: int) -> None:
-    """See after that delay whether the members who are held back must still be."""
+    """Arms timers that check after that delay whether the held-back members must still be held back."""
     for member in group.members.values():
         if is_held_back(groups, group, member):
             result.arm(back_off_timer(group.group_id, member.member_id), delay_ms)
 
 
 def on_back_off_timer(decision: Decision, group_id: str, member_id: str) -> None:
-    """The member has waited long enough."""
+    """Raises the group epoch so that the member gets partitions, unless it must be held back longer."""
     groups, result, now = decision
     group = groups.get(group_id)
     if group is None or member_id not in group.members:
         return
     if group_id in groups.assigning:
-        result.arm(back_off_timer(group_id, member_id), RETRY_MS)  # The target on its way may hold it back.
+        result.arm(back_off_timer(group_id, member_id), RETRY_MS)  # The target being made may hold it back.
         return
     if not is_held_back(groups, group, group.members[member_id]):
         return
     until = groups.lifetimes.held_back(group_id, group.members.values(), now).get(member_id)
     if until is not None:
-        result.arm(back_off_timer(group_id, member_id), until - now)  # Another of its name has died meanwhile.
+        result.arm(back_off_timer(group_id, member_id), until - now)  # Another member of its name has died meanwhile.
         return
     cause = CauseDetails(Cause.MEMBER_HELD_BACK, f"member {member_id} was held back and may have partitions again")
     raise_epoch(decision, group, at_present(group), [cause], member_id=member_id, member_ids=list(group.members))

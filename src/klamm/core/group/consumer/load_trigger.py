@@ -1,9 +1,9 @@
-"""When load alone is cause for a rebalance.
+"""Rebalances that load alone causes.
 
-From time to time somebody who has a clock hands in what flows through the partitions. Groups that are assigned by load
-are then held against what a new target would be, one in a step; where that is so much better that moving partitions is
-worth it, the group epoch rises. Everybody else is left alone. Large groups are weighed elsewhere, as their targets are
-made.
+From time to time a caller with a clock hands in the traffic of the partitions. Groups that are assigned by load are
+then compared with what a new target would be, one group a step. If the new target is so much better that moving
+partitions is worth it, the group epoch rises. Other groups are left alone. Large groups are weighed in a background
+task, where their targets are made, too.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from klamm.protocol.types import Millis
 __all__ = ["WEIGHED", "on_load_timer", "on_traffic", "on_weighed"]
 
 WEIGHED: Final = TimerKind("weigh the load of a consumer group")
-"""The task that weighs a large group."""
+"""The kind of the background task that weighs a large group."""
 
 
 def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
-    """Keep the figures, and begin to look at the groups that are assigned by them."""
+    """Stores the figures and starts to check the groups that are assigned by load."""
     groups.traffic = traffic
     groups.to_weigh = list(groups.store.consumer_groups)
     result = Result()
@@ -44,7 +44,7 @@ def on_traffic(groups: ConsumerGroups, traffic: Traffic, now: Millis) -> Result:
 
 
 def on_load_timer(decision: Decision) -> None:
-    """Weigh the next group that is assigned by load. There may be very many others: not all are looked at in one go."""
+    """Weighs the next group that is assigned by load; checks a limited number of groups, as there may be very many."""
     groups, result, _ = decision
     for _ in range(min(len(groups.to_weigh), groups.config.looks_per_step)):
         group = groups.get(groups.to_weigh.pop())
@@ -77,7 +77,7 @@ def _is_improvement(described: Description, assigned_at_ms: Millis) -> bool:
 
 
 def on_weighed(decision: Decision, key: TimerKey, outcome: object) -> None:
-    """A large group was weighed; believed if nothing has happened to it meanwhile."""
+    """Starts a rebalance if the weighing of a large group calls for one and the group has not changed meanwhile."""
     groups, result, _ = decision
     _, group_id, epoch = key
     group = groups.get(group_id)

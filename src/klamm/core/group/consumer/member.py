@@ -26,13 +26,13 @@ __all__ = [
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 STATIC_LEAVING_EPOCH: Final = -2
-"""A static member left, and will be back before its session is over."""
+"""A static member left and will come back before its session expires."""
 
 Assigned: TypeAlias = Mapping[TopicId, Mapping[PartitionIndex, int]]
-"""Partitions by topic, each with the member epoch at which the member got it (KIP-1251); no topic is without any."""
+"""Partitions by topic, each with the member epoch at which the member got it (KIP-1251). No topic is empty."""
 
 Target: TypeAlias = Mapping[TopicId, frozenset[PartitionIndex]]
-"""What a member is to have; no topic is without partitions."""
+"""A member's part of the target assignment. No topic is empty."""
 
 NO_PARTITIONS: Final[Assigned] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
@@ -40,16 +40,16 @@ NO_TOPICS_SUBSCRIBED: Final[frozenset[str]] = frozenset()
 
 
 class ClassicMetadata(NamedTuple):
-    """What a member that speaks the classic protocol said of itself when it joined."""
+    """The JoinGroup data of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols
 
 
 class ConsumerGroupMember(NamedTuple):
-    """A member as the log knows it.
+    """A member as the log has it.
 
-    Mappings in it are never changed once they are there.
+    Its mappings are never modified.
     """
 
     member_id: str
@@ -67,24 +67,24 @@ class ConsumerGroupMember(NamedTuple):
     server_assignor: str | None = None
     assigned: Assigned = NO_PARTITIONS
     pending_revocation: Assigned = NO_PARTITIONS
-    """Partitions that the member is asked to let go and has not yet; until then nobody else gets them."""
+    """Partitions that the member must revoke and has not revoked yet; no other member gets them until then."""
     classic: ClassicMetadata | None = None
-    """None for a member that speaks the consumer protocol."""
+    """None for a member that uses the consumer protocol."""
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether the member has all that the target of that epoch says."""
+        """Returns whether the member has its whole part of the target of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def with_epoch(self, member_epoch: int) -> ConsumerGroupMember:
-        """The same at that epoch; the present one becomes the previous."""
+        """Returns the member at that epoch; the present epoch becomes the previous one."""
         return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
 
     def assignment_epoch(self, topic_id: TopicId, partition: PartitionIndex) -> int | None:
-        """The member epoch at which it got the partition, if it still has it or is about to let it go."""
+        """Returns the member epoch at which the member got the partition, assigned or pending revocation, or None."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 
     @property
     def name(self) -> str:
-        """What it is known by over restarts of the client, as far as that is possible."""
+        """The instance id, which survives restarts of the client; the member id of a dynamic member."""
         return self.member_id if self.instance_id is None else self.instance_id

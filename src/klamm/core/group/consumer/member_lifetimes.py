@@ -1,9 +1,9 @@
-"""What became of the members of consumer groups: when they joined, whether they got anything done, how they ended.
+"""The lifetimes of members of consumer groups: when they joined, whether they committed, how they ended.
 
-Volatile: a coordinator that takes a group over knows none of it, and holds back only whom it finds held back
-(`held_back.py`); of members that it did not see join, it knows those that have committed since. A member that has died
-again and again without a commit (`crash_loops.py`) is let in without partitions for a while, so that the others keep
-theirs; while all members of a group are in that state, none is held back, for there is nobody to keep anything.
+Volatile: a coordinator that takes a group over knows no lifetimes, and holds back only members that it finds held back
+(`held_back.py`). Of members that it did not see join, it knows those that have committed since. A member that has died
+again and again without a commit (`crash_loops.py`) joins without partitions for a while, so that the others keep
+theirs. If all members of a group are in a crash loop, none is held back, because no other member would profit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Life:
 
 
 class MemberLifetimes:
-    """The lives of all members of a shard's consumer groups, as far as this coordinator has seen them."""
+    """The lifetimes of all members of a shard's consumer groups, as far as this coordinator has seen them."""
 
     __slots__ = ("_lifetimes", "_loops")
 
@@ -38,14 +38,14 @@ class MemberLifetimes:
         self._loops: dict[str, CrashLoops] = {}
 
     def joined(self, group_id: str, member_id: str, now: Millis) -> None:
-        """A member is new."""
+        """Begins the lifetime of a new member."""
         self._lifetimes.setdefault(group_id, {})[member_id] = _Life(now)
 
     def committed(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """The member has got something done; what happened to others of its name before is forgiven.
+        """Notes a commit of the member; its first commit clears the earlier deaths under its name.
 
-        If it joined under another coordinator, or in the classic protocol, its life is known from now on: others of its
-        name that die again and again are not to hold it back.
+        If the member joined under another coordinator, or with the classic protocol, its lifetime is known from now on:
+        deaths of other members of its name must not hold it back.
         """
         life = self._lifetimes.get(group_id, {}).get(member.member_id)
         if life is None:
@@ -57,19 +57,19 @@ class MemberLifetimes:
                 loops.note_commit(_name(member))
 
     def left(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """The member went of its own accord."""
+        """Ends the lifetime of a member that left and did not die."""
         self._end(group_id, member)
 
     def died(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> None:
-        """The member was lost."""
+        """Ends the lifetime of a member that timed out, and counts the death."""
         life = self._end(group_id, member)
         if life is None:
-            return  # It joined under another coordinator: what it did there is not known.
+            return  # It joined under another coordinator: its commits there are unknown.
         loops = self._loops.setdefault(group_id, CrashLoops())
         loops.note_death(_name(member), now, life.has_committed, joined_at=life.joined_at)
 
     def deaths_with(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> int:
-        """How many of the member's name will have been lost in a row, without a commit, once it is."""
+        """Returns how many members of its name will have died in a row without a commit, if this one dies now."""
         life = self._lifetimes.get(group_id, {}).get(member.member_id)
         if life is None:
             return 0
@@ -77,17 +77,17 @@ class MemberLifetimes:
         return loops.deaths_with(_name(member), now, life.has_committed, joined_at=life.joined_at)
 
     def is_looping(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> bool:
-        """Whether members of that name have died so often that this one, who is new, is expected to."""
+        """Returns whether members of its name have died so often that this new member is expected to die, too."""
         loops = self._loops.get(group_id)
         return loops is not None and loops.is_looping(_name(member), now)
 
     def forget(self, group_id: str) -> None:
-        """The group is gone."""
+        """Drops the lifetimes in a group that is gone."""
         self._lifetimes.pop(group_id, None)
         self._loops.pop(group_id, None)
 
     def held_back(self, group_id: str, members: Iterable[ConsumerGroupMember], now: Millis) -> dict[str, Millis]:
-        """The members that should get no partitions, by id, and until when; never all of them."""
+        """Returns until when which members, by id, should get no partitions; never all of them."""
         loops = self._loops.get(group_id)
         if loops is None:
             return {}
@@ -101,7 +101,7 @@ class MemberLifetimes:
         return held if len(held) < count else {}
 
     def back_off_end(self, group_id: str, member: ConsumerGroupMember, now: Millis) -> Millis | None:
-        """Until when the member should get no partitions if there are others to get them; None if it may."""
+        """Returns until when the member should get no partitions if there are others to get them; None if it may."""
         loops = self._loops.get(group_id)
         life = self._lifetimes.get(group_id, {}).get(member.member_id)
         if loops is None or (life is not None and life.has_committed):

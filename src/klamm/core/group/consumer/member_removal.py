@@ -1,7 +1,7 @@
-"""How members go: they leave, their session ends, or they do not let go of partitions in time (KIP-848).
+"""The removal of members: they leave, their session expires, or they do not revoke partitions in time (KIP-848).
 
-Whatever takes a member away raises the group epoch; what it had is free at once. A static member may leave for a while:
-then it keeps its place until its session ends. After Apache Kafka's `GroupMetadataManager`: `consumerGroupLeave`,
+Each removal raises the group epoch and frees the member's partitions at once. A static member may leave for a while; it
+then keeps its place until its session expires. After Apache Kafka's `GroupMetadataManager`: `consumerGroupLeave`,
 `consumerGroupFenceMembers` and the timeouts that call it.
 """
 
@@ -53,7 +53,7 @@ __all__ = [
 
 
 def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> None:
-    """The member of a heartbeat with epoch -1 goes for good, that of one with -2 for a while.
+    """Removes the member that sent epoch -1; lets a static member that sent -2 keep its place while it is away.
 
     Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
@@ -74,7 +74,7 @@ def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ti
 
 
 def on_session_timer(decision: Decision, group_id: str, member_id: str) -> None:
-    """The member was not heard of in time: go on without."""
+    """Removes a member whose session has expired."""
     groups = decision.groups
     group = groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
@@ -87,7 +87,7 @@ def on_session_timer(decision: Decision, group_id: str, member_id: str) -> None:
 
 
 def on_rebalance_timer(decision: Decision, group_id: str, member_id: str) -> None:
-    """The member did not let go of partitions in time, and others wait for them: go on without."""
+    """Removes a member that did not revoke its partitions in time, because other members wait for them."""
     group = decision.groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None:
@@ -102,14 +102,14 @@ def on_rebalance_timer(decision: Decision, group_id: str, member_id: str) -> Non
 def remove_members(
     decision: Decision, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], cause: CauseDetails
 ) -> None:
-    """Take members out of the group, each with all that the log knows of it, and raise the group epoch once.
+    """Removes members with all their records and raises the group epoch once.
 
-    If only members of the classic protocol are left, it becomes a classic group.
+    If only members of the classic protocol are left, and `may_downgrade` allows it, the group becomes a classic group.
     """
     groups, result, now = decision
     group_id = group.group_id
     ends = {member.member_id: _end_life(decision, group_id, member, cause) for member in members}
-    # Their timers run on: should the records be refused they are needed, as they are, and else they find nobody.
+    # Their timers keep running: they are needed unchanged if the records are refused; otherwise they find no member.
     for member in members:
         after_append(result, partial(groups.await_nothing, group_id, member.member_id))
         result.events.append(MemberRemoved(group_id, member.member_id, cause.cause, ends[member.member_id].detail, now))
@@ -137,7 +137,7 @@ def remove_members(
 
 
 def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, cause: CauseDetails) -> CauseDetails:
-    """The cause of the end, with what it comes to together with earlier ones."""
+    """Ends the member's lifetime and returns the cause, extended if the member is in a crash loop."""
     groups, result, now = decision
     has_left = member.member_epoch == STATIC_LEAVING_EPOCH
     if has_left or cause.cause not in (Cause.SESSION_TIMED_OUT, Cause.REBALANCE_TIMED_OUT):
@@ -152,14 +152,14 @@ def _end_life(decision: Decision, group_id: str, member: ConsumerGroupMember, ca
 
 
 def tombstones_of_member(group_id: str, member_id: str, result: Result) -> None:
-    """Write that the member has nothing, is to have nothing, and is gone; in this order."""
+    """Appends the tombstones of the member's assignment, its target and its metadata, in this order."""
     result.records.append(current_assignment_tombstone(group_id, member_id))
     result.records.append(target_tombstone(group_id, member_id))
     result.records.append(member_tombstone(group_id, member_id))
 
 
 def expect_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
-    """The member of that id. Raises UNKNOWN_MEMBER_ID."""
+    """Returns the member with this id. Raises UNKNOWN_MEMBER_ID."""
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
@@ -168,7 +168,7 @@ def expect_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
 
 
 def check_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """The static member of that instance id, which must have that member id.
+    """Returns the static member with this instance id, which must have this member id.
 
     Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
@@ -184,7 +184,7 @@ def check_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 
 def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember, ticket: Ticket, result: Result) -> None:
-    # Whoever comes back has its partitions from epoch 0 on, under another member id.
+    # The member that returns, under another member id, counts as their owner since epoch 0.
     away = member._replace(
         member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NO_PARTITIONS, assigned=_from_epoch_0(member.assigned)
     )

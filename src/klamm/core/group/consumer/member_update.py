@@ -1,9 +1,10 @@
-"""The steps of every decision on a member that may change something, whichever request it came with (KIP-848).
+"""The steps of a decision on a member that may change something, the same for heartbeats and joins (KIP-848).
 
-First the member is made or changed, and the group epoch raised if that matters to others; then the target is made anew
-if the group epoch has risen and it is time; then the member takes a step towards the target. None of it is replayed yet
-while the others are worked out: each step says what the next one needs. After Apache Kafka's `GroupMetadataManager`:
-`updateSubscriptionMetadata`, `maybeUpdateTargetAssignment`, `maybeReconcile` and `replaceMember`.
+First the member is created or changed, and the group epoch is raised if the subscriptions or topics have changed. Then
+a new target is made if the group epoch has risen and it is time. Last, the member takes a step towards the target. No
+record is replayed between the steps: each step returns what the next one needs. After Apache Kafka's
+`GroupMetadataManager`: `updateSubscriptionMetadata`, `maybeUpdateTargetAssignment`, `maybeReconcile` and
+`replaceMember`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ __all__ = [
 
 
 class Subject(NamedTuple):
-    """The member that a request is from, as it was found."""
+    """The member that sent a request, found or new."""
 
     member: ConsumerGroupMember
     replaced: ConsumerGroupMember | None
@@ -60,7 +61,7 @@ class Subject(NamedTuple):
 
 
 def check_room(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GROUP_MAX_SIZE_REACHED for somebody who is not in a group that is full."""
+    """Raises GROUP_MAX_SIZE_REACHED if the group is full and the member is not in it."""
     limit = decision.groups.config.consumer_max_size
     if len(group.members) >= limit and member_id not in group.members:
         text = f"The consumer group has reached its maximum capacity of {limit} members."
@@ -68,7 +69,7 @@ def check_room(decision: Decision, group: ConsumerGroup, member_id: str) -> None
 
 
 def watch_on_failure(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
-    """Have the member watched as before if nothing of the decision can be written: its timers may have been moved."""
+    """Arms the member's timers again if the records are refused, since the decision may have moved them."""
     groups = decision.groups
 
     def watch_again(again: Result) -> None:
@@ -83,18 +84,18 @@ def watch_on_failure(decision: Decision, group: ConsumerGroup, member_id: str) -
 
 
 def find_or_make(group: ConsumerGroup, member_id: str) -> Subject:
-    """The member of that id, which may only begin to be one."""
+    """Returns the member with this id, or a new one."""
     known = group.members.get(member_id)
     return Subject(known or ConsumerGroupMember(member_id), None, known is None)
 
 
 def take_place(decision: Decision, group: ConsumerGroup, present: ConsumerGroupMember, member_id: str) -> Subject:
-    """Give the place of a static member, with all that belongs to it, to another member id."""
+    """Gives the place of a static member, with its target and assignment, to another member id."""
     groups, result, now = decision
     group_id = group.group_id
     heir = present._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
     tombstones_of_member(group_id, present.member_id, result)
-    # The timers of the old member id stay: should the records be refused, they are needed, and else they find nobody.
+    # The timers of the old member id stay: they are needed if the records are refused; otherwise they find no member.
     result.records.append(member_record(group_id, heir))
     if present.member_id in group.target:
         result.records.append(target_record(group_id, member_id, group.target[present.member_id]))
@@ -106,12 +107,12 @@ def take_place(decision: Decision, group: ConsumerGroup, present: ConsumerGroupM
 
 
 def write_member(decision: Decision, group: ConsumerGroup, subject: Subject, new: ConsumerGroupMember) -> bool:
-    """Write down what the member says of itself now, if that is new; returns whether it names other topics."""
+    """Writes the member's record if the member has changed; returns whether its topic names have changed."""
     _, result, now = decision
     if new != subject.member:
         result.records.append(member_record(group.group_id, new))
     if subject.is_new:
-        member_hash(new.member_id)  # The next target needs it; of a thousand newcomers at once it would take too long.
+        member_hash(new.member_id)  # Cached for the next target: a thousand new hashes at once would take too long.
         result.events.append(
             MemberJoined(group.group_id, new.member_id, new.instance_id, new.client_id, new.client_host, now)
         )
@@ -122,9 +123,9 @@ def write_member(decision: Decision, group: ConsumerGroup, subject: Subject, new
 def write_epoch(
     decision: Decision, group: ConsumerGroup, subject: Subject, new: ConsumerGroupMember, has_changed: bool
 ) -> tuple[int, Subscriptions | None]:
-    """Raise the group epoch if the member reads other topics now, or if the topics themselves have changed.
+    """Raises the group epoch if the member's subscription or the topics themselves have changed.
 
-    Returns the group epoch from now on, and what is read from now on if that was worked out.
+    Returns the group epoch from now on, and the new subscriptions if they were computed, else None.
     """
     groups, result, now = decision
     group_id = group.group_id
@@ -174,7 +175,7 @@ def choose_target(
     epoch: int,
     subscriptions: Subscriptions | None,
 ) -> tuple[int, Target]:
-    """Group epoch and part of the member in the target that is to be reconciled with now: a new one if it is due."""
+    """Returns the epoch of the target to reconcile with, a new one if it is due, and the member's part of it."""
     groups, result, now = decision
     new = change.new
     if group.target_epoch < epoch and group.group_id not in groups.assigning:
@@ -200,9 +201,9 @@ def reconcile(
     has_subscription_changed: bool,
     owned: Sequence[TopicPartitions] | None,
 ) -> ConsumerGroupMember:
-    """Have the member take a step towards its part of the target of that epoch, and write down where it is then.
+    """Takes the member one step towards its part of the target of that epoch, and writes its new assignment.
 
-    `owned` is what it says that it has, None if it doesn't say. Raises FENCED_MEMBER_EPOCH.
+    `owned` are the partitions that the request lists as owned, None if it has no list. Raises FENCED_MEMBER_EPOCH.
     """
     target_epoch, target = towards
     if not has_subscription_changed and member.is_reconciled_to(target_epoch):

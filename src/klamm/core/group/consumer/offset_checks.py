@@ -1,7 +1,7 @@
-"""Whose commits and fetches of offsets a consumer group accepts (I16).
+"""The checks of offset commits and fetches in a consumer group (I16).
 
-A member that has not heard of its latest epoch may still commit for partitions that it has had since the epoch it names
-(KIP-1251): it is no zombie as to those. After Apache Kafka's `ConsumerGroup.validateOffsetCommit` and
+A member that does not know its latest epoch yet may still commit for partitions that it has had since the epoch in its
+request, or longer (KIP-1251): for those it is no zombie. After Apache Kafka's `ConsumerGroup.validateOffsetCommit` and
 `validateOffsetFetch`.
 """
 
@@ -20,16 +20,16 @@ from klamm.protocol.types import PartitionIndex, TopicId
 __all__ = ["PartitionCheck", "check_commit", "check_fetch", "check_transactional_commit"]
 
 PartitionCheck: TypeAlias = Callable[[str, TopicId, int], None]
-"""Refuses a commit as a whole if the partition, of a topic by name and where that is known by id, may not be in it."""
+"""Refuses the whole commit if a partition may not be in it. Takes topic name, topic id where known, and index."""
 
 _CONSUMER_PROTOCOL_FROM = 9
 
 
 def check_commit(group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> PartitionCheck | None:
-    """Refuse the commit of somebody who may not; returns what its partitions have to pass besides, if anything.
+    """Checks that the sender may commit; returns a check that each partition must pass, too, or None.
 
-    Only those partitions have to that nothing else is wrong with. Both raise UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
-    or, for a member of the classic protocol ILLEGAL_GENERATION, for another STALE_MEMBER_EPOCH.
+    The returned check is for partitions without another error. Raises UNKNOWN_MEMBER_ID or UNSUPPORTED_VERSION. For a
+    wrong epoch, both checks raise ILLEGAL_GENERATION for a member of the classic protocol, else STALE_MEMBER_EPOCH.
     """
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
@@ -56,10 +56,10 @@ def check_transactional_commit(
     *,
     names_nobody: bool,
 ) -> None:
-    """Refuse the commit, in a transaction, of somebody who may not; `names_nobody` is that of a request that says
-    nothing of its member, as older versions do.
+    """Checks that the sender may commit in a transaction; `names_nobody` if the request names no member, as in older
+    versions.
 
-    Raises UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION: what producers know of generations, they know by that name.
+    Raises UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, the only name under which producers know a wrong epoch.
     """
     if names_nobody or (epoch < 0 and not group.members):
         return
@@ -76,9 +76,9 @@ def check_transactional_commit(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
-    """Refuse a fetch by somebody who says that it is a member and is not, or not any more.
+    """Checks that a fetch that names a member comes from a present member at its current epoch.
 
-    Raises UNKNOWN_MEMBER_ID, or, for a member of the classic protocol ILLEGAL_GENERATION, for another
+    Raises UNKNOWN_MEMBER_ID; for a wrong epoch ILLEGAL_GENERATION for a member of the classic protocol, else
     STALE_MEMBER_EPOCH.
     """
     if member_id is None and member_epoch < 0:

@@ -1,4 +1,4 @@
-"""What changes hands by a new target of a consumer group: told with it, so that there is time to get ready."""
+"""The partitions that a new target moves between members; published with it, so that there is time to prepare."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from klamm.protocol.types import PartitionIndex
 __all__ = ["MOVES_TOLD", "moves_to"]
 
 MOVES_TOLD: Final = 1000
-"""Of more, the first ones: nobody gets ready for thousands, and to name them all would hold up every other group."""
+"""Maximum of moves published with a target: preparing for thousands makes no sense, and listing all of them would delay
+every other group."""
 _NOBODY: Final[Mapping[PartitionIndex, str]] = MappingProxyType({})
 
 
 def moves_to(
     target: Mapping[str, Target], groups: ConsumerGroups, group: ConsumerGroup, change: Change | None
 ) -> tuple[PartitionMove, ...]:
-    """The partitions that go, by this target, from the member that has them or was last to have them to another one.
+    """Returns the partitions that this target moves from their owner, or their previous owner, to another member.
 
-    That member may be gone. `change` is what becomes of a member in the same decision.
+    The earlier member may be gone. `change` is the change of a member in the same decision.
     """
     replaced: dict[str, str] = {}
     if change is not None and change.replaced_id is not None:
@@ -39,9 +40,9 @@ def _moves(
 ) -> Iterator[PartitionMove]:
     left = groups.previous_owners.get(group.group_id)
     if not group.owners and not left:
-        return  # So it is with the first target, the largest.
+        return  # True for the first target, the largest.
     for member_id, wanted in target.items():
-        # A static member that comes back under another member id is who it was, and has what it had.
+        # A static member that returns under another member id is the same member, and keeps its partitions.
         known_as = replaced.get(member_id, member_id)
         before = group.target.get(known_as, NO_TARGET)
         if wanted == before:

@@ -1,8 +1,8 @@
-"""How one member comes from what it has to what the target says, a step at each heartbeat (KIP-848).
+"""Reconciliation: one member moves from its assignment to its target, one step at each heartbeat (KIP-848).
 
-Nothing but the member's own partitions and the owners of those it is to get is looked at, so members reconcile at their
-own pace and nobody else is stopped. A partition is handed out only once nobody has it (I15): the member that had it has
-said so, or is gone. After Apache Kafka's `CurrentAssignmentBuilder`.
+A step looks only at the member's own partitions and at the owners of those that it will get. So members reconcile at
+their own pace and do not stop each other. A partition is assigned only once it has no owner (I15): its former owner has
+confirmed the revocation or is gone. After Apache Kafka's `CurrentAssignmentBuilder`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _Epochs = dict[TopicId, dict[PartitionIndex, int]]
 
 
 class Reconciliation(NamedTuple):
-    """All that the next step of a member depends on; `next_member` takes it."""
+    """Everything that the next step of a member depends on; `next_member` takes the step."""
 
     member: ConsumerGroupMember
     target_epoch: int
     target: Target
     has_subscription_changed: bool
-    """Whether the member reads other topics since this heartbeat: what it reads no more it must let go at once, even if
-    the target is not made anew yet."""
+    """Whether this request changes the member's subscription. The member must revoke topics that it no longer reads at
+    once, even if no new target is made yet."""
     is_subscribed_to: Callable[[TopicId], bool]
-    """Whether the member reads the topic, which exists."""
+    """Whether the topic exists and the member reads it."""
     owner: Callable[[TopicId, PartitionIndex], str | None]
-    """Who has a partition, or has not let it go yet."""
+    """The member that owns a partition or has not revoked it yet, or None."""
     owned: Sequence[TopicPartitions] | None
-    """What the member says that it has; None if it doesn't say."""
+    """The partitions that the member lists as owned; None if it sends no list."""
 
     def next_member(self) -> ConsumerGroupMember:
-        """The member one step on, or as it is.
+        """Returns the member after one step, or unchanged if there is none to take.
 
-        Raises FENCED_MEMBER_EPOCH for a member in a state that only a later version knows.
+        Raises FENCED_MEMBER_EPOCH for a member in a state of a later version, unless it reports that it owns nothing.
         """
         member = self.member
         if member.state is MemberState.STABLE:
@@ -62,7 +62,7 @@ class Reconciliation(NamedTuple):
         return self._towards_target(self.target_epoch)
 
     def _owns_any_of(self, partitions: Assigned) -> bool:
-        """A member that doesn't say what it has may still have all of it."""
+        """Returns whether the member may still own one of the partitions; it may own all if it sends no list."""
         if self.owned is None:
             return True
         for topic in self.owned:
@@ -72,7 +72,7 @@ class Reconciliation(NamedTuple):
         return False
 
     def _without_unsubscribed(self) -> ConsumerGroupMember:
-        """Take away the topics that the member reads no more, and nothing else: much less work than the whole step."""
+        """Returns the member without the topics that it no longer reads; much less work than a whole step."""
         member = self.member
         gone = {
             topic_id: partitions
@@ -105,7 +105,7 @@ class Reconciliation(NamedTuple):
             )
         for topic_id, wanted in target.items():
             present = kept.get(topic_id, {})
-            # What the member itself was to let go, and has let go, is nobody's after this step.
+            # Partitions that the member itself had to revoke, and has revoked, are free after this step.
             let_go = member.pending_revocation.get(topic_id, {})
             free = []
             for partition in wanted:

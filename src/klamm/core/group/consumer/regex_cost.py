@@ -1,9 +1,9 @@
-r"""What a regular expression costs to compile, estimated before anybody compiles it.
+r"""The cost of compiling a regular expression, estimated before it is compiled.
 
-Matching takes time linear in a topic's name, but compiling does not in the expression: `\pL{1000}` are nine characters
-and a quarter of a million instructions. RE2 gives up when its memory is used up, which is too late for an event loop.
-The estimate goes once over the text and never falls far short of the truth; it need not be right about an expression
-that is not valid, since RE2 will say so.
+Matching takes time linear in a topic's name, but compiling is not linear in the expression: `\pL{1000}` has nine
+characters and a quarter of a million instructions. RE2 gives up when its memory is used up, which is too late for an
+event loop. The estimate reads the text once and never falls far short of the real cost. It may be wrong for an invalid
+expression, since RE2 refuses that.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 __all__ = ["MAX_REGEX_COST", "regex_cost"]
 
 MAX_REGEX_COST: Final = 10_000
-"""About half a microsecond each. A list of three hundred topics by their names is below it."""
+"""Upper limit; one unit is about half a microsecond. A list of three hundred topic names is below it."""
 
 _CHARACTER: Final = 1
 _FOLDED: Final = 3
-"""A character that stands for its other cases, too."""
+"""A character that also matches its other cases."""
 _WIDE: Final = 5
-"""A character outside of ASCII, or a dot: several bytes, or ways of putting them."""
+"""A character outside of ASCII, or a dot: several bytes, or several encodings."""
 _OPERATOR: Final = 2
 _OPTIONAL: Final = 5
-"""A way around what need not be there."""
+"""A branch around an optional part."""
 _CLASS: Final = 12
 _UNICODE_CLASS: Final = 1_000
 """A script or a category of Unicode: hundreds of ranges."""
@@ -49,7 +49,7 @@ _FOLDS: Final = re.compile(r"\(\?[a-zA-Z]*i")
 
 
 def regex_cost(regex: str) -> int:
-    """The estimate; of what costs more than `MAX_REGEX_COST` it is only sure that it does."""
+    """Returns the estimate; a value above `MAX_REGEX_COST` says only that the cost is above it."""
     if len(regex) > MAX_REGEX_COST:
         return len(regex)
     plain = _FOLDED if _FOLDS.search(regex) is not None else _CHARACTER
@@ -67,7 +67,7 @@ def regex_cost(regex: str) -> int:
                 around -= outer[-1]
                 total += outer.pop()
         elif kind == "repeat":
-            # What stands before it is there so often.
+            # The part before it is compiled that many times.
             least = int(token["least"][:5])
             most = max(1, least + 1, int((token["most"] or "0")[:5]))
             repeated = last * most + _OPTIONAL * (most - least)
@@ -82,7 +82,7 @@ def regex_cost(regex: str) -> int:
 
 
 def _cost_of(kind: str | None, text: str, plain: int) -> tuple[int, int]:
-    """What a token costs, and what its last atom does."""
+    """Returns the cost of a token, and the cost of its last atom."""
     if kind in {"plain", "quoted"}:
         last = plain if text.isascii() else _WIDE
         return last * len(text), last

@@ -1,8 +1,8 @@
-"""Subscriptions by regular expression: checked at once, resolved elsewhere, refreshed together (KIP-848).
+"""Subscriptions by regular expression: checked at once, resolved in a background task, refreshed together (KIP-848).
 
-The syntax is RE2's, whose matching takes time linear in the topic's name whatever a client sends; what takes long to
-compile is refused (`regex_cost.py`). All regular
-expressions of a group are resolved in one go, so that a new topic costs one rebalance. After Apache Kafka's
+The syntax is RE2's: matching takes time linear in the topic's name, whatever a client sends. Expressions that take long
+to compile are refused (`regex_cost.py`). All regular expressions of a group are resolved together, so that a new topic
+costs one rebalance. After Apache Kafka's
 `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` and `TopicRegexResolver`.
 """
 
@@ -32,15 +32,15 @@ from klamm.protocol.types import Millis
 __all__ = ["RegexChange", "is_refresh_due", "RESOLVED", "on_regexes_resolved", "update_regexes"]
 
 RESOLVED: Final = TimerKind("resolve the regular expressions of a consumer group")
-"""The task that resolves regular expressions."""
+"""The kind of the background task that resolves regular expressions."""
 _MIN_REFRESH_MS: Final = 10_000
-"""Regular expressions are not resolved more often than that (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
+"""Minimum time between two resolutions in a group (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
 
 _MAX_MEMORY_BYTES: Final = 2 * 1024 * 1024
-"""Of one that is compiled: a hundred of them are kept."""
+"""Memory limit of one compiled expression; about a hundred are cached."""
 
 _SHOWN: Final = 10_000
-# What com.google.re2j says where RE2 says it in other words.
+# RE2's error messages, with the wording of com.google.re2j for each.
 _RE2J_WORDS: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -54,17 +54,17 @@ _RE2J_WORDS: Final = {
 
 
 class RegexChange(Enum):
-    """What a heartbeat does to the regular expression of its member."""
+    """The effect of a request on the regular expression of its member."""
 
-    NONE = "it stays"
-    UNRESOLVED = "it is another, and nobody knows yet what it stands for"
-    RESOLVED = "it is another, and what it stands for is known"
+    NONE = "unchanged"
+    UNRESOLVED = "changed and not resolved yet"
+    RESOLVED = "changed and already resolved"
 
 
 def update_regexes(
     decision: Decision, group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGroupMember
 ) -> RegexChange:
-    """Take over the regular expression of a member, and have those of the group resolved if that is due.
+    """Handles a change of the member's regular expression, and starts to resolve those of the group if that is due.
 
     Raises INVALID_REGULAR_EXPRESSION.
     """
@@ -88,7 +88,7 @@ def update_regexes(
 
 
 def on_regexes_resolved(decision: Decision, key: TimerKey, outcome: object) -> None:
-    """Write down what the regular expressions stand for; if that is news to the group, it needs another target."""
+    """Writes the topics of the regular expressions; raises the group epoch if the group's topics have changed."""
     groups, result, _ = decision
     group_id = key.owner_id
     groups.resolving.discard(group_id)
@@ -139,14 +139,14 @@ def _regexes_after(group: ConsumerGroup, old_regex: str, new_regex: str) -> Coll
 
 
 def is_refresh_due(groups: ConsumerGroups, group: ConsumerGroup, regexes: Collection[str], now: Millis) -> bool:
-    """Whether the group's regular expressions, which are these from now on, should be resolved."""
+    """Returns whether `regexes`, those of the group from now on, should be resolved."""
     if group.group_id in groups.resolving or not regexes:
         return False
-    # They are always resolved together: any of them tells when that was.
+    # They are always resolved together, so any of them has the time of that.
     latest = next(iter(group.regexes.values()), None)
     if latest is None:
         return True
-    # Of a wall clock that was set back since then nothing can be said.
+    # If the wall clock was set back since then, the elapsed time is unknown.
     if 0 <= now - latest.resolved_at_ms <= _MIN_REFRESH_MS:
         return False
     return (
@@ -175,7 +175,7 @@ def _check(regex: str) -> None:
 
 
 def _invalid(regex: str, words: str) -> KafkaError:
-    shown = regex if len(regex) <= _SHOWN else f"{regex[:_SHOWN]}..."  # The answer has room for 32 kB.
+    shown = regex if len(regex) <= _SHOWN else f"{regex[:_SHOWN]}..."  # The response has room for 32 kB.
     return KafkaError(
         ErrorCode.invalid_regular_expression,
         f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {words}.",
@@ -198,5 +198,5 @@ def _compile(regex: str) -> Any:
 
 
 def _library() -> Any:
-    # Few groups use regular expressions, and the library takes its time to load.
+    # Imported late: few groups use regular expressions, and the library is slow to load.
     return import_module("re2")

@@ -1,7 +1,7 @@
-"""What each record of a consumer group does to the group: the only place where one changes.
+"""The replay of consumer group records, the only place where a consumer group changes.
 
-Compaction and the life time of tombstones may leave any part of a group's history out, in order: a tombstone for what
-is not there does nothing. After Apache Kafka's `GroupMetadataManager.replay` for consumer groups.
+Compaction and the expiry of tombstones may drop any part of a group's history but keep the order. A tombstone for
+something that does not exist does nothing. After Apache Kafka's `GroupMetadataManager.replay` for consumer groups.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = ["CONSUMER_KEYS", "replay_consumer_record"]
 def replay_consumer_record(
     groups: dict[str, ConsumerGroup], index: TopicIndex, key: Message, value: Message | None
 ) -> None:
-    """Apply one record, whose key is one of CONSUMER_KEYS.
+    """Applies one record, whose key is one of CONSUMER_KEYS.
 
-    A group begins with its first record that is no tombstone.
+    The first record that is no tombstone creates the group.
     """
     group_id: str = key.group_id  # type: ignore[attr-defined]
     group = groups.get(group_id)
@@ -134,4 +134,4 @@ _REPLAY: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] =
 }
 
 CONSUMER_KEYS: Final = frozenset(_REPLAY)
-"""The keys of the records that consumer groups are made of."""
+"""The key types of consumer group records."""

@@ -1,9 +1,9 @@
-"""How a group comes to a target assignment: who is asked, when, and what of the answer is written down (KIP-848).
+"""Target assignments: which assignor makes one, when, and which records are written (KIP-848).
 
-A target is made when the group epoch has risen, at most once in `group.consumer.assignment.interval.ms` (KIP-1263). A
-small group's is made in the heartbeat that finds it due; for a large group that would hold up everybody, so it is made
-elsewhere and believed only if the group is still at the same epoch with the same members. After Apache Kafka's
-`GroupMetadataManager.maybeUpdateTargetAssignment` and `TargetAssignmentBuilder`.
+A target is made when the group epoch has risen, at most once in `group.consumer.assignment.interval.ms` (KIP-1263). For
+a small group it is made in the request that finds it due. For a large group that would delay all other requests, so a
+background task makes it. It is used only if the group still has the same epoch and the same members. After Apache
+Kafka's `GroupMetadataManager.maybeUpdateTargetAssignment` and `TargetAssignmentBuilder`.
 """
 
 from __future__ import annotations
@@ -45,39 +45,39 @@ __all__ = [
 ]
 
 TARGET_MADE: Final = TimerKind("make the target assignment of a consumer group")
-"""The task that asks the assignor for the target of a large group."""
+"""The kind of the background task that makes the target of a large group."""
 INLINE_LIMIT: Final = 800
-"""Subscriptions of members to topics, plus partitions, of a group whose target is made at once. The built-in assignors
-take one to four microseconds for each."""
+"""Largest size of a group whose target is made at once: subscriptions of members to topics, plus partitions. The
+built-in assignors take one to four microseconds for each."""
 
 
 class Prepared(NamedTuple):
-    """A target that only has to be written down."""
+    """A target that is ready to be written."""
 
     epoch: int
     assignor: str
     target: Mapping[str, Target]
-    """What each member is to have."""
+    """Each member's part of the target."""
     assignments: Mapping[str, PartitionsByTopic]
-    """The same by the names of topics."""
+    """The same by topic name."""
     records: list[CoordinatorRecord]
-    """Of those members whose part is another than before."""
+    """One for each member whose part has changed or who is held back."""
     framed: FramedRecords | None = None
-    """The same as a batch holds them, if somebody has had the time."""
+    """The same records in the format of a batch, if a background task made the target."""
 
 
 def may_make_target(groups: ConsumerGroups, group: ConsumerGroup, now: Millis) -> int | None:
-    """None if a target may be made now; else for how long it may not."""
+    """Returns None if a target may be made now, else the time to wait in milliseconds."""
     interval_ms = groups.group_config_of(group.group_id).assignment_interval_ms
     elapsed_ms = now - group.assigned_at_ms
-    # A wall clock that was set back must not stop the group until it has caught up: it says nothing of the interval.
+    # If the wall clock was set back, the elapsed time is unknown; the group must not wait until the clock catches up.
     if group.assigned_at_ms == 0 or interval_ms == 0 or not 0 <= elapsed_ms < interval_ms:
         return None
     return interval_ms - elapsed_ms
 
 
 def arm_target_timer(decision: Decision, group: ConsumerGroup) -> None:
-    """Make the target in a while, unless a heartbeat does so before: more changes may be on their way."""
+    """Arms the timer that makes the target, if no heartbeat makes it earlier: more changes may follow meanwhile."""
     interval_ms = decision.groups.group_config_of(group.group_id).assignment_interval_ms
     if interval_ms:
         decision.result.arm(target_timer(group.group_id), interval_ms)
@@ -86,23 +86,23 @@ def arm_target_timer(decision: Decision, group: ConsumerGroup) -> None:
 def make_target(
     decision: Decision, group: ConsumerGroup, epoch: int, subscriptions: Subscriptions | None, change: Change | None
 ) -> Mapping[str, Target] | None:
-    """Write a new target for that group epoch, or have it made elsewhere, and then return None.
+    """Writes and returns a new target for that group epoch; returns None if a background task will make it.
 
-    `subscriptions` is what is read after the change, None for what is read now. Raises UNKNOWN_SERVER_ERROR if the
+    `subscriptions` are the ones after the change; None means the present ones. Raises UNKNOWN_SERVER_ERROR if the
     assignor fails.
     """
     groups, result, now = decision
     assignor = preferred_assignor(
         group, None if change is None else change.old, None if change is None else change.new, groups.default_assignor
     )
-    # An assignor that the configuration names no more may still be wanted by members that joined before.
+    # Members that joined before may prefer an assignor that the configuration no longer names.
     chosen = groups.assignors.get(assignor) or groups.assignors[groups.default_assignor]
     is_by_load = chosen.name == LoadAssignor.name
     described = describe(groups, group, subscriptions, change, now, is_by_load=is_by_load)
     watch_back_offs(decision, group, described)
     prepare = partial(_prepare, chosen, described, group.group_id, epoch)
     if described.size > INLINE_LIMIT:
-        # Also the records are framed there: of a thousand members that takes as long as to replay them.
+        # The task also frames the records: for a thousand members that takes as long as replaying them.
         result.tasks.append(
             BackgroundTask(TimerKey(TARGET_MADE, group.group_id, epoch), partial(_prepare_and_frame, prepare))
         )
@@ -120,7 +120,7 @@ def make_target(
 
 
 def on_target_timer(decision: Decision, group_id: str) -> None:
-    """The wait is over: make the target, if no heartbeat has done so meanwhile."""
+    """Makes the target at the end of the wait, if no heartbeat has made it meanwhile."""
     groups, result, now = decision
     group = groups.get(group_id)
     if group is None or group.is_empty or group.epoch <= group.target_epoch or group_id in groups.assigning:
@@ -132,7 +132,7 @@ def on_target_timer(decision: Decision, group_id: str) -> None:
     try:
         make_target(decision, group, group.epoch, None, None)
     except KafkaError as error:
-        # The next heartbeat tries again, and its member hears of it.
+        # The next heartbeat tries again, and its member gets the error.
         result.events.append(Remark(group_id, error.message or error.code.name))
         return
     if result.records:
@@ -140,7 +140,7 @@ def on_target_timer(decision: Decision, group_id: str) -> None:
 
 
 def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
-    """Write the target that was made elsewhere, if the group is still the one that it was made for."""
+    """Writes the target of a background task, if the group is still the one that it was made for."""
     groups, result, _ = decision
     _, group_id, epoch = key
     if groups.assigning.get(group_id) == epoch:
@@ -162,16 +162,16 @@ def on_target_made(decision: Decision, key: TimerKey, outcome: object) -> None:
 
 
 def _prepare(assignor: Assignor, described: Description, group_id: str, epoch: int) -> Prepared:
-    """All that takes long."""
+    """Runs the assignor and builds the records: all the slow work."""
     spec, known = described.specification(), described.target
     assigned = assignor.assign(spec)
     target = {member_id: assigned.get(member_id) or NO_TARGET for member_id in spec.members}
     records = []
     for member_id, wanted in target.items():
         if not spec.members[member_id].may_be_assigned:
-            records.append(target_tombstone(group_id, member_id))  # The log's mark of who is held back.
+            records.append(target_tombstone(group_id, member_id))  # Marks the member in the log as held back.
         elif known.get(member_id) != wanted:
-            records.append(target_record(group_id, member_id, wanted))  # A new member gets one with nothing in it, too.
+            records.append(target_record(group_id, member_id, wanted))  # A new member gets an empty one, too.
     return Prepared(
         epoch=epoch,
         assignor=assignor.name,

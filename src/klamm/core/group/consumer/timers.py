@@ -30,34 +30,34 @@ SYNC: Final = TimerKind("consumer sync")
 TARGET: Final = TimerKind("consumer target")
 
 LOAD_TIMER: Final = TimerKey(TimerKind("consumer load"))
-"""Names the timer that rings when the next group is weighed by its load."""
+"""The key of the timer that expires when the next group is to be weighed by its load."""
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that rings when the member has sent no heartbeat for its session timeout."""
+    """Returns the key of the timer that expires when the member has sent no heartbeat for its session timeout."""
     return TimerKey(SESSION, group_id, member_id)
 
 
 def rebalance_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that rings when the member has not given back partitions for its rebalance timeout."""
+    """Returns the key of the timer that limits how long the member may take to revoke partitions."""
     return TimerKey(REBALANCE, group_id, member_id)
 
 
 def back_off_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that rings when a member that was held back may have partitions."""
+    """Returns the key of the timer that expires when a held-back member may have partitions."""
     return TimerKey(BACK_OFF, group_id, member_id)
 
 
 def join_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that rings when a member of the classic protocol has not joined again in time."""
+    """Returns the key of the timer that limits how long a member of the classic protocol may take to join again."""
     return TimerKey(JOIN, group_id, member_id)
 
 
 def sync_timer(group_id: str, member_id: str) -> TimerKey:
-    """Names the timer that rings when a member of the classic protocol has not asked for its assignment in time."""
+    """Returns the key of the timer that limits how long a member of the classic protocol may take to send SyncGroup."""
     return TimerKey(SYNC, group_id, member_id)
 
 
 def target_timer(group_id: str) -> TimerKey:
-    """Names the timer that ends the wait between two target assignments."""
+    """Returns the key of the timer that ends the wait between two target assignments."""
     return TimerKey(TARGET, group_id)

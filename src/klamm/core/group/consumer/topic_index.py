@@ -1,4 +1,4 @@
-"""Which groups read which topics, so that a change of a topic finds the groups that it concerns."""
+"""An index from topics to the groups that read them, to find the groups that a changed topic concerns."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class TopicIndex:
     def __init__(self) -> None:
         self._groups: dict[str, set[str]] = {}
         self.regex_groups: set[str] = set()
-        """Groups with a member that subscribed by regular expression: a new topic may concern them."""
+        """Groups with a member that subscribed by regular expression, which a new topic may match."""
 
     def add(self, topic: str, group_id: str) -> None:
-        """The group reads the topic."""
+        """Adds the group to the readers of the topic."""
         self._groups.setdefault(topic, set()).add(group_id)
 
     def remove(self, topic: str, group_id: str) -> None:
-        """The group reads the topic no more."""
+        """Removes the group from the readers of the topic."""
         groups = self._groups[topic]
         groups.discard(group_id)
         if not groups:
             del self._groups[topic]
 
     def groups_of(self, topic: str) -> Set[str]:
-        """The groups that read the topic."""
+        """Returns the groups that read the topic."""
         return self._groups.get(topic, _NOBODY)
 
     def read_of(self, topics: Set[str]) -> list[str]:
-        """Those of the topics that somebody reads, in order; quick if either is few."""
+        """Returns those of the topics that a group reads, sorted; fast if there are few of either."""
         return sorted(self._groups.keys() & topics)
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,6 @@
-"""One change of a group from beginning to end, as it was seen, and what can be worked out from it.
+"""One change of a group from beginning to end, and what can be computed from it.
 
-What costs something (decoding assignments, comparing them) is done when somebody asks, so that whoever sees the change
-happen need not wait for it.
+Slow work (decoding and comparing assignments) is done only on demand, so that recording a change is fast.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ class Outcome(Enum):
     """How a change of a group ended; the value is the word in the record."""
 
     STABLE = "stable"
-    """Every member has what it is to have."""
+    """Every member has its assignment."""
     SUPERSEDED = "superseded"
-    """The next change began before every member had."""
+    """The next change began before every member had its assignment."""
     EMPTY = "empty"
-    """Nobody is left."""
+    """No member is left."""
     DELETED = "deleted"
     """The group is gone."""
     TAKEN_OVER = "taken_over"
-    """Another coordinator has the group now, and found it like this."""
+    """Another coordinator has taken the group over and found it in this state."""
 
 
 class MemberThen(NamedTuple):
-    """A member and what it has at some moment."""
+    """A member with its partitions at one moment."""
 
     identity: MemberJoined
     partitions: PartitionsByTopic
 
     @property
     def lasting_name(self) -> tuple[bool, str]:
-        """The instance id of a static member, which keeps its place under another member id; else the member id."""
+        """The instance id of a static member, which survives a new member id; else the member id."""
         instance_id = self.identity.instance_id
         return (False, self.identity.member_id) if instance_id is None else (True, instance_id)
 
 
 class Pause(NamedTuple):
-    """A member that stopped and was assigned again: for how long, with what, and what it went on reading."""
+    """A pause of a member until its next assignment: the length, and the partitions before, during and after it."""
 
     member_id: str
     ms: int
@@ -58,7 +57,7 @@ class Pause(NamedTuple):
     after: PartitionsByTopic
 
     def concerns_something(self) -> bool:
-        """Whether it was without something that it had before and has after."""
+        """Returns whether the member was without a partition that it had before and has after."""
         nothing: frozenset[PartitionIndex] = frozenset()
         return any(
             (partitions & self.after.get(topic, nothing)) - self.kept.get(topic, nothing)
@@ -67,7 +66,7 @@ class Pause(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A partition that had one owner before and has another one after; None is nobody."""
+    """A partition with another owner after than before; None means no owner."""
 
     topic: str
     partition: PartitionIndex
@@ -76,7 +75,7 @@ class Move(NamedTuple):
 
 
 def owners_of(members: Mapping[str, MemberThen]) -> dict[PartitionKey, MemberJoined]:
-    """Who has which partition."""
+    """Returns the owner of each partition."""
     return {
         (topic, partition): member.identity
         for member in members.values()
@@ -86,27 +85,27 @@ def owners_of(members: Mapping[str, MemberThen]) -> dict[PartitionKey, MemberJoi
 
 
 class Settled(NamedTuple):
-    """Who has which partition: as members have it, or else as was worked out already."""
+    """The state that moves are computed from: members, or the owners if they are computed already."""
 
     members: Mapping[str, MemberThen]
     known: Owners | None = None
 
     def owners(self) -> Owners:
-        """The owners by partition."""
+        """Returns the owner of each partition."""
         return owners_of(self.members) if self.known is None else self.known
 
 
 class UnderWay(NamedTuple):
-    """A change that is not over yet."""
+    """A change in progress."""
 
     started_at: Millis
     causes: tuple[RebalanceNeeded, ...]
-    """In order; there is always one."""
+    """In order; at least one."""
 
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """A change that is over."""
+    """A finished change."""
 
     group_id: str
     group_type: GroupType
@@ -117,21 +116,21 @@ class Change:
     """The generation or group epoch."""
     outcome: Outcome
     causes: Sequence[RebalanceNeeded]
-    """In order; there is always one."""
+    """In order; at least one."""
     assignor: str | None
-    """Who assigned; None if it did not come to that."""
+    """The assignor; None if no target was chosen."""
     started_at: Millis
     finished_at: Millis
     before: Mapping[str, MemberThen]
     after: Mapping[str, MemberThen]
     settled: Settled
-    """The group when it was last at rest: that is what moves are told from."""
+    """The group when it was last at rest; moves are computed from it."""
     pauses: Sequence[Pause]
     still_paused: Collection[str]
-    """Members that wait to be assigned: their pauses belong to a later change."""
+    """Members that still wait for an assignment; their pauses belong to a later change."""
 
     def decode(self) -> None:
-        """Decode each assignment once, before it is looked at again and again."""
+        """Decodes each assignment once, before it is read many times."""
         decode = _Decoder()
         is_settled_before = self.settled.members is self.before
         self.before = decode.members(self.before)
@@ -145,9 +144,9 @@ class Change:
         ]
 
     def moves(self) -> list[Move]:
-        """Partitions that changed hands, by topic and partition.
+        """Returns the partitions with another owner than before, sorted by topic and partition.
 
-        In a change that was superseded a partition without owner is on its way, and not told yet.
+        In a superseded change, a partition without an owner is still moving and is left out.
         """
         before, after = self.settled.owners(), owners_of(self.after)
         is_over = self.outcome is not Outcome.SUPERSEDED
@@ -160,7 +159,7 @@ class Change:
         return moves
 
     def pauses_ms(self) -> Iterator[tuple[str, int]]:
-        """For each member that has something it had before: for how long it was without."""
+        """Yields each member that has a partition it had before, with how long in ms it was without such partitions."""
         lost_ms: dict[str, int] = {}
         for pause in self.pauses:
             lost_ms.setdefault(pause.member_id, 0)
@@ -177,20 +176,20 @@ class Change:
 
 
 class _Decoder:
-    """Turns lazy assignments into dicts, each once: one and the same stands in many places."""
+    """A decoder of lazy assignments into dicts; each is decoded once, since the same object is in many places."""
 
     def __init__(self) -> None:
         self._decoded: dict[int, PartitionsByTopic] = {}
 
     def members(self, members: Mapping[str, MemberThen]) -> Mapping[str, MemberThen]:
-        """The members with what they have."""
+        """Returns the members with decoded partitions."""
         return {
             member_id: MemberThen(member.identity, self.partitions(member.partitions))
             for member_id, member in members.items()
         }
 
     def partitions(self, partitions: PartitionsByTopic) -> PartitionsByTopic:
-        """What an assignment says; it must outlive the decoder."""
+        """Returns the decoded assignment. The argument must outlive the decoder, whose cache uses its `id`."""
         decoded = self._decoded.get(id(partitions))
         if decoded is None:
             decoded = self._decoded[id(partitions)] = dict(partitions.items())

@@ -1,6 +1,6 @@
-"""The record of a change, as the topic `__group_history` has it: docs/reference/group-history.md has the schema.
+"""The record of a change in the topic `__group_history`; docs/reference/group-history.md has the schema.
 
-`history_record` encodes one for the broker, `HistoryRecord.decode` reads one for all who look at the history.
+`history_record` encodes a record for the broker, `HistoryRecord.decode` decodes one for readers of the history.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
 HISTORY_TOPIC: Final = "__group_history"
 
 CommittedOffsets: TypeAlias = Mapping[str, Mapping[PartitionIndex, CommittedOffset]]
-"""What a group has committed, by topic and partition."""
+"""The committed offsets of a group, by topic and partition."""
 
 _VERSION: Final = 1
 
 
 def history_record(change: Change, coordinator_epoch: LeaderEpoch, committed: CommittedOffsets) -> dict[str, Any]:
-    """The record as JSON has it. `committed` is what the group had committed when the change was over."""
+    """Returns the record as JSON data. `committed` are the group's committed offsets when the change was over."""
     change.decode()
     return {
         "version": _VERSION,
@@ -101,22 +101,22 @@ def _partitions(partitions: PartitionsByTopic) -> dict[str, list[PartitionIndex]
 
 
 class NotUnderstood(KlammError):
-    """A value that is no record of this version of the schema."""
+    """A value is not a record of this version of the schema."""
 
 
 class HistoryCause(NamedTuple):
-    """One of the reasons for a change."""
+    """One cause of a change."""
 
     code: str
     member_id: str | None
     text: str
     at_ms: int
     is_crash_loop: bool = False
-    """Whether the member, or one of its name, has died again and again without a commit."""
+    """Whether the member, or others of its name, have died again and again without a commit."""
 
 
 class HistoryMember(NamedTuple):
-    """A member, and what it had."""
+    """A member with its partitions."""
 
     member_id: str
     instance_id: str | None
@@ -126,7 +126,7 @@ class HistoryMember(NamedTuple):
 
 
 class HistoryMove(NamedTuple):
-    """A partition that changed hands."""
+    """A partition with another owner than before."""
 
     topic: str
     partition: int
@@ -163,12 +163,12 @@ class HistoryRecord(NamedTuple):
 
     @property
     def members(self) -> dict[str, HistoryMember]:
-        """Everybody who was there before or after, by member id."""
+        """All members before or after the change, by member id."""
         return {member.member_id: member for member in (*self.members_before, *self.members_after)}
 
     @classmethod
     def decode(cls, value: bytes) -> HistoryRecord:
-        """The record in a value of the topic. Raises NotUnderstood."""
+        """Decodes a value of the topic. Raises NotUnderstood."""
         try:
             data = json.loads(value)
             version = data["version"]

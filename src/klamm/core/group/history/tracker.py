@@ -1,11 +1,11 @@
-"""Follows one group through its events and finds where one change of it ends and the next begins.
+"""The tracker of one group: follows its events and finds where one change ends and the next begins.
 
-A change begins with the first cause, or with the member that brings it, gathers more causes, raises the epoch, and ends
-when the group is stable, or when the next change begins before that. What a group without a change in progress needs
-is only what it looks like now: the "before" of its next change.
+A change begins with its first cause, or with the event of the member that brings it. It gathers more causes, raises the
+epoch, and ends when the group is stable, or when the next change begins before that. Without a change in progress, only
+the present state of the group is kept: the "before" of its next change.
 
-Events may be missing (a decision that could not be written is not told). Then a change is told too late or under the
-wrong cause, which its epochs show; nothing else depends on it.
+Events may be missing (a decision that could not be written publishes none). Then a change is recorded too late or with
+the wrong cause, which its epochs show; nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ class _Open:
         self.settled = settled
         self.causes: list[RebalanceNeeded] = []
         self.substitute: RebalanceNeeded | None = None
-        """What to name as the cause if none is told: who came or went."""
+        """The cause to record if no event gives one: a member that joined or was removed."""
         self.has_new_epoch = False
         self.assigned: dict[str, MemberThen] = {}
-        """Members that were assigned something since it began, as they are now."""
+        """Members that were assigned something since the change began, in their present state."""
         self.awaited: set[str] = set()
-        """Members of a classic group that have not asked for their assignment yet."""
+        """Members of a classic group that have not got their assignment yet."""
         self.stable_at: Millis | None = None
         self.assignor: str | None = None
         self.pauses: list[Pause] = []
 
 
 class GroupTracker:
-    """What is known of one group; `is_gone` once it was deleted."""
+    """The known state of one group; `is_gone` once it was deleted."""
 
     __slots__ = (
         "_epoch",
@@ -103,17 +103,17 @@ class GroupTracker:
         self._sequence = 0
         self._open: _Open | None = None
         self._paused: dict[str, tuple[Millis, PartitionsByTopic]] | None = None
-        """Since when members stand still, and what they go on reading; None is nobody."""
+        """Since when members are paused, and which partitions they keep reading; None if none has paused."""
         self._replaced: MemberThen | None = None
-        """A static member that went, to come back under another member id in the same decision."""
+        """A static member that was removed and returns under another member id in the same decision."""
         self._loaded_at: Millis | None = None
-        """When the group was taken over, until that is told with the first change after it."""
+        """When the group was taken over, until the first change after it records that, too."""
         self.is_gone = False
 
     def take(self, events: Sequence[Event], hidden_topic: str) -> list[Change]:
-        """What was over when these events, which one decision brought, had happened.
+        """Returns the changes that end with these events of one decision.
 
-        Changes of a group that has subscribed to `hidden_topic` are left out.
+        Changes of a group that subscribes to `hidden_topic` are left out.
         """
         done: list[Change] = []
         for index, event in enumerate(events):
@@ -128,7 +128,7 @@ class GroupTracker:
         return done
 
     def under_way(self) -> UnderWay | None:
-        """The change in progress, with the causes that are known so far; None while the group is at rest."""
+        """Returns the change in progress with the causes known so far; None while the group is at rest."""
         change = self._open
         if change is None or (change.stable_at is not None and not change.awaited):
             return None
@@ -138,7 +138,7 @@ class GroupTracker:
     # Where changes begin and end
 
     def _begins(self, event: Event, decision: Sequence[Event]) -> bool:
-        """Whether another change than the one in progress begins with this event."""
+        """Returns whether a new change begins with this event."""
         change = self._open
         if change is None:
             return True
@@ -146,8 +146,8 @@ class GroupTracker:
             return change.has_new_epoch and event.epoch != change.previous_epoch
         if isinstance(event, NewEpoch):
             return change.has_new_epoch and event.epoch != self._epoch
-        # Who comes or goes belongs to the rebalance that the same decision asks for; if it asks for none, as for a
-        # static member that returns, to what goes on anyway.
+        # A member that joins or leaves belongs to the rebalance that the same decision causes. If it causes none, as
+        # for a static member that returns, the member belongs to the change in progress.
         return change.has_new_epoch and any(isinstance(other, RebalanceNeeded | NewEpoch) for other in decision)
 
     def _begin(
@@ -216,7 +216,7 @@ class GroupTracker:
     def _cause(self, cause: Cause, member_id: str | None, detail: str, at: Millis) -> RebalanceNeeded:
         return RebalanceNeeded(self._group_id, self._group_type, self._epoch, cause, member_id, detail, at)
 
-    # What each event says
+    # Handlers of events
 
     def _on_paused(self, event: MemberPaused, done: list[Change]) -> None:
         if self._paused is None:
@@ -245,7 +245,7 @@ class GroupTracker:
         change = self._open
         assert change is not None
         if not self._epoch:
-            # The group was there before anybody looked: it was empty when it was loaded.
+            # The group is older than this tracker: it was empty when it was loaded.
             self._epoch = change.previous_epoch = event.epoch
         self._group_type = event.group_type
         change.causes.append(event)
@@ -265,7 +265,7 @@ class GroupTracker:
             change.awaited = member_ids
 
     def _correct_members(self, member_ids: Set[str], at: Millis) -> None:
-        """Have these members, whatever events are missing."""
+        """Sets the members to these, in case events are missing."""
         for member_id in self._members.keys() - member_ids:
             self._drop(member_id)
         for member_id in sorted(member_ids - self._members.keys()):
@@ -294,7 +294,7 @@ class GroupTracker:
     def _on_stable(self, event: GroupIsStable, done: list[Change]) -> None:
         change = self._open
         if change is None or event.epoch != self._epoch or (change.causes and not change.has_new_epoch):
-            return  # Of an epoch that the change in progress leaves behind.
+            return  # The epoch is older than that of the change in progress.
         change.stable_at = event.at
         self._end_if_at_rest(done)
 
@@ -337,7 +337,7 @@ class GroupTracker:
             self._open.assigned.pop(member_id, None)
 
     def _inherited(self, joined: MemberJoined) -> PartitionsByTopic:
-        """What a static member had under its former member id."""
+        """Returns the partitions that a static member had under its former member id."""
         replaced, self._replaced = self._replaced, None
         if replaced is None or joined.instance_id is None or replaced.identity.instance_id != joined.instance_id:
             return _NO_PARTITIONS
@@ -365,13 +365,13 @@ _HANDLERS: Final[Mapping[type, Callable[[GroupTracker, Any, list[Change]], None]
 
 
 def _settled_after(ended: Change, assigned: Mapping[str, MemberThen]) -> Settled:
-    """What the moves of the change after that one are told from; these members were assigned something in it."""
+    """Returns the state that the next change's moves are computed from; `assigned` were assigned during `ended`."""
     if ended.outcome is not Outcome.SUPERSEDED:
         return Settled(ended.after)
     if ended.group_type is GroupType.CLASSIC:
-        return ended.settled  # Nobody was assigned anything meanwhile.
-    # Members go on one by one: what has found its new owner is told already. Of a large group that many join one after
-    # the other, a change sees few of them; the others are known from the change before.
+        return ended.settled  # No member was assigned anything meanwhile.
+    # Members are assigned one by one: partitions with a new owner are recorded already. If many members join a large
+    # group one by one, a change assigns few of them; the owners of the rest are known from the change before.
     known = ended.settled.known
     if known is None:
         return Settled({}, {**ended.settled.owners(), **owners_of(ended.after)})

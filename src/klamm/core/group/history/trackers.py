@@ -14,13 +14,13 @@ __all__ = ["GroupTrackers"]
 
 
 class GroupTrackers:
-    """One tracker for each group that something has happened to since it was loaded, or that has members."""
+    """One tracker for each group that has members or has had events since it was loaded."""
 
     def __init__(self) -> None:
         self._by_partition: dict[PartitionIndex, dict[str, GroupTracker]] = {}
 
     def take(self, partition: PartitionIndex, events: Sequence[object]) -> list[Change]:
-        """The changes that these events of one decision bring to an end."""
+        """Returns the changes that end with these events of one decision."""
         trackers = self._by_partition.setdefault(partition, {})
         by_group: dict[str, list[Event]] = {}
         for event in events:
@@ -37,7 +37,7 @@ class GroupTrackers:
         return changes
 
     def under_way(self, group_id: str) -> UnderWay | None:
-        """The change of a group that is in progress; None while the group is at rest, or not known."""
+        """Returns the group's change in progress; None while the group is at rest, or if it is unknown."""
         for trackers in self._by_partition.values():
             tracker = trackers.get(group_id)
             if tracker is not None:
@@ -45,9 +45,9 @@ class GroupTrackers:
         return None
 
     def partitions(self) -> list[PartitionIndex]:
-        """Where something is known."""
+        """Returns the partitions that have trackers."""
         return list(self._by_partition)
 
     def forget(self, partition: PartitionIndex) -> None:
-        """The groups of that partition have another coordinator."""
+        """Drops the groups of a partition that has another coordinator now."""
         self._by_partition.pop(partition, None)

@@ -1,5 +1,4 @@
-"""What groups committed for topics that are deleted goes with them, in steps: there may be very many groups, and very
-many topics that go at once.
+"""Deletion of the offsets of deleted topics, in steps: there may be very many groups and very many such topics.
 
 After Apache Kafka's `OffsetMetadataManager.onTopicsDeleted`.
 """
@@ -23,10 +22,10 @@ _Ids = Mapping[str, Set[bytes]]
 def delete_topics(
     store: GroupStore, topics: Sequence[DeletedTopic], *, last_offset: Offset, looks_per_step: int
 ) -> Iterator[Result]:
-    """Forget what any group committed for topics that are gone.
+    """Yields the steps that delete all offsets that groups committed for deleted topics.
 
-    An offset that names another topic id belongs to another topic; one that names none, and was written after
-    `last_offset`, to one that was made after these went.
+    An offset with another topic id belongs to another topic. An offset without a topic id that was written after
+    `last_offset` belongs to a topic that was created after the deletion.
     """
     ids: dict[str, set[bytes]] = {}
     for topic in topics:
@@ -46,7 +45,7 @@ def delete_topics(
 
 
 def _offsets(store: GroupStore, ids: _Ids) -> Iterator[tuple[str, str, PartitionIndex, CommittedOffset] | None]:
-    """The offsets for topics of these names, each as it is when its turn comes, with None for a look in vain."""
+    """Yields the present offsets for topics of these names, also those in transactions, and None for other looks."""
     for group_id in list(store.offsets):
         yield None
         committed = store.offsets_of(group_id)

@@ -1,6 +1,6 @@
-"""Time takes what nobody needs any more: old offsets, and empty groups that have none.
+"""Expiry of old offsets, and of empty groups without offsets.
 
-All groups are looked through, in steps; a group of very many offsets takes several. After Apache Kafka's
+All groups are checked, in steps; a group with very many offsets takes several steps. After Apache Kafka's
 `GroupCoordinatorShard.cleanupGroupMetadata`.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["expire_groups"]
 def expire_groups(
     groups: GroupRegistry, config: GroupCoordinatorConfig, clock: Callable[[], Millis]
 ) -> Iterator[Result]:
-    """Look at every group once. `clock` says when each step is made."""
+    """Yields the steps that check every group once. `clock` gives the time of each step."""
     store, limit = groups.store, config.looks_per_step
     result, looks = Result(atomic=False), 0
     for group_id in [*store.groups, *store.consumer_groups]:
@@ -29,7 +29,7 @@ def expire_groups(
             yield result
             result, looks = Result(atomic=False), 0
         if not groups.is_known(group_id):
-            continue  # It went meanwhile.
+            continue  # It was removed meanwhile.
         if size > limit:
             yield from _expire_in_steps(groups, group_id, config, clock)
             if not groups.is_known(group_id) or store.offset_count(group_id) > limit:
@@ -42,7 +42,7 @@ def expire_groups(
 def _expire_in_steps(
     groups: GroupRegistry, group_id: str, config: GroupCoordinatorConfig, clock: Callable[[], Millis]
 ) -> Iterator[Result]:
-    """The offsets of a large group, some of them at a time; the group itself stays."""
+    """Yields the steps that expire the offsets of a large group; the group itself stays."""
     retention_ms = config.offsets_retention_of(group_id)
     result, looks = Result(atomic=False), 0
     for topic in list(groups.store.offsets_of(group_id)):
@@ -52,7 +52,7 @@ def _expire_in_steps(
             if looks + len(some) > config.looks_per_step:
                 yield result
                 result, looks = Result(atomic=False), 0
-            # Whoever joined or left meanwhile may have changed what may go.
+            # Members that joined or left meanwhile may have changed which offsets may expire.
             if not groups.is_known(group_id):
                 return
             group = groups.peek(group_id)

@@ -1,8 +1,8 @@
-"""DeleteGroups, in steps where the groups have committed very much.
+"""DeleteGroups, in steps if the groups have very many offsets.
 
-Offsets go first and the group last, so that what was interrupted can be asked for again. Meanwhile nobody may use the
-group: a request for it is refused as if it were being loaded, which clients take for a reason to come again. Apache
-Kafka writes one batch whatever its size, and refuses the request if that is too large.
+Offsets go first and the group last, so that an interrupted deletion can be requested again. Meanwhile no request may
+use the group: it is refused as if the group were being loaded, so that clients retry. Apache Kafka writes one batch of
+any size, and refuses the request if the batch is too large.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Codes = dict[str, ErrorCode]
 
 
 class Deletions:
-    """The DeleteGroups requests of one shard; `limit` is how many records are written in one step."""
+    """The DeleteGroups requests of one shard; `limit` is the number of records in one step."""
 
     __slots__ = ("_group_ids", "_groups", "_incremental_work", "_limit", "_requests")
 
@@ -44,10 +44,10 @@ class Deletions:
             raise KafkaError(ErrorCode.coordinator_load_in_progress, f"Group {group_id} is being deleted.")
 
     def decide(self, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
-        """Forget groups with all they committed, at once and in one batch if that is few records.
+        """Deletes groups with all their offsets, at once and in one batch if that is few records, else in steps.
 
-        A group that cannot be deleted gets what `why_not_deletable` says, or COORDINATOR_LOAD_IN_PROGRESS if somebody
-        else has it deleted.
+        A group that cannot be deleted gets the code of `why_not_deletable`, or COORDINATOR_LOAD_IN_PROGRESS if another
+        request is deleting it.
         """
         store, group_ids = self._groups.store, request.groups_names
         records = sum(1 + store.offset_count(group_id) for group_id in group_ids)
@@ -61,7 +61,7 @@ class Deletions:
         return result
 
     def on_unloaded(self, result: Result) -> None:
-        """Tell whoever waits that there will be no more steps."""
+        """Answers all waiting requests with NOT_COORDINATOR: no more steps will follow."""
         for ticket, request in self._requests.items():
             codes = dict.fromkeys(request.groups_names, ErrorCode.not_coordinator)
             result.reply(ticket, _response(request, codes))
@@ -92,12 +92,12 @@ class Deletions:
                 earlier(code, now)
             return answer(now)
 
-        # Not before all is committed.
+        # The answer waits until the last step is committed or has failed.
         last.on_commit, last.on_failure = answer, give_up
         yield last
 
     def _steps(self, own: Set[str], codes: _Codes) -> Generator[Result, None, Result]:
-        """All steps but the last, which is returned. A group whose records are refused gets the error."""
+        """Yields all steps but the last, which it returns. A group whose records are refused gets the error."""
         store = self._groups.store
         step = _Step(codes)
         for group_id in [group_id for group_id in codes if group_id in own]:
@@ -109,7 +109,7 @@ class Deletions:
                 step.records += islice(offset_tombstones(store, group_id), self._limit)
                 yield step.result
                 step = _Step(codes)
-            # Time may have taken it meanwhile.
+            # The group may have expired meanwhile.
             if codes[group_id] is ErrorCode.none and self._groups.is_known(group_id):
                 step.group_ids.append(group_id)
                 delete_group(self._groups, group_id, step.result, self._incremental_work.now)
@@ -121,7 +121,7 @@ class Deletions:
 
 
 class _Step:
-    """What is written in one go, and the groups that it is about."""
+    """The records of one step, and the groups that they belong to."""
 
     def __init__(self, codes: _Codes) -> None:
         self.result = Result(atomic=False)

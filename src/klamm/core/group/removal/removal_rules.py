@@ -1,7 +1,7 @@
-"""How offsets and groups go: OffsetDelete, DeleteGroups, and time.
+"""The removal of offsets and groups: OffsetDelete, DeleteGroups and expiry.
 
-Whatever goes leaves a tombstone, for each offset and for the group. What may be very many is called from files that do
-it in steps: `group_deletion.py`, `deleted_topics.py`, `expiry.py`. After Apache Kafka's `OffsetMetadataManager`
+Each removed offset and each removed group gets a tombstone. Work that may be large is done in steps by
+`group_deletion.py`, `deleted_topics.py` and `expiry.py`. After Apache Kafka's `OffsetMetadataManager`
 (`deleteOffsets`, `deleteAllOffsets`, `cleanupExpiredOffsets`) and `GroupCoordinatorShard`
 (`deleteGroups`, `cleanupGroupMetadata`).
 """
@@ -40,9 +40,9 @@ __all__ = [
 
 
 def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket) -> Result:
-    """Forget single offsets, except of topics that members read: those get GROUP_SUBSCRIBED_TO_TOPIC.
+    """Deletes single offsets, except of topics that members read: those get GROUP_SUBSCRIBED_TO_TOPIC.
 
-    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP for a group with members whose subscriptions are not known.
+    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP for a group with members that are no consumers.
     """
     group = groups.find_any(request.group_id)
     if group is None:
@@ -74,7 +74,7 @@ def _delete_topic_offsets(
 
 
 def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: Ticket, now: Millis) -> Result:
-    """Forget groups with all they committed; a group with members gets NON_EMPTY_GROUP, one that is unknown
+    """Deletes groups with all their offsets; a group with members gets NON_EMPTY_GROUP, an unknown group
     GROUP_ID_NOT_FOUND.
     """
     result = Result()
@@ -89,7 +89,7 @@ def delete_groups(groups: GroupRegistry, request: DeleteGroupsRequest, ticket: T
 
 
 def why_not_deletable(groups: GroupRegistry, group_id: str) -> ErrorCode:
-    """NONE for a group that may be deleted, else NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
+    """Returns NONE for a group that may be deleted, else NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
     group = groups.find_any(group_id)
     if group is None:
         return ErrorCode.group_id_not_found
@@ -97,7 +97,7 @@ def why_not_deletable(groups: GroupRegistry, group_id: str) -> ErrorCode:
 
 
 def delete_group(groups: GroupRegistry, group_id: str, result: Result, now: Millis) -> None:
-    """Forget a group, which exists, with all that it committed."""
+    """Appends the tombstones of an existing group and of all its offsets."""
     group = groups.peek(group_id)
     result.records.extend(offset_tombstones(groups.store, group_id))
     result.records.extend(group.tombstones())
@@ -105,7 +105,7 @@ def delete_group(groups: GroupRegistry, group_id: str, result: Result, now: Mill
 
 
 def offset_tombstones(store: GroupStore, group_id: str) -> Iterator[CoordinatorRecord]:
-    """One for each partition that the group has an offset for, or a transaction that is not finished."""
+    """Yields a tombstone for each partition that the group has an offset for, or an open transaction."""
     for topic, offsets in store.offsets_of(group_id).items():
         for partition in offsets:
             yield offset_tombstone(group_id, topic, partition)
@@ -115,11 +115,11 @@ def offset_tombstones(store: GroupStore, group_id: str) -> Iterator[CoordinatorR
 
 
 def expire_group(groups: GroupRegistry, group_id: str, retention_ms: int, result: Result, now: Millis) -> None:
-    """Forget what the group committed long ago; an empty group that has nothing left goes too.
+    """Expires the old offsets of a group, and an empty group that has nothing left.
 
-    An offset's time begins when the group became empty; in a simple group, and for topics that a consumer group reads
-    no more, with the commit. A commit that named its own expiry time is held to that. Open transactions keep what
-    they touch.
+    The retention of an offset starts when a classic group became empty. In a simple group, in a classic group with
+    members, and in a consumer group it starts with the commit. An offset with an expiry time of its own expires then.
+    Offsets in open transactions stay, and so do those of topics that members read.
     """
     store = groups.store
     group = groups.peek(group_id)
@@ -145,7 +145,7 @@ def expire_offsets(
     result: Result,
     now: Millis,
 ) -> bool:
-    """Forget what the group committed long ago for these partitions of a topic; returns whether any offset stays."""
+    """Expires the group's old offsets for these partitions of a topic; returns whether any offset stays."""
     if group.is_subscribed_to(topic):
         return True
     store, group_id = groups.store, group.group_id

@@ -1,8 +1,8 @@
-"""A JoinGroup request to a consumer group: a member that speaks the classic protocol comes, or comes again (KIP-848).
+"""A JoinGroup request to a consumer group, from a member that uses the classic protocol (KIP-848).
 
-It goes through the same steps as a heartbeat, with its subscription and what it has read from its metadata. Nobody
-waits: the answer says which epoch the member has, as its generation, and that it does not lead; what it has it learns
-by SyncGroup. After Apache Kafka's `GroupMetadataManager.classicGroupJoinToConsumerGroup`.
+It takes the same steps as a heartbeat; the subscription and the owned partitions come from the member's metadata. No
+request is parked. The response gives the member epoch as the generation and names no leader; the member learns its
+assignment by SyncGroup. After Apache Kafka's `GroupMetadataManager.classicGroupJoinToConsumerGroup`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ClassicJoin:
         self.protocols = protocols_of(request)
 
     def decide(self) -> None:
-        """Write what follows into the result.
+        """Writes the outcome into the result.
 
         Raises GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
         UNKNOWN_SERVER_ERROR.
@@ -111,7 +111,7 @@ class ClassicJoin:
         result.reply(self.ticket, response)
 
     def _fits(self) -> bool:
-        """Whether there is a protocol of the member that all others of the classic protocol support."""
+        """Returns whether all members of the classic protocol support one of the member's protocols."""
         group = self.group
         return self.request.protocol_type == CONSUMER_PROTOCOL_TYPE and any(
             group.classic_protocol_counts.get(name, 0) == group.classic_size for name, _ in self.protocols
@@ -158,7 +158,7 @@ class ClassicJoin:
                 owned=owned_partitions(self.decision.groups.topics, said),
             )
         reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
-        # In a classic group that is stable nobody is told what is still to come.
+        # In a stable classic group no member would learn of the steps that are still to come.
         is_on_its_way = is_stale or any(
             not member.is_reconciled_to(group.target_epoch)
             for member in (*group.members.values(), joined)
@@ -168,7 +168,7 @@ class ClassicJoin:
         return joined
 
     def _move_timers(self, member: ConsumerGroupMember) -> None:
-        """It has come; now it has so much time to ask for its assignment."""
+        """Replaces the member's join timer by its sync timer, within which it must send SyncGroup."""
         groups, result, _ = self.decision
         key = (self.group.group_id, member.member_id)
         was_awaited, had_to_sync = key in groups.awaiting_join, key in groups.awaiting_sync

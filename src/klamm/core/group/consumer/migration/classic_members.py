@@ -1,7 +1,7 @@
 """SyncGroup, Heartbeat and LeaveGroup requests to a consumer group, from members of the classic protocol (KIP-848).
 
-Their member epoch is their generation. They take a step of their reconciliation whenever they join; so they are told
-REBALANCE_IN_PROGRESS whenever there is a step to take, and are removed if they don't come in time. After Apache Kafka's
+Their member epoch serves as their generation. They take a reconciliation step whenever they join. So they get
+REBALANCE_IN_PROGRESS whenever there is a step to take, and are removed if they don't join in time. After Apache Kafka's
 `GroupMetadataManager`: `classicGroupSyncToConsumerGroup`, `classicGroupHeartbeatToConsumerGroup` and
 `classicGroupLeaveToConsumerGroup`.
 """
@@ -33,7 +33,7 @@ __all__ = ["heartbeat_in_consumer_group", "leave_consumer_group", "on_member_lat
 
 
 def sync_in_consumer_group(decision: Decision, group: ConsumerGroup, request: SyncGroupRequest, ticket: Ticket) -> None:
-    """Give a member what it has, in the bytes that a leader would have written."""
+    """Answers with the member's assignment, in the bytes that a leader would have written."""
     groups, result, _ = decision
     try:
         member = _check(group, request.member_id, request.group_instance_id, request.generation_id)
@@ -42,7 +42,7 @@ def sync_in_consumer_group(decision: Decision, group: ConsumerGroup, request: Sy
         result.reply(ticket, SyncGroupResponse(error_code=error.code))
         return
     if group.target_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        # Who has still to let go of partitions has joined already, and will join again when it has.
+        # A member that still has to revoke partitions has joined already, and joins again when it has revoked them.
         _await_join(decision, group, member)
         result.reply(ticket, SyncGroupResponse(error_code=ErrorCode.rebalance_in_progress))
         return
@@ -61,7 +61,7 @@ def sync_in_consumer_group(decision: Decision, group: ConsumerGroup, request: Sy
 def heartbeat_in_consumer_group(
     decision: Decision, group: ConsumerGroup, request: HeartbeatRequest, ticket: Ticket
 ) -> None:
-    """Begin the member's session anew, and tell it to join again if there is a step to take.
+    """Restarts the member's session, and tells it to join again if there is a step to take.
 
     Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
     """
@@ -81,7 +81,7 @@ def heartbeat_in_consumer_group(
 
 
 def leave_consumer_group(decision: Decision, group: ConsumerGroup, request: LeaveGroupRequest, ticket: Ticket) -> None:
-    """Let the members go that the request names, of whichever protocol, each with its own error code."""
+    """Removes the members that the request names, of either protocol, each with its own error code."""
     leaving: dict[str, ConsumerGroupMember] = {}
     responses = []
     for identity in request.members:
@@ -100,10 +100,11 @@ def leave_consumer_group(decision: Decision, group: ConsumerGroup, request: Leav
 
 
 def on_member_late(decision: Decision, timer: TimerKey, awaited: Container[tuple[str, str]], what: str) -> None:
-    """The member of the timer did not join again, or did not ask for its assignment, in time: go on without.
+    """Removes the member of the timer, which did not send JoinGroup or SyncGroup in time.
 
-    Nothing happens if it is not `awaited` any more: its group has turned classic and back. Kafka's
-    `convertToClassicGroup` leaves the timer running, which then fences a member that nobody has told to join again.
+    Does nothing if the member is not in `awaited` any more: its group has become classic and then a consumer group
+    again. Kafka's `convertToClassicGroup` leaves the timer running, which then fences a member that was not told to
+    join again.
     """
     group_id, member_id = timer.owner_id, str(timer.detail)
     if (group_id, member_id) not in awaited:
@@ -141,7 +142,7 @@ def _check_protocol(member: ConsumerGroupMember, request: SyncGroupRequest) -> N
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether something that the member is to have is still another one's."""
+    """Returns whether another member still owns a partition of the member's target."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.owner(topic_id, partition) is not None
         for topic_id, partitions in group.target.get(member.member_id, {}).items()
@@ -150,7 +151,7 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool
 
 
 def _await_join(decision: Decision, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-    """The member has been told to join again; its time for that runs from the first time that it was told."""
+    """Notes that the member was told to join again; its time for that runs from the first such answer."""
     key = (group.group_id, member.member_id)
     if key not in decision.groups.awaiting_join:
         decision.groups.awaiting_join.add(key)

@@ -1,6 +1,6 @@
-"""A consumer group whose last member of the consumer protocol goes becomes a classic group again (KIP-848).
+"""Downgrade: a consumer group without members of the consumer protocol becomes a classic group again (KIP-848).
 
-Its members, who all speak the classic protocol, have what the target says until they have joined again. After Apache
+Its members, all of the classic protocol, are assigned their parts of the target until they join again. After Apache
 Kafka's `validateOnlineDowngradeWithFencedMembers`, `validateOnlineDowngradeWithReplacedMember`, `convertToClassicGroup`
 and `ClassicGroup.fromConsumerGroup`.
 """
@@ -31,14 +31,14 @@ _POLICIES = ("bidirectional", "downgrade")
 
 
 def may_downgrade(groups: ConsumerGroups, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> bool:
-    """Whether only members of the classic protocol, and not too many, are left once these have gone."""
+    """Returns whether only members of the classic protocol remain, not too many, and the policy allows a downgrade."""
     size = len(group.members) - len(leaving)
     classic_size = group.classic_size - sum(member.classic is not None for member in leaving)
     return classic_size == size > 0 and _is_allowed(groups, size)
 
 
 def may_downgrade_by_replacement(groups: ConsumerGroups, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-    """Whether this static member, whose place a member of the classic protocol takes, is the last of the other one."""
+    """Returns whether a downgrade may follow when a member of the classic protocol replaces this static member."""
     size = len(group.members)
     return replaced.classic is None and group.classic_size == size - 1 and _is_allowed(groups, size)
 
@@ -51,25 +51,25 @@ def downgrade(
     joining: ConsumerGroupMember | None = None,
     rebalance: str | None,
 ) -> None:
-    """Write the records that make a classic group of a consumer group without the leaving members.
+    """Writes the records that turn a consumer group, without the leaving members, into a classic group.
 
-    `joining` takes the place of the static member of the same instance id, as written before. `rebalance` says why
-    everybody has to join again, if they have to.
+    `joining` takes the place of the static member with the same instance id; the records of that are written already.
+    `rebalance` says why all members must join again; None if they need not.
     """
     groups, result, now = decision
     replaced = None if joining is None else group.static_member(joining.instance_id)
     classic = _classic_group(groups, group, {member.member_id for member in leaving}, joining, now)
-    # The replaced one has its tombstones already; what has just been written of its successor goes again.
+    # The replaced member has its tombstones already; the records just written for its successor need some, too.
     successors = {} if joining is None or replaced is None else {replaced.member_id: joining.member_id}
     result.records += group.tombstones(successors)
     assignments = {member_id: member.assignment for member_id, member in classic.members.items()}
     result.records.append(group_metadata_record(group.group_id, classic.metadata_with(assignments)))
     after_append(result, lambda: groups.registry.install(classic))
-    # The timers of its members run on: should the records be refused they are needed, as they are, and else they find
+    # The timers of its members keep running: they are needed unchanged if the records are refused; otherwise they find
     # no consumer group.
     for member_id in group.members:
         after_append(result, partial(groups.await_nothing, group.group_id, member_id))
-    after_append(result, partial(groups.forget, group.group_id))  # Who joined in the same breath was remembered again.
+    after_append(result, partial(groups.forget, group.group_id))  # Also drops what `begin_life` has just stored.
     for member in classic.members.values():
         result.arm(member.session_timer, member.session_timeout_ms)
     if rebalance is not None:

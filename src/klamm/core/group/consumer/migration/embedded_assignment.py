@@ -1,7 +1,7 @@
-"""Subscriptions and assignments of the classic protocol, as a consumer group understands them, and the way back.
+"""Subscriptions and assignments of the classic protocol, decoded and encoded for a consumer group.
 
-In the classic protocol they are bytes that consumers make for each other (`ConsumerProtocol`), with topics by their
-names; in a consumer group the broker reads and writes them.
+In the classic protocol they are bytes that consumers write for each other (`ConsumerProtocol`), with topic names. In a
+consumer group the broker reads and writes them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _HIGHEST_VERSION: Final = 3
 
 
 class CustomAssignor(Exception):
-    """An assignment carries data of an assignor of the application's own, which the broker would lose."""
+    """An assignment carries data of a custom assignor, which the broker would lose."""
 
 
 def subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
-    """What a member reads, as it said of its first protocol: consumers say the same of each.
+    """Returns the subscription in a member's first protocol; consumers send the same one in each.
 
-    Raises UNKNOWN_SERVER_ERROR for what can't be read, as Kafka does.
+    Raises UNKNOWN_SERVER_ERROR if it can't be decoded, as Kafka does.
     """
     try:
         return decode_subscription(protocols[0][1])
@@ -40,7 +40,7 @@ def subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
 
 
 def owned_partitions(topics: ClusterTopics, said: ConsumerProtocolSubscription) -> list[TopicPartitions]:
-    """What a member said that it has, of topics that exist."""
+    """Returns the partitions that a member lists as owned, of topics that exist."""
     owned = []
     for topic in said.owned_partitions:
         facts = topics.by_name(topic.topic)
@@ -50,7 +50,7 @@ def owned_partitions(topics: ClusterTopics, said: ConsumerProtocolSubscription) 
 
 
 def target(topics: ClusterTopics, assignment: bytes) -> Target:
-    """What a leader gave to a member, of partitions that exist; nothing for one that has never been assigned.
+    """Returns the existing partitions that a leader assigned to a member; none for an empty assignment.
 
     Raises MalformedMessage or CustomAssignor.
     """
@@ -64,7 +64,7 @@ def target(topics: ClusterTopics, assignment: bytes) -> Target:
         facts = topics.by_name(topic.topic)
         if facts is None:
             continue
-        # The topic may have been made anew with fewer, or the leader may have heard of growth before the broker did.
+        # The topic may be a new one with fewer partitions, or the leader may know of added ones before the broker does.
         existing = frozenset(PartitionIndex(index) for index in topic.partitions if index < facts.partition_count)
         if existing:
             wanted[facts.topic_id] = existing
@@ -74,7 +74,7 @@ def target(topics: ClusterTopics, assignment: bytes) -> Target:
 def assignment_bytes(
     topics: ClusterTopics, partitions: Mapping[TopicId, Iterable[PartitionIndex]], protocols: Protocols, name: str
 ) -> bytes:
-    """Partitions as a leader would have written them for a member, in the version that the member's metadata has."""
+    """Encodes partitions as a leader would for a member, in the version of the member's metadata."""
     assigned = []
     for topic_id in sorted(partitions):
         facts = topics.by_id(topic_id)
@@ -86,6 +86,6 @@ def assignment_bytes(
 
 
 def protocol_name(member: ConsumerGroupMember) -> str:
-    """The protocol that a member of the classic protocol was told to use: its own first one."""
+    """Returns the protocol that a member of the classic protocol was told to use: its own first one."""
     assert member.classic is not None
     return member.classic.protocols[0][0]

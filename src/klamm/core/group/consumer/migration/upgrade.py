@@ -1,8 +1,8 @@
-"""A classic group whose members are consumers becomes a consumer group while they go on (KIP-848).
+"""Upgrade: a classic group of consumers becomes a consumer group while its members continue (KIP-848).
 
-The first member of the consumer protocol brings it about. The generation becomes the epoch of the group, of its target
-and of all members, and what the leader assigned last is what everybody has. Members of the classic protocol stay such
-until each of them comes back with the other one. After Apache Kafka's `validateOnlineUpgrade`,
+The first member of the consumer protocol triggers it. The generation becomes the epoch of the group, of its target and
+of all members. The leader's last assignment becomes the assignment of every member. Members keep the classic protocol
+until each of them joins again with the consumer protocol. After Apache Kafka's `validateOnlineUpgrade`,
 `convertToConsumerGroup` and `ConsumerGroup.fromClassicGroup`.
 """
 
@@ -42,10 +42,10 @@ _POLICIES = ("bidirectional", "upgrade")
 
 
 def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
-    """Write the records that make a consumer group of a classic one, and return it as it will be.
+    """Writes the records that turn a classic group into a consumer group, and returns the new group.
 
-    Requests that wait in the classic group get REBALANCE_IN_PROGRESS, so that their members come again. Raises
-    GROUP_ID_NOT_FOUND if the group can't become one, or must not.
+    Requests parked in the classic group get REBALANCE_IN_PROGRESS, so that their members join again. Raises
+    GROUP_ID_NOT_FOUND if the group can't be upgraded, or must not.
     """
     groups, result, now = decision
     _check(groups, classic)
@@ -60,7 +60,7 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
             "assignor before re-attempting the upgrade.",
         ) from error
     for member in classic.members.values():
-        # The timers of the classic group stay: they are needed if the records are refused, and find nobody if not.
+        # The timers of the classic group stay: they are needed if the records are refused, else they find no group.
         answer_parked_requests(classic, member, ErrorCode.rebalance_in_progress, result)
         result.arm(session_timer(classic.group_id, member.member_id), member.session_timeout_ms)
     if_refused(result, partial(_watch_again, classic))
@@ -68,7 +68,7 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
     result.records += records
     detail = f"group {classic.group_id} speaks the consumer protocol from now on"
     result.events.append(needed(classic, Cause.PROTOCOL_CHANGED, None, detail, now))
-    # What follows is decided on the group as a replay of the records will make it.
+    # The rest of the decision uses the group that a replay of the records will make.
     scratch: dict[str, ConsumerGroup] = {}
     for record in records:
         replay_consumer_record(scratch, TopicIndex(), record.key, record.value)
@@ -76,10 +76,10 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
 
 
 def is_settled(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
-    """Whether the leader's last assignment gave every partition to somebody.
+    """Returns whether the leader's last assignment covers every partition.
 
-    If not, the group needs a target of its own, even if the member that brought the upgrade about only took the place
-    of a static member: there was a round under way, or a topic has grown that the leader has not looked at yet.
+    If not, the group needs a new target, even if the member that triggered the upgrade only took the place of a static
+    member: a rebalance was in progress, or a topic has grown and the leader does not know it yet.
     """
     for name in group.subscribed_topics():
         facts = groups.topics.by_name(name)
@@ -89,7 +89,7 @@ def is_settled(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
 
 
 def _watch_again(classic: ClassicGroup, again: Result) -> None:
-    """It is still a classic group; whose session had ended while it waited, and was believed, has one again."""
+    """Arms all sessions of the classic group, which stays: those of parked members may have expired without effect."""
     for member in classic.members.values():
         again.arm(member.session_timer, member.session_timeout_ms)
 
@@ -113,7 +113,7 @@ def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorR
     group_id, epoch = classic.group_id, classic.generation
     targets = {each.member_id: target(groups.topics, each.assignment) for each in classic.members.values()}
     members = [_member(classic, each, targets[each.member_id]) for each in classic.members.values()]
-    # A group without any record read nothing, so that what its members read makes the hash of its topics.
+    # The scratch group has no subscriptions but those of its members, so these alone make the hash of its topics.
     scratch = ConsumerGroup(group_id, TopicIndex())
     for member in members:
         scratch.put_member(member)
@@ -128,8 +128,8 @@ def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorR
 
 def _member(classic: ClassicGroup, member: Member, wanted: Target) -> ConsumerGroupMember:
     epoch = classic.generation
-    # Before its first generation a group has chosen no protocol, and who waits for the next one need not support the
-    # present one's; consumers say the same of each.
+    # Before its first generation a group has no protocol, and a member that waits for the next generation need not
+    # support the present protocol; consumers send the same subscription in each.
     has_chosen = classic.protocol_name is not None and not member.is_new
     name = classic.protocol_name if has_chosen else member.protocols[0][0]
     said = decode_subscription(member.metadata(name))
