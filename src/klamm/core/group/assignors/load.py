@@ -152,7 +152,7 @@ class _Target:
                 balance.give(partition, owner)
 
     def _rested(self, returning: dict[int, int]) -> list[int]:
-        """Returns what load alone may move: no recently moved partitions, and none that returned to a previous owner."""
+        """Returns what load alone may move: no recently moved partitions, and none that its previous owner got back."""
         limit = self.spec.now - self.settings.min_dwell_ms
         left = self.spec.previous_owners
         return [
