@@ -131,7 +131,7 @@ class TransactionShard:
     def handle_add_partitions(
         self, request: AddPartitionsToTxnTransaction, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """Handles AddPartitionsToTxn; see `additions.py`. Brokers use version 4 and later, for transaction version 2."""
+        """Handles AddPartitionsToTxn; see `additions.py`. Version 4 and later are for transaction version 2."""
         by_broker = context.api_version >= _ADDED_BY_BROKER_FROM
         version = EPOCH_BUMP_VERSION if by_broker else _ORIGINAL_VERSION
         return add_partitions(self.store, request, version, ticket, now)
