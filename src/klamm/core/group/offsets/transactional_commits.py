@@ -161,9 +161,7 @@ def _check_consumer_group(
         partitions += [
             (topic.name, topic_id, each.partition_index)
             for each in topic.partitions
-            if not is_longer(
-                each.committed_metadata or "", limit
-            )  # Such a partition is refused on its own, with any epoch.
+            if not is_longer(each.committed_metadata or "", limit)  # Refused individually, with any epoch.
         ]
     check_transactional_commit(
         group,
