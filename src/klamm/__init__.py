@@ -1,6 +1,6 @@
 """klamm: a Kafka-compatible event log in Python.
 
-The public names are imported when they are first used, so that `import klamm` costs next to nothing.
+The public names are imported at their first use, so that `import klamm` is fast.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The one place that says which version this is."""
+"""The version of klamm; no other file defines it."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The root of every error that klamm raises on purpose."""
+"""The base class of all errors that klamm raises deliberately."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["KlammError"]
 
 
 class KlammError(Exception):
-    """Base of all errors that klamm raises on purpose; its text says what to do next."""
+    """Base of all errors that klamm raises deliberately; its text says what to do next."""

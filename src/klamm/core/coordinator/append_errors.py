@@ -1,6 +1,6 @@
-"""What a coordinator's client is told when the log refuses a record.
+"""Maps the log's errors to those that a coordinator's clients understand.
 
-Clients of a coordinator don't know the log's errors; they know "ask again" and "find the coordinator again". After
+Clients of a coordinator don't know the log's errors; they know "retry" and "find the coordinator again". After
 Apache Kafka's `CoordinatorOperationExceptionHelper` and, for OffsetFetch,
 `GroupCoordinatorService.handleOffsetFetchException`.
 """
@@ -35,10 +35,10 @@ _OFFSET_FETCH: Final = {
 
 
 def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """The code for the client of any coordinator API but OffsetFetch."""
+    """Returns the error code for clients of any coordinator API except OffsetFetch."""
     return _COORDINATOR.get(code, code)
 
 
 def offset_fetch_error(code: ErrorCode) -> ErrorCode:
-    """The code for a client that fetches offsets."""
+    """Returns the error code for OffsetFetch."""
     return _OFFSET_FETCH.get(code, code)

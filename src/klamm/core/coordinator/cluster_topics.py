@@ -1,7 +1,7 @@
-"""What a coordinator knows of the cluster's topics.
+"""A coordinator's view of the cluster's topics.
 
-It decides from a picture of the topics that is handed in, never from the metadata store itself, so that
-the simulator can paint one of its own.
+A coordinator decides from a snapshot of the topics that is passed in, never from the metadata store itself, so that the
+simulator can create its own snapshots.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ __all__ = ["NO_TOPICS", "ClusterTopics", "NoTopics", "TopicChanges", "TopicFacts
 
 
 class TopicFacts(NamedTuple):
-    """One topic, as far as coordinators need it."""
+    """The properties of a topic that coordinators need."""
 
     name: str
     topic_id: TopicId
     partition_count: int
     racks: tuple[frozenset[str], ...]
-    """The racks of each partition's replicas; empty where no broker names its rack."""
+    """The racks of each partition's replicas; empty if no broker has a rack."""
     hash: int
-    """A signed 64-bit hash over name, id, partition count and racks: another hash means that assignments may have to
-    change (Kafka's `Utils.computeTopicHash`)."""
+    """A signed 64-bit hash over name, id, partition count and racks. If it changes, assignments may have to change
+    (Kafka's `Utils.computeTopicHash`)."""
 
 
 class TopicChanges(NamedTuple):
-    """What lies between two pictures of the topics."""
+    """The difference between two snapshots of the topics."""
 
     names: Set[str]
-    """The topics that may be other than they were: all that came, went or changed, and perhaps more."""
+    """The topics that may have changed: all that were created, deleted or changed, and perhaps more."""
     has_new: bool
-    """Whether there is a name that was not there before."""
+    """Whether there is a new name."""
 
 
 class ClusterTopics(Protocol):
-    """The topics at one moment. It never changes: a change of the cluster brings a new one."""
+    """An immutable snapshot of the topics; each change of the cluster creates a new one."""
 
     @property
     def version(self) -> int:
-        """Rises with every change of the cluster, over restarts too."""
+        """The version, which increases with every change of the cluster, also across restarts."""
 
     def by_name(self, name: str) -> TopicFacts | None:
-        """The topic of that name."""
+        """Returns the topic of that name, or None."""
 
     def by_id(self, topic_id: TopicId) -> TopicFacts | None:
-        """The topic of that id."""
+        """Returns the topic of that id, or None."""
 
     def names(self) -> Iterable[str]:
-        """The names of all topics."""
+        """Returns the names of all topics."""
 
     def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
-        """What has changed since an earlier picture. Cheap when every shard of a coordinator asks the same."""
+        """Returns the changes since an earlier snapshot. Cheap if every shard of a coordinator makes the same call."""
 
 
 class NoTopics:
@@ -61,23 +61,23 @@ class NoTopics:
 
     @property
     def version(self) -> int:
-        """0: before everything."""
+        """The version before any other: 0."""
         return 0
 
     def by_name(self, name: str) -> TopicFacts | None:
-        """None."""
+        """Returns None."""
         return None
 
     def by_id(self, topic_id: TopicId) -> TopicFacts | None:
-        """None."""
+        """Returns None."""
         return None
 
     def names(self) -> Iterable[str]:
-        """None."""
+        """Returns no names."""
         return ()
 
     def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
-        """All that there was is gone."""
+        """Returns all earlier topics as changed."""
         return TopicChanges(frozenset(earlier.names()), has_new=False)
 
 

@@ -1,4 +1,4 @@
-"""Java's string hash, on which Kafka's placement of groups rests."""
+"""Java's string hash, which decides on which partition Kafka places a group."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MINIMUM = -(2**31)
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode`: 31-polynomial over the UTF-16 units, as a signed 32-bit number."""
+    """Returns `String.hashCode`: a polynomial in 31 over the UTF-16 units, as a signed 32-bit number."""
     if text.isascii():
         units: bytes | array.array[int] = text.encode("ascii")
     else:
-        # A lone surrogate cannot arrive over the wire, which is UTF-8; it still gets a hash rather than an error.
+        # A lone surrogate cannot arrive over the wire, which is UTF-8. It still gets a hash instead of an error.
         units = array.array("H", text.encode("utf-16-le", "surrogatepass"))
         if sys.byteorder == "big":
             units.byteswap()
@@ -26,8 +26,6 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """The partition of an internal topic that is responsible for the key (Kafka's `Utils.abs`: the minimum counts as
-    0).
-    """
+    """Returns the partition of an internal topic for the key (Kafka's `Utils.abs`: the minimum counts as 0)."""
     value = java_hash(key)
     return 0 if value == _MINIMUM else abs(value) % partition_count

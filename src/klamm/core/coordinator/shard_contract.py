@@ -1,24 +1,23 @@
-"""What a coordinator's shard is, and what it hands to the runtime that turns it.
+"""The contract between a coordinator's shard and the runtime that runs it.
 
-A shard decides for one partition of an internal topic. Its state is of two kinds:
+A shard makes the decisions for one partition of an internal topic. Its state is of two kinds:
 
-- Durable state is what the partition's log says. It changes in `replay` and nowhere else; the runtime calls `replay`
-  for a record just appended and, after a restart or failover, for the same record read back, so there is no second
-  path.
+- Durable state is the state in the partition's log. Only `replay` changes it. The runtime calls `replay` for a record
+  that was just appended and, after a restart or failover, for the same record read back, so there is only one path.
 - Volatile state (the round of a rebalance, pending member ids, parked requests) is never logged and is lost with
-  leadership. A decision may change it at once, because nobody but this shard sees it; where a change must not outrun
-  the log it waits in the `Result` for its moment: `on_append`, `on_commit`, or `on_failure`.
+  leadership. A decision may change it at once, because only this shard sees it. A change that must wait for the log is
+  put into the `Result`, as `on_append`, `on_commit` or `on_failure`.
 
-The runtime does with a `Result`, in this order: arms and cancels the timers, appends the records, replays them, calls
+The runtime processes a `Result` in this order: it arms and cancels the timers, appends the records, replays them, calls
 `on_append`, starts the tasks, waits until the high watermark has passed everything written so far, then releases the
 replies, publishes the events and calls `on_commit`. If the append fails or the wait times out, replies to other
-requests are released all the same, `on_failure` decides again, and the request itself fails with the mapped error
-unless `on_failure` answered it.
+requests are still released, `on_failure` decides again, and the request itself fails with the mapped error unless
+`on_failure` answered it.
 
-The records of one kind of request may linger before they are appended, so that later ones replace them: the shard
-keeps them aside (`put_aside`), and the runtime takes them back (`take_lingering`) before anything but a request of that
-kind is decided. So nobody else decides without them, and that kind looks at what is kept aside besides the durable
-state.
+The records of one kind of request may linger before they are appended, so that later ones replace them. The shard
+keeps these records (`put_aside`), and the runtime takes them back (`take_lingering`) before it decides anything except
+a request of that kind. So no other decision ignores them, and requests of that kind read the kept records in addition
+to the durable state.
 
 After Apache Kafka's `CoordinatorShard`, `CoordinatorResult` and `CoordinatorRuntime`.
 """
@@ -50,16 +49,16 @@ __all__ = [
 ]
 
 Ticket = NewType("Ticket", int)
-"""Stands for one request until it has its answer; a parked request keeps it over many decisions."""
+"""Identifies one request until it is answered; a parked request keeps its ticket over many decisions."""
 
 
 class TimerKind:
-    """A kind of timer, or of background task. Kinds are compared by identity, so no two of them can be mixed up."""
+    """A kind of timer or background task. Kinds are compared by identity, so two kinds cannot be confused."""
 
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
-        """`name` is for people who read a log."""
+        """Creates a kind; `name` is for log messages."""
         self._name = name
 
     def __repr__(self) -> str:
@@ -70,17 +69,17 @@ class TimerKind:
 
 
 class TimerKey(NamedTuple):
-    """Names a timer or a background task of a shard. Arming a key that is armed already moves its deadline."""
+    """Identifies a timer or a background task of a shard. Arming an armed key moves its deadline."""
 
     kind: TimerKind
     owner_id: str = ""
-    """The group or the transactional id that it belongs to; "" if it belongs to the whole shard."""
+    """The group or the transactional id to which it belongs; "" if it belongs to the whole shard."""
     detail: str | int = ""
-    """The member of the group, or the epoch that a task was started in."""
+    """The member of the group, or the epoch in which a task was started."""
 
 
 class ClientContext(NamedTuple):
-    """Who asks, and in which version of the API."""
+    """The client of a request, and the version of the API that it uses."""
 
     client_id: str
     client_host: str
@@ -88,7 +87,7 @@ class ClientContext(NamedTuple):
 
 
 class CoordinatorRecord(NamedTuple):
-    """One record of an internal topic: generated messages, and the version in which the value travels.
+    """One record of an internal topic: generated messages, and the version in which the value is encoded.
 
     A value of None is a tombstone.
     """
@@ -99,17 +98,17 @@ class CoordinatorRecord(NamedTuple):
 
 
 class DeletedTopic(NamedTuple):
-    """A topic that has just been deleted; a new one of the same name has another id."""
+    """A topic that was just deleted; a new topic of the same name has another id."""
 
     name: str
     topic_id: TopicId
 
 
 class BackgroundTask(NamedTuple):
-    """Work that would hold the event loop for too long: a pure function without arguments, run elsewhere.
+    """Work that would block the event loop for too long: a pure function without arguments, run outside of the loop.
 
-    What it returns or raises comes back through `Shard.handle_task`, with the key. By then the world may have moved
-    on: the shard compares epochs before it believes the outcome.
+    `Shard.handle_task` receives its result or exception, with the key. By then the state may have changed, so the
+    shard compares epochs before it uses the outcome.
     """
 
     key: TimerKey
@@ -117,9 +116,9 @@ class BackgroundTask(NamedTuple):
 
 
 class TransactionalWrite(NamedTuple):
-    """The transaction that records belong to: they count once it is committed.
+    """The transaction of the records: they count once it is committed.
 
-    `verification_guard` says that the transaction coordinator knows of it (KIP-890).
+    `verification_guard` proves that the transaction coordinator verified the transaction (KIP-890).
     """
 
     producer_id: ProducerId
@@ -128,7 +127,7 @@ class TransactionalWrite(NamedTuple):
 
 
 class EndOfTransaction(NamedTuple):
-    """A marker that is to be written instead of records, and replayed with `replay_end_transaction_marker`."""
+    """A marker to write instead of records, and to replay with `replay_end_transaction_marker`."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -138,30 +137,32 @@ class EndOfTransaction(NamedTuple):
 
 
 class ReusableAnswer(Protocol):
-    """What a decision stood on from which nothing followed but a reply to the request and one timer: a heartbeat's.
+    """The conditions of a decision whose only outcome is a reply and one timer, such as a heartbeat's.
 
-    While it holds, the decision need not be made again.
+    While the conditions hold, the decision need not be made again.
     """
 
     def holds(self, now: Millis) -> bool:
-        """Whether the same request from the same client would be decided the same way at this moment: the same reply,
-        the same timer armed for as long, and nothing else. It changes nothing and costs next to nothing.
+        """Returns whether the same request from the same client would be decided in the same way now.
+
+        That means the same reply, the same timer with the same delay, and nothing else. It changes no state and is
+        cheap.
         """
 
 
 class Result:
-    """What one decision wants done; the module's docstring says in which order.
+    """The effects of one decision; the module's docstring explains their order.
 
-    `records` are appended as one batch; with `atomic` False they may be spread over several, each record alone being
-    right (expiry, deletion of topics). `replies` answer this request or others that were parked; a request whose
-    ticket isn't among them stays parked. `timers` is a sequence of keys and delays, a delay of None cancels. `events`
-    say what happened, for whoever wants to know; nothing depends on them. `tasks` are started after the append.
-    With a `linger_epoch` the records may linger, and the replies with them; of two records of one key the later stands
-    for both if they have the same epoch. Such a result has no events, tasks or callbacks.
-    With a `transaction` the records belong to it, or there are none and it ends with a marker.
-    `framed` are the first of an atomic result's records as a batch holds them, where a background task has worked that
-    out; at least one more comes after them.
-    With a `standing` there is nothing but one reply and one timer, and the runtime may give the same answer again.
+    `records` are appended as one batch. With `atomic` False they may be split into several batches, because each record
+    is valid alone (expiry, deletion of topics). `replies` answer this request or parked ones; a request whose ticket
+    isn't among them stays parked. `timers` are pairs of key and delay; a delay of None cancels. `events` describe what
+    happened; no decision depends on them. `tasks` are started after the append.
+    With a `linger_epoch`, the records and the replies may linger. Of two records with the same key and epoch, the later
+    one replaces the other. Such a result has no events, tasks or callbacks.
+    With a `transaction`, the records belong to it, or there are no records and a marker ends it.
+    `framed` are the first records of an atomic result, already encoded for a batch by a background task; at least one
+    more record follows them.
+    With a `reusable_answer`, there is only one reply and one timer, and the runtime may give the same answer again.
     """
 
     __slots__ = (
@@ -196,20 +197,20 @@ class Result:
         self.on_failure: Callable[[ErrorCode, Millis], Result] | None = None
 
     def reply(self, ticket: Ticket, response: Message) -> None:
-        """Answer the request of that ticket."""
+        """Answers the request of that ticket."""
         self.replies.append((ticket, response))
 
     def arm(self, key: TimerKey, delay_ms: int) -> None:
-        """Have `handle_timer` called with that key once the delay has passed, instead of any time named before."""
+        """Arms a timer that calls `handle_timer` with that key after the delay, instead of at an earlier set time."""
         self.timers.append((key, delay_ms))
 
     def cancel(self, key: TimerKey) -> None:
-        """Forget the timer, if it is armed."""
+        """Cancels the timer, if it is armed."""
         self.timers.append((key, None))
 
 
 class Shard(Protocol):
-    """The part of a coordinator that stands on one partition; requests come in by methods of the concrete class.
+    """The part of a coordinator for one partition; methods of the concrete class handle the requests.
 
     Each such method has the shape `handle_x(request, context, ticket, now) -> Result` and may raise `KafkaError`.
     """
@@ -217,44 +218,43 @@ class Shard(Protocol):
     def replay(
         self, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: CoordinatorRecord
     ) -> None:
-        """Apply one record of the log to the durable state."""
+        """Applies one record of the log to the durable state."""
 
     def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
-        """Apply one record as it lies in the log, if there is a short way for it; it ends where `replay` would.
+        """Applies one undecoded record, if there is a fast path for it, with the same effect as `replay`.
 
-        False, and nothing is applied, if there is none. Only called while the log is loaded, in turn with `replay`.
+        Returns False and applies nothing if there is none. Only called while the log is loaded, mixed with `replay`.
         """
 
     def replay_end_transaction_marker(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
-        """Apply a transaction marker of the log to the durable state."""
+        """Applies a transaction marker of the log to the durable state."""
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
-        """Keep the records of a result that lingers, until `take_lingering`.
+        """Keeps the records of a lingering result until `take_lingering`.
 
-        False, and nothing is kept, if more than `limit_bytes` would be.
+        Returns False and keeps nothing if the kept records would exceed `limit_bytes`.
         """
 
     def take_lingering(self) -> list[CoordinatorRecord]:
-        """The records that were kept aside, in an order in which they may be appended; none are kept any more."""
+        """Returns the kept records, in an order in which they may be appended, and stops keeping them."""
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
-        """Decide what follows from a timer that has run out."""
+        """Decides what follows from a timer that ran out."""
 
     def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
-        """Decide what follows from what a background task returned; an exception is what it raised."""
+        """Decides what follows from a background task's outcome: its result, or the exception that it raised."""
 
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
-        """Derive the volatile state from the durable one after the log has been replayed to its end, and arm the
-        timers.
+        """Derives the volatile state from the durable one after the replay of the whole log, and arms the timers.
 
-        It comes in steps of a few milliseconds, so that the event loop is free in between. Timers and tasks may come
-        back between two steps; requests and changes of the cluster wait for the last one.
+        It runs in steps of a few milliseconds, so that the event loop is free in between. Timers and tasks may be
+        handled between two steps; requests and changes of the cluster wait for the last step.
         """
 
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
-        """Decide what follows from a change of the cluster: `topics` is all there is now."""
+        """Decides what follows from a change of the cluster; `topics` are all topics that exist now."""
 
     def on_unloaded(self) -> Result:
-        """Answer every parked request with NOT_COORDINATOR: leadership is gone, and the shard will be dropped."""
+        """Answers every parked request with NOT_COORDINATOR: leadership is lost, and the shard will be dropped."""

@@ -1,6 +1,6 @@
-"""Hashes over topics that tell a coordinator, and whoever reads its records, that assignments may have to change.
+"""Hashes over topics, by which a coordinator and readers of its records detect that assignments may have to change.
 
-The hash is Kafka's, so a group's record says the same under either broker. After Apache Kafka's
+The hash is Kafka's, so a group's record has the same hash in klamm and in Kafka. After Apache Kafka's
 `org.apache.kafka.coordinator.group.Utils`: `computeTopicHash` and `computeGroupHash`.
 """
 
@@ -22,7 +22,7 @@ _LONG: Final = struct.Struct("<q")
 
 
 def topic_hash(name: str, topic_id: TopicId, partition_count: int, racks: Sequence[Iterable[str]]) -> int:
-    """The hash of one topic, as a signed 64-bit number. `racks` are those of each partition's replicas, or empty."""
+    """Returns the signed 64-bit hash of one topic. `racks` are the racks of each partition's replicas, or empty."""
     parts = [_MAGIC, topic_id[7::-1], topic_id[:7:-1], _string(name), _INT.pack(partition_count)]
     for partition in range(partition_count):
         parts.append(_INT.pack(partition))
@@ -33,7 +33,7 @@ def topic_hash(name: str, topic_id: TopicId, partition_count: int, racks: Sequen
 
 
 def group_hash(hashes: Iterable[tuple[str, int]]) -> int:
-    """The hash of a group's topics, from their names and hashes; 0 without topics."""
+    """Returns the hash of a group's topics, from their names and hashes; 0 without topics."""
     ordered = sorted(hashes)
     if not ordered:
         return 0
@@ -41,7 +41,7 @@ def group_hash(hashes: Iterable[tuple[str, int]]) -> int:
 
 
 def _string(text: str) -> bytes:
-    """Java's characters, low byte first, and then how many they are: hash4j's `putString`."""
+    """Returns Java's characters, low byte first, and then their count, as hash4j's `putString` does."""
     return text.encode("utf-16-le", "surrogatepass") + _INT.pack(_utf16_length(text))
 
 

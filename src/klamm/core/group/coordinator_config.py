@@ -1,4 +1,4 @@
-"""What the group coordinator is set to."""
+"""Settings of the group coordinator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORTEST_INTERVAL_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCoordinatorConfig:
-    """Settings of the group coordinator, with Kafka's defaults; each field says its key."""
+    """Settings of the group coordinator, with Kafka's defaults; each field's docstring names its key."""
 
     initial_rebalance_delay_ms: int = 3000
     """`group.initial.rebalance.delay.ms`: how long an empty group waits for more members before its first rebalance."""
@@ -29,13 +29,13 @@ class GroupCoordinatorConfig:
     new_member_join_timeout_ms: int = 300_000
     """How long a new member's JoinGroup stays parked; no key (Kafka: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS)."""
     rebalance_batch_ms: int = 0
-    """`klamm.group.rebalance.batch.ms`: how long a stable classic group waits for others to come or go as well."""
+    """`klamm.group.rebalance.batch.ms`: how long a stable classic group waits for further joins and leaves."""
     offset_metadata_max_bytes: int = 4096
     """`offset.metadata.max.bytes`, counted in characters as Kafka counts."""
     consumer_max_size: int = 2**31 - 1
     """`group.consumer.max.size`"""
     consumer_assignors: tuple[str, ...] = ("uniform", "range", "load")
-    """`group.consumer.assignors`: what members may ask for; the first is for groups whose members ask for none."""
+    """`group.consumer.assignors`: the assignors that members may request; the first is the default."""
     consumer_migration_policy: str = "bidirectional"
     """`group.consumer.migration.policy`: bidirectional, upgrade, downgrade or disabled."""
     consumer_regex_refresh_interval_ms: int = 600_000
@@ -49,21 +49,22 @@ class GroupCoordinatorConfig:
     ephemeral_retention_ms: int = 3_600_000
     """`klamm.group.ephemeral.retention.ms`"""
     offset_commit_linger_ms: int = -1
-    """`klamm.offsets.commit.linger.ms`, or `group.coordinator.append.linger.ms` where that is not set: how long an
-    OffsetCommit waits for others to be written with; -1 is as long as there is something to do anyway."""
+    """`klamm.offsets.commit.linger.ms`, or `group.coordinator.append.linger.ms` if that is not set: how long an
+    OffsetCommit waits to be written together with others. -1 adapts to the load: commits wait only while the event
+    loop is busy."""
 
     looks_per_step: int = 250
-    """So many offsets, or groups, are looked at in one go, and may all go: one or two milliseconds; no key."""
+    """How many offsets or groups one step examines, and at most removes: one or two milliseconds. No key."""
 
     def offsets_retention_of(self, group_id: str) -> int:
-        """How long the offsets of a group are kept, in milliseconds."""
+        """Returns how long the offsets of a group are kept, in milliseconds."""
         if self.ephemeral_patterns and _matches(self.ephemeral_patterns)(group_id):
             return self.ephemeral_retention_ms
         return self.offsets_retention_ms
 
     @property
     def expiry_interval_ms(self) -> int:
-        """The time between two looks at old offsets: short enough for groups that are soon forgotten."""
+        """The time between two checks for expired offsets; shorter if ephemeral groups have a short retention."""
         if not self.ephemeral_patterns:
             return self.offsets_retention_check_interval_ms
         return min(self.offsets_retention_check_interval_ms, max(self.ephemeral_retention_ms, _SHORTEST_INTERVAL_MS))

@@ -1,11 +1,12 @@
-"""Who comes and dies, again and again, without ever getting anything done.
+"""Crash loops: members that join and die repeatedly without a commit.
 
-A member is known by a name that outlives it: its instance id, or else its client id and host. Three deaths in a row
-without a commit are a crash loop, and every further one makes it worse. A commit ends it, and so does half an hour
-without a death.
+A member is identified by a name that survives a restart: its instance id, or else its client id and host. Three deaths
+in a row without a commit are a crash loop, and each further death makes the back-off longer. A commit or half an hour
+without a death ends the loop.
 
-Dying is being lost: not heard of in time, or not joining again in time. Leaving is not dying. Several members may go by
-one name, on one host that stops; so a death counts only if the member had joined after the one before had died.
+A member dies if its session times out, or if it does not rejoin in time. Leaving is not dying. Several members may
+share one name, for example on one host that stops. Therefore a death counts only if the member joined after the
+previous death.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class _Deaths(NamedTuple):
 
 
 def lasting_name(instance_id: str | None, client_id: str, client_host: str) -> Hashable:
-    """The name under which a member is known again when it comes back with another member id."""
+    """Returns the name that identifies a member even if it returns with another member id."""
     return instance_id if instance_id is not None else (client_id, client_host)
 
 
 class CrashLoops:
-    """The deaths of one group's members; remembers so many names, the latest to die."""
+    """The deaths of one group's members, for the `_MAXIMUM_NAMES` names that died last."""
 
     __slots__ = ("_deaths",)
 
@@ -52,9 +53,9 @@ class CrashLoops:
         joined_at: Millis | None = None,
         died_at: Millis | None = None,
     ) -> None:
-        """A member of that name is lost. `died_at` is when it was last heard of, `now` unless told otherwise.
+        """Records the death of a member. `died_at` is the time of its last sign of life; the default is `now`.
 
-        Without `joined_at` each death counts, also of members that died together.
+        Without `joined_at` each death counts, even if several members died together.
         """
         earlier = self._recent(name, now)
         in_a_row = self.deaths_with(name, now, has_committed, joined_at=joined_at)
@@ -68,7 +69,7 @@ class CrashLoops:
             del self._deaths[next(iter(self._deaths))]
 
     def deaths_with(self, name: Hashable, now: Millis, has_committed: bool, *, joined_at: Millis | None = None) -> int:
-        """How many deaths in a row there would be with this one; see `note_death`."""
+        """Returns the number of deaths in a row including this one, without recording it; see `note_death`."""
         if has_committed:
             return 0
         earlier = self._recent(name, now)
@@ -78,24 +79,24 @@ class CrashLoops:
         return earlier.in_a_row if is_the_same else earlier.in_a_row + 1
 
     def note_commit(self, name: Hashable) -> None:
-        """A member of that name has got something done: what was before is forgiven."""
+        """Forgets the deaths under that name, because a member with that name committed."""
         self._deaths.pop(name, None)
 
     def deaths(self, name: Hashable, now: Millis) -> int:
-        """How many members of that name have died in a row without a commit."""
+        """Returns how many members of that name died in a row without a commit."""
         deaths = self._recent(name, now)
         return 0 if deaths is None else deaths.in_a_row
 
     def is_looping(self, name: Hashable, now: Millis) -> bool:
-        """Whether so many have died that the next one is expected to."""
+        """Returns whether members of that name are in a crash loop."""
         return self.deaths(name, now) >= DEATHS_IN_A_LOOP
 
     def held_back_until(self, name: Hashable, now: Millis) -> Millis | None:
-        """Until when a member of that name should get no work: longer with each death; None for no reason to wait."""
+        """Returns until when a member gets no partitions, longer with each death; None if it need not wait."""
         deaths = self._recent(name, now)
         if deaths is None or deaths.in_a_row < DEATHS_IN_A_LOOP:
             return None
-        # The shift is bounded, or the number would grow without end.
+        # The shift is bounded, so that the number stays small.
         back_off_ms = min(FIRST_BACK_OFF_MS << min(deaths.in_a_row - DEATHS_IN_A_LOOP, 16), _LONGEST_BACK_OFF_MS)
         until = Millis(deaths.noticed_at + back_off_ms)
         return until if until > now else None

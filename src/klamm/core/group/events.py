@@ -1,7 +1,7 @@
-"""What happens in groups, as values: the source of log lines, of `__group_history`, and of whatever explains a group.
+"""Events of groups, as values: the source of log lines, of `__group_history`, and of explanations of a group.
 
-A decision leaves its events in `Result.events`. They are published after the decision's records are committed, in the
-order of the decisions, and never decide anything themselves.
+A decision puts its events into `Result.events`. They are published after the decision's records are committed, in the
+order of the decisions. No decision depends on an event.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PartitionsByTopic: TypeAlias = Mapping[str, Set[PartitionIndex]]
 
 
 class GroupType(Enum):
-    """Which protocol a group speaks; the value is the name on the wire."""
+    """The protocol of a group; the value is the name on the wire."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Cause(Enum):
-    """Why a group rebalances; the value is the code in `__group_history`."""
+    """The reason for a rebalance; the value is the code in `__group_history`."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
@@ -69,27 +69,27 @@ class Cause(Enum):
 
 
 class RebalanceNeeded(NamedTuple):
-    """Something happened that the present generation or epoch does not answer.
+    """A change that requires a new generation or group epoch.
 
-    Several may come before one new epoch: each is a cause of it.
+    Several may precede one new epoch; each is one of its causes.
     """
 
     group_id: str
     group_type: GroupType
     epoch: int
-    """The generation or group epoch before."""
+    """The generation or group epoch before the rebalance."""
     cause: Cause
     member_id: str | None
-    """The member that caused it, if one did."""
+    """The member that caused the rebalance, if one did."""
     detail: str
-    """The cause in words, for people."""
+    """The cause in words, for a human reader."""
     at: Millis
     crash_loop: bool = False
-    """Whether the member comes and dies, again and again, without ever committing anything."""
+    """Whether the member is in a crash loop: it joins and dies repeatedly without a commit."""
 
 
 class MemberJoined(NamedTuple):
-    """Somebody is a member now, and not yet with an assignment."""
+    """A member joined; it has no assignment yet."""
 
     group_id: str
     member_id: str
@@ -100,7 +100,7 @@ class MemberJoined(NamedTuple):
 
 
 class MemberRemoved(NamedTuple):
-    """Somebody is no member any more."""
+    """A member was removed from the group."""
 
     group_id: str
     member_id: str
@@ -110,7 +110,7 @@ class MemberRemoved(NamedTuple):
 
 
 class NewEpoch(NamedTuple):
-    """The generation, or the group epoch, has risen."""
+    """The generation or the group epoch increased."""
 
     group_id: str
     group_type: GroupType
@@ -118,26 +118,26 @@ class NewEpoch(NamedTuple):
     member_ids: tuple[str, ...]
     at: Millis
     topics: frozenset[str] = frozenset()
-    """What the members have subscribed to, as far as that is known."""
+    """The subscribed topics, if they are known."""
 
 
 class PartitionMove(NamedTuple):
-    """A partition that is to go from one member to another."""
+    """A partition that a new target moves from one member to another."""
 
     topic: str
     partition: PartitionIndex
     from_member: str | None
-    """Who has it until now, or had it last and is gone; None if nobody has."""
+    """The present owner, or the last one if it is gone; None if the partition has no owner."""
     to_member: str | None
-    """Who is to have it; None if nobody is left."""
+    """The new owner; None if there is none."""
     committed_offset: Offset | None
-    """Where the new owner will go on reading, as far as it is known at this moment."""
+    """The offset from which the new owner will read, as known at this moment; None without a commit."""
 
 
 class TargetChosen(NamedTuple):
-    """It is settled who is to have what: the leader's assignment in a classic group, the target in a consumer group.
+    """A new assignment: the leader's in a classic group, the target assignment in a consumer group.
 
-    `assignments` names every member.
+    `assignments` contains every member.
     """
 
     group_id: str
@@ -148,14 +148,14 @@ class TargetChosen(NamedTuple):
     assignments: Mapping[str, PartitionsByTopic]
     at: Millis
     moved: tuple[PartitionMove, ...] = ()
-    """What changes hands by it, in a consumer group; there the coordinator knows it, and can get ready. Of very
-    much, a part."""
+    """The partitions that this target moves, in a consumer group only; a part of them if there are very many. The
+    coordinator can prepare for these moves."""
 
 
 class MemberPaused(NamedTuple):
-    """A classic member has come to join again and stopped with all but `kept` until it is assigned again.
+    """A classic member rejoined and reads only the partitions in `kept` until its next assignment.
 
-    `kept` is what its subscription names as owned (cooperative assignors), else nothing.
+    `kept` contains the owned partitions in its subscription (cooperative assignors), else nothing.
     """
 
     group_id: str
@@ -165,7 +165,7 @@ class MemberPaused(NamedTuple):
 
 
 class MemberAssigned(NamedTuple):
-    """A member was told what it has now; of a consumer group, what it may use from now on."""
+    """A member received its assignment; in a consumer group, the partitions that it may use from now on."""
 
     group_id: str
     member_id: str
@@ -175,7 +175,7 @@ class MemberAssigned(NamedTuple):
 
 
 class GroupIsStable(NamedTuple):
-    """Every member has what the target says. A group without members is stable at once."""
+    """Every member has the partitions of the target. A group without members is stable at once."""
 
     group_id: str
     group_type: GroupType
@@ -184,7 +184,7 @@ class GroupIsStable(NamedTuple):
 
 
 class GroupLoaded(NamedTuple):
-    """This coordinator has taken the group over, as the log left it."""
+    """This coordinator loaded the group from the log."""
 
     group_id: str
     group_type: GroupType
@@ -192,13 +192,13 @@ class GroupLoaded(NamedTuple):
     assignments: Mapping[str, PartitionsByTopic]
     at: Millis
     members: tuple[MemberJoined, ...] = ()
-    """Who the members are; they joined before, under another coordinator."""
+    """The members. They joined earlier, under another coordinator."""
     topics: frozenset[str] = frozenset()
-    """What the members have subscribed to, as far as that is known."""
+    """The subscribed topics, if they are known."""
 
 
 class GroupDeleted(NamedTuple):
-    """The group is gone with all it committed: an administrator has said so, or everything in it was old."""
+    """The group and all its offsets are deleted: by an administrator, or because the offsets expired."""
 
     group_id: str
     at: Millis
@@ -208,7 +208,7 @@ class GroupDeleted(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Something worth a line in the log that no history needs."""
+    """A text for the broker's log that is not part of the group's history."""
 
     group_id: str
     text: str

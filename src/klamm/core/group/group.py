@@ -1,4 +1,4 @@
-"""What offsets, lists and deletion need to know of a group, whichever protocol its members speak."""
+"""The interface of a group of either protocol, for the code that handles offsets, listings and deletion."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class Group(Protocol):
 
     @property
     def group_id(self) -> str:
-        """Its id."""
+        """The group id."""
 
     @property
     def group_type(self) -> GroupType:
-        """Which protocol its members speak."""
+        """The protocol of its members."""
 
     @property
     def epoch(self) -> int:
-        """Its generation or group epoch."""
+        """The generation or group epoch."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic, as far as that is known."""
+        """Returns whether a member is subscribed to the topic, or may be if the subscriptions are not readable."""
 
     @property
     def allows_offset_delete(self) -> bool:
-        """Whether single offsets may be deleted: nobody reads any, or it is known which topics are read."""
+        """Whether single offsets may be deleted: the group is empty, or the coordinator knows its subscriptions."""
 
     @property
     def may_expire(self) -> bool:
@@ -44,7 +44,7 @@ class Group(Protocol):
 
     @property
     def expires_from_ms(self) -> Millis | None:
-        """When the time of all its offsets began to run; None if each one's runs from its commit."""
+        """The start of the retention time of all its offsets; None if each offset's time starts at its commit."""
 
     def tombstones(self) -> Iterable[CoordinatorRecord]:
-        """The records that take the group, but not its offsets, out of the log."""
+        """Returns the records that remove the group, but not its offsets, from the log."""

@@ -16,16 +16,16 @@ from klamm.protocol.schema.list_groups_response import ListedGroup, ListGroupsRe
 __all__ = ["STATE_NAMES", "TYPE_NAMES", "list_groups"]
 
 STATE_NAMES: Final = frozenset(state.value.lower() for state in (*GroupState, *ConsumerGroupState))
-"""The names of states that a filter may have, as they are compared."""
+"""The state names that a filter may contain, in lower case, as they are compared."""
 TYPE_NAMES: Final = frozenset(each.value for each in GroupType)
 
 
 def list_groups(
     groups: GroupRegistry, request: ListGroupsRequest, ticket: Ticket, among: Iterable[str] | None = None
 ) -> Result:
-    """All groups in one of the states and of one of the types, in any letter case; no filter lets all through.
+    """Answers with all groups that match the state and type filters, ignoring case; an empty filter matches all.
 
-    Only those `among` the ids, if there are any: one that has gone is left out.
+    If `among` is given, only these group ids are listed, without those that no longer exist.
     """
     states = {state.lower().strip() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}

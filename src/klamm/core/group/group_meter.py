@@ -1,13 +1,12 @@
-"""How a group is doing: its lag, how fast records arrive, and how many members it would need.
+"""Measures a group: its lag, its arrival rate, and how many members it needs.
 
-A member's pace is known only while its group has something to catch up with; a group that waits for records reads as
-fast as they come, which says no more than that its members are at least as fast. So the pace is that of the busy times,
-and grows with any time that was faster. It is measured by commits: two looks at them, some seconds apart. A partition
-that comes in between, with whatever offset, is no progress: when there are more or fewer than before, the look is a new
-beginning.
+A member's pace can be measured only while its group has lag. A group without lag reads as fast as records arrive, which
+is only a lower bound of the pace. So the pace is measured in busy times, and a faster time without lag raises it. The
+measurement compares the committed offsets of two looks, some seconds apart. The offset of a new partition is not
+progress: if the number of partitions changed, the measurement starts again with this look.
 
-A group may have committed for tens of thousands of partitions, so a look is taken in steps. It is no picture of one
-moment then, which nobody can tell: the figures are of some seconds anyway.
+A group may have committed for tens of thousands of partitions, so a look is taken in steps. Its figures then do not
+belong to one exact moment; this does no harm, since they describe some seconds anyway.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ __all__ = ["GroupFigures", "GroupMeter"]
 
 _SHORTEST_LOOK_MS: Final = 1000
 _POSITIONS_AT_ONCE: Final = 2000
-"""So many partitions are looked at in one step: about two milliseconds."""
+"""How many partitions one step examines: about two milliseconds."""
 _FORGOTTEN_AT_ONCE: Final = 1000
 _NEW_SHARE: Final = 0.3
-"""What the latest busy time counts in the pace."""
+"""The weight of the latest busy time in the pace."""
 
 
 class GroupFigures(NamedTuple):
-    """One group at one moment, over all partitions that it has committed for."""
+    """The figures of one group at one moment, over all partitions with a committed offset."""
 
     group_id: str
     members: int
@@ -41,24 +40,24 @@ class GroupFigures(NamedTuple):
     arrival_rate: float
     """Records a second."""
     pace: float | None
-    """Records a second that one member gets through; None until a busy time was seen."""
+    """Records a second that one member processes; None until a busy time was measured."""
     members_needed: int | None
-    """How many members bring the lag down to `klamm.consumer.assignor.load.target.lag` within `lag.drain.ms`, and keep
-    it there; None while the pace is not known."""
+    """How many members reduce the lag to `klamm.consumer.assignor.load.target.lag` within `lag.drain.ms`, and keep it
+    there; None while the pace is not known."""
 
 
 class _Look(NamedTuple):
     at: Millis
     partitions: int
-    """How many were looked at."""
+    """The number of partitions examined."""
     position: int
-    """The sum of what is committed for them."""
+    """The sum of their committed offsets."""
     is_busy: bool
     pace: float | None
 
 
 class GroupMeter:
-    """Remembers of each group what it looked like when it was looked at last."""
+    """Measures groups; keeps the last look at each group for comparison."""
 
     __slots__ = ("_looks",)
 
@@ -75,11 +74,11 @@ class GroupMeter:
         settings: LoadSettings,
         now: Millis,
     ) -> Generator[None, None, GroupFigures]:
-        """Look at a group, in as many steps as its partitions take. Those that nothing is known of are left out.
+        """Measures a group, in as many steps as its partitions need; partitions without traffic figures are left out.
 
-        The offsets may change between the steps, `traffic` must not.
+        `offsets` may change between the steps, `traffic` must not.
         """
-        # Two lists of numbers, not one of pairs: the garbage collector would have to look at every pair.
+        # Two lists of numbers instead of one list of pairs, because the garbage collector has to visit every pair.
         rates: list[float] = []
         lags: list[int] = []
         position = looked_at = 0
@@ -106,10 +105,10 @@ class GroupMeter:
         return GroupFigures(group_id, members, lag, rate, pace, needed)
 
     def forget_others(self, group_ids: set[str]) -> Generator[None, None, None]:
-        """Forget all groups but these, some in a step."""
+        """Forgets all groups except these, in steps."""
         for count, group_id in enumerate(list(self._looks), 1):
             if group_id not in group_ids:
-                self._looks.pop(group_id, None)  # another round may have done it between two steps
+                self._looks.pop(group_id, None)  # another call may have removed it between two steps
             if count % _FORGOTTEN_AT_ONCE == 0:
                 yield
 
@@ -122,7 +121,7 @@ class GroupMeter:
         if 0 <= passed_ms < _SHORTEST_LOOK_MS:
             return before.pace
         pace = before.pace
-        # A clock or an offset that was set back says nothing.
+        # If the clock or an offset went back, there is nothing to measure.
         if members and passed_ms > 0 and look.partitions == before.partitions and look.position > before.position:
             seen = (look.position - before.position) / passed_ms * 1000 / members
             if pace is None:

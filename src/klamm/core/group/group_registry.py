@@ -1,6 +1,6 @@
-"""The groups of a shard, each in the round it is in now.
+"""The groups of a shard, with the volatile state (the round) of each classic group.
 
-The store knows every group that exists; a round is made from it when somebody first asks, and is kept while the group
+The store contains every group. A round is created from the store at the first access, and is kept while the group
 exists.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["GroupRegistry"]
 
 
 class GroupRegistry:
-    """Volatile rounds over the durable store."""
+    """The volatile rounds of classic groups, on top of the durable store."""
 
     __slots__ = ("_rounds", "store")
 
@@ -26,22 +26,22 @@ class GroupRegistry:
         self._rounds: dict[str, ClassicGroup] = {}
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """The classic group, or None if there is none of that id."""
+        """Returns the classic group with that id, or None."""
         group = self._rounds.get(group_id)
         if group is None and group_id in self.store.groups:
             group = self._rounds[group_id] = self._from_store(group_id)
         return group
 
     def find_any(self, group_id: str) -> Group | None:
-        """The group, whichever protocol its members speak, or None if there is none of that id."""
+        """Returns the group with that id, of either protocol, or None."""
         return self.store.consumer_groups.get(group_id) or self.find(group_id)
 
     def peek(self, group_id: str) -> Group:
-        """The group, which exists, for a look only: nothing is kept of a round that nobody has asked for before."""
+        """Returns an existing group, for reading only: a round that has to be created is not kept."""
         return self.store.consumer_groups.get(group_id) or self._rounds.get(group_id) or self._from_store(group_id)
 
     def summary(self, group_id: str) -> tuple[GroupState, str | None]:
-        """State and protocol type of a group, which exists. Cheap, for lists of very many groups."""
+        """Returns state and protocol type of an existing classic group. Cheap, for lists of very many groups."""
         group = self._rounds.get(group_id)
         if group is not None:
             return group.state, group.protocol_type
@@ -49,11 +49,11 @@ class GroupRegistry:
         return GroupState.STABLE if metadata.members else GroupState.EMPTY, metadata.protocol_type
 
     def is_known(self, group_id: str) -> bool:
-        """Whether there is such a group, of either protocol."""
+        """Returns whether the group exists, with either protocol."""
         return group_id in self.store.groups or group_id in self.store.consumer_groups
 
     def member_count(self, group_id: str) -> int:
-        """How many members a group has that exists. Cheap, for looks at very many groups."""
+        """Returns the number of members of an existing group. Cheap, for iterating over very many groups."""
         consumer_group = self.store.consumer_groups.get(group_id)
         if consumer_group is not None:
             return len(consumer_group.members)
@@ -61,15 +61,15 @@ class GroupRegistry:
         return len(self.store.groups[group_id].members if group is None else group.members)
 
     def install(self, group: ClassicGroup) -> None:
-        """Keep the round of a group that has just come into being."""
+        """Keeps the round of a group that was just created."""
         self._rounds[group.group_id] = group
 
     def forget(self, group_id: str) -> None:
-        """The group is gone."""
+        """Drops the round of a group that is deleted."""
         self._rounds.pop(group_id, None)
 
     def rounds(self) -> Iterator[ClassicGroup]:
-        """All rounds that somebody has asked for."""
+        """Iterates over all rounds that were created."""
         return iter(self._rounds.values())
 
     def _from_store(self, group_id: str) -> ClassicGroup:

@@ -1,7 +1,7 @@
-"""The durable state of a group shard: groups and committed offsets, exactly as a replay of the log says.
+"""The durable state of a group shard: groups and committed offsets, exactly as a replay of the log produces them.
 
-Only `replay` and `replay_end_transaction_marker` change it. Offsets committed in a transaction stay aside until its
-marker; they are never visible before. After Apache Kafka's `OffsetMetadataManager.replay` and
+Only `replay` and `replay_end_transaction_marker` change it. Offsets committed in a transaction are pending, and become
+visible with the transaction's marker. After Apache Kafka's `OffsetMetadataManager.replay` and
 `GroupMetadataManager.replay`.
 """
 
@@ -39,7 +39,7 @@ _HINTS = ("taken_back", "_last_ended")
 
 
 class GroupStore:
-    """What the log of one coordinator partition says. Two stores that replayed the same log are equal."""
+    """The state in the log of one coordinator partition. Two stores that replayed the same log are equal."""
 
     __slots__ = (
         "_last_ended",
@@ -54,21 +54,21 @@ class GroupStore:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadata] = {}
-        """All classic groups; one that only ever had offsets has NO_METADATA."""
+        """All classic groups; a group that only ever committed offsets has NO_METADATA."""
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         """All consumer groups (KIP-848). No group id is in both."""
         self.index = TopicIndex()
-        """Which consumer groups read which topics."""
+        """The consumer groups that read each topic."""
         self.offsets: dict[str, TopicOffsets] = {}
         """Committed offsets by group."""
         self.pending_offsets: dict[ProducerId, dict[_PartitionKey, CommittedOffset]] = {}
-        """Offsets of transactions that have no marker yet."""
+        """Offsets of transactions without a marker yet."""
         self.open_transactions: dict[str, dict[str, dict[PartitionIndex, set[ProducerId]]]] = {}
-        """Which transactions have a pending offset, by group, topic and partition; no level is ever empty."""
+        """The transactions with a pending offset, by group, topic and partition; no level is ever empty."""
         self.taken_back: set[str] = set()
-        """Classic groups of which the log's last word is that they were consumer groups before.
+        """Classic groups that were consumer groups directly before, according to their last records in the log.
 
-        A hint, for whoever loads the group: its members were to join again. Compaction may take it away.
+        A hint for loading the group: the downgrade asked its members to join again. Compaction may remove the hint.
         """
         self._last_ended: tuple[str, int] = "", 0
 
@@ -82,26 +82,26 @@ class GroupStore:
     # Reading
 
     def offset(self, group_id: str, topic: str, partition: PartitionIndex) -> CommittedOffset | None:
-        """What the group committed for the partition, open transactions aside."""
+        """Returns the group's committed offset for the partition, without those of open transactions."""
         offsets = self.offsets_of(group_id).get(topic)
         return None if offsets is None else offsets.get(partition)
 
     def offsets_of(self, group_id: str) -> Mapping[str, PartitionOffsets]:
-        """All that the group committed, open transactions aside."""
+        """Returns all committed offsets of the group, without those of open transactions."""
         return self.offsets.get(group_id, _NO_OFFSETS)
 
     def offset_count(self, group_id: str) -> int:
-        """How many offsets the group has committed, those of open transactions too. Cheap."""
+        """Returns the number of the group's offsets, those of open transactions included. Cheap."""
         transactions = self.open_transactions.get(group_id)
         pending = 0 if transactions is None else sum(map(len, transactions.values()))
         return pending + sum(map(len, self.offsets_of(group_id).values()))
 
     def has_open_transaction(self, group_id: str, topic: str, partition: PartitionIndex) -> bool:
-        """Whether a transaction that is not finished has an offset for the partition."""
+        """Returns whether an open transaction has a pending offset for the partition."""
         return partition in self.open_transactions.get(group_id, {}).get(topic, {})
 
     def partitions_in_transactions(self, group_id: str) -> Iterator[tuple[str, PartitionIndex]]:
-        """The partitions that transactions which are not finished have offsets for."""
+        """Yields the partitions for which open transactions have pending offsets."""
         for topic, partitions in self.open_transactions.get(group_id, {}).items():
             for partition in partitions:
                 yield topic, partition
@@ -109,13 +109,13 @@ class GroupStore:
     # Replay
 
     def replay(self, offset: Offset, producer_id: ProducerId, record: CoordinatorRecord) -> None:
-        """Apply one record. A record of a type that is no group's raises TypeError."""
+        """Applies one record. Raises TypeError for a record type that does not belong to groups."""
         key, value = record.key, record.value
         if type(key) in CONSUMER_KEYS:
-            # First, since a target is a record of each member, all replayed at once.
+            # Checked first, because a new target has one record per member, all replayed at once.
             replay_consumer_record(self.consumer_groups, self.index, key, value)
             if value is not None:
-                # A group that has offsets before it has a record of its own was taken for a simple one.
+                # A group whose first records were offsets was stored as a simple group.
                 self.groups.pop(key.group_id, None)  # type: ignore[attr-defined]
             elif isinstance(key, ConsumerGroupMetadataKey):
                 self._last_ended = key.group_id, offset
@@ -147,9 +147,9 @@ class GroupStore:
             raise TypeError(f"not a record of groups: {type(key).__name__}")
 
     def replay_end_transaction_marker(self, producer_id: ProducerId, committed: bool) -> None:
-        """Make the transaction's offsets visible, or forget them.
+        """Makes the transaction's pending offsets visible, or drops them if it was aborted.
 
-        An offset that was committed later, outside of the transaction, stands: offsets are ordered by their records.
+        A later commit outside of the transaction wins: commits are ordered by the offsets of their records.
         """
         pending = self.pending_offsets.pop(producer_id, {})
         for (group_id, topic, partition), offset in pending.items():
@@ -161,18 +161,18 @@ class GroupStore:
                     partitions[partition] = offset
 
     def note_group(self, group_id: str) -> None:
-        """Something is replayed that a group committed: if it has no record of its own, it is a simple group."""
+        """Registers the group of a replayed offset: a group without a record of its own is a simple group."""
         if group_id not in self.consumer_groups:
             self.groups.setdefault(group_id, NO_METADATA)
 
     def offsets_for(self, group_id: str, topic: str) -> PartitionOffsets:
-        """Where an offset that is replayed is to be put, which makes it come into being."""
+        """Returns the group's offsets for the topic, for a replay to add to; creates the entry if it is missing."""
         topics = self.offsets.get(group_id)
         if topics is None:
             topics = self.offsets[group_id] = {}
         offsets = topics.get(topic)
         if offsets is None:
-            # Every group that reads a topic has its name from another record.
+            # Interned, because each group's records contain their own copy of the topic's name.
             offsets = topics[sys.intern(topic)] = PartitionOffsets()
         return offsets
 
@@ -192,7 +192,7 @@ class GroupStore:
                 del topics[topic]
             if not topics:
                 del self.offsets[group_id]
-        # A tombstone takes what transactions hold for the partition with it.
+        # A tombstone also removes the partition's pending offsets of transactions.
         for producer_id in list(self.open_transactions.get(group_id, {}).get(topic, {}).get(partition, ())):
             pending = self.pending_offsets[producer_id]
             del pending[group_id, topic, partition]

@@ -1,8 +1,8 @@
-"""Work of a shard that is too long for one turn of the event loop, and is therefore done in steps.
+"""Work of a shard that takes too long for one turn of the event loop, and is therefore done in steps.
 
-A piece of work is an iterator of results. Other requests are decided between two of its steps, so a step must look at
-all state it depends on again. Several pieces of work take turns. All work ends with leadership: each kind of it is
-started again by the next coordinator, or requested again by its client.
+A piece of work is an iterator of results. Other requests are decided between two of its steps, so each step must read
+again all state on which it depends. Several pieces of work take turns. All work ends with leadership: the next
+coordinator starts it again, or the client repeats its request.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class IncrementalWork:
     def __init__(self) -> None:
         self._unfinished: deque[Iterator[Result]] = deque()
         self.now = Millis(0)
-        """The time of the current step. Work outlives the moment at which it began, so it reads its time here."""
+        """The time of the current step. Work runs over many steps, so it reads the time here."""
 
     def __len__(self) -> int:
         return len(self._unfinished)
 
     def add(self, work: Iterator[Result], result: Result) -> None:
-        """Queues a piece of work. Its first step is done by the next `step`, not here."""
+        """Queues a piece of work; its first step runs in a later call of `step`."""
         self._unfinished.append(work)
         result.arm(INCREMENTAL_WORK_TIMER, 0)
 
     def step(self, now: Millis) -> Result:
-        """Does one step of the piece of work whose turn it is."""
+        """Runs one step of the next piece of work."""
         self.now = now
         while self._unfinished:
             work = self._unfinished.popleft()

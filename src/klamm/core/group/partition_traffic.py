@@ -1,7 +1,7 @@
-"""What flows through partitions, as the group coordinator is told of it from time to time.
+"""Traffic of partitions, as a snapshot that the group coordinator receives from time to time.
 
-With the committed offsets of a group this gives lag and load. The core never measures: whoever owns a clock does, and
-hands in a snapshot.
+Lag and load of a group follow from the traffic and its committed offsets. The core has no clock and measures nothing
+itself: the runtime passes the snapshot in.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ __all__ = ["PartitionTraffic", "Traffic"]
 
 
 class PartitionTraffic(NamedTuple):
-    """One partition at one moment."""
+    """Offsets and arrival rate of one partition at one moment."""
 
     log_start_offset: Offset
     high_watermark: Offset
     arrival_rate: float
-    """Records a second that were appended lately."""
+    """Recently appended records a second."""
 
     def lag_of(self, committed: Offset | None) -> int:
-        """Records that a group has still to read, as far as retention has left them.
+        """Returns how many records a group has still to read, without those that retention deleted.
 
-        0 without a commit: where the group will begin is for its members to say.
+        Returns 0 without a commit, because then the members decide where the group starts.
         """
         if committed is None:
             return 0
@@ -33,4 +33,4 @@ class PartitionTraffic(NamedTuple):
 
 
 Traffic: TypeAlias = Mapping[str, Sequence[PartitionTraffic | None]]
-"""By topic, then by partition index; None for a partition that is led elsewhere."""
+"""By topic, then by partition index; None for a partition that another broker leads."""

@@ -1,4 +1,4 @@
-"""The group coordinator on one partition of `__consumer_offsets`: hands each request to the file that decides it.
+"""The group coordinator on one partition of `__consumer_offsets`: passes each request to the file that decides it.
 
 After Apache Kafka's `GroupCoordinatorShard`.
 """
@@ -85,15 +85,15 @@ from klamm.protocol.types import Millis, Offset, ProducerEpoch, ProducerId
 __all__ = ["EXPIRY_TIMER", "GroupShard"]
 
 EXPIRY_TIMER: Final = TimerKey(TimerKind("expiry"))
-"""Names the timer that rings when expired offsets and groups are removed again."""
+"""The timer that starts the next removal of expired offsets and groups."""
 
 
 class GroupShard:
     """Groups and offsets of one partition.
 
-    `new_member_id` makes a member id for a classic group from a client id or group instance id, `new_uuid` one for a
-    consumer group, whichever protocol the member speaks. `group_config_of` says what a consumer group is
-    set to, and `assignors` are those that consumer groups may use, by name, the default first.
+    `new_member_id` creates a member id for a classic group from a client id or group instance id. `new_uuid` creates
+    one for a consumer group, even if the member uses the classic protocol. `group_config_of` returns the settings of a
+    consumer group. `assignors` are the assignors for consumer groups, by name, the default first.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class GroupShard:
     def replay(
         self, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: CoordinatorRecord
     ) -> None:
-        """Apply one record to the durable state. The round of a group that goes, goes with it."""
+        """Applies one record to the durable state; the volatile state of a deleted group is dropped with it."""
         self.store.replay(offset, producer_id, record)
         self._last_offset = offset
         if record.value is None:
@@ -133,7 +133,7 @@ class GroupShard:
                 self.consumer_groups.forget(record.key.group_id)
 
     def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
-        """See `offsets/offset_loading.py`."""
+        """Applies a record of the common kind without decoding it as a message; see `offsets/offset_loading.py`."""
         if self._loader is None:
             self._loader = OffsetLoader(self.store)
         self._last_offset = offset
@@ -142,13 +142,13 @@ class GroupShard:
     def replay_end_transaction_marker(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
-        """Make a transaction's offsets visible, or forget them."""
+        """Makes a transaction's pending offsets visible, or drops them if it was aborted."""
         self.store.replay_end_transaction_marker(producer_id, committed)
 
     # Life
 
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
-        """Give every member the log knows a session to be heard of in, and the offsets a time to be looked through."""
+        """Arms a session timer for every loaded member and the expiry timer, and starts rebalances that are due."""
         self._loader = None
         with_members = [group_id for group_id, metadata in self.store.groups.items() if metadata.members]
         for start in range(0, len(with_members), GROUPS_PER_LOAD_STEP):
@@ -164,7 +164,7 @@ class GroupShard:
     def _on_group_loaded(self, group_id: str, result: Result, now: Millis) -> None:
         group = self.groups.find(group_id)
         if group is None:
-            return  # A timer has run out meanwhile.
+            return  # A timer removed the group between two steps.
         for member in group.members.values():
             result.arm(member.session_timer, member.session_timeout_ms)
         result.events.append(loaded(group, now))
@@ -173,14 +173,15 @@ class GroupShard:
             cause = needed(group, Cause.GROUP_TOO_LARGE, None, detail, now)
             prepare_rebalance(group, [cause], self.config, result, now)
         elif group_id in self.store.taken_back and group.members:
-            # The rebalance that was to share out what the members of the consumer protocol had is lost with the
-            # coordinator that began it. Kafka's next one doesn't begin it again, and those partitions have no owner.
+            # After a downgrade, a rebalance distributes the partitions of the members that used the consumer protocol.
+            # That rebalance is lost with the coordinator that started it. Kafka's next coordinator does not repeat it,
+            # and those partitions have no owner.
             detail = "the group has just turned classic, and its members are to join again"
             cause = needed(group, Cause.PROTOCOL_CHANGED, None, detail, now)
             prepare_rebalance(group, [cause], self.config, result, now)
 
     def on_unloaded(self) -> Result:
-        """Answer every parked request with NOT_COORDINATOR."""
+        """Answers every parked request with NOT_COORDINATOR."""
         result = Result()
         for group in self.groups.rounds():
             for member in group.members.values():
@@ -190,7 +191,7 @@ class GroupShard:
         return result
 
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
-        """Forget what was committed for topics that are gone, and have groups look at topics that have changed."""
+        """Starts to mark the groups that read changed topics, and to remove the offsets of deleted topics."""
         result = Result()
         self._incremental_work.add(self.consumer_groups.on_topics(topics), result)
         if deleted_topics:
@@ -200,11 +201,11 @@ class GroupShard:
         return result
 
     def on_traffic(self, traffic: Traffic, now: Millis) -> Result:
-        """See `consumer/load_trigger.py`."""
+        """Takes the latest traffic, and starts to weigh the groups assigned by load; see `consumer/load_trigger.py`."""
         return on_traffic(self.consumer_groups, traffic, now)
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
-        """Decides what follows from a timer that rings: each kind of group has a table of its timers."""
+        """Decides what follows from a timer that ran out; each kind of group has a table of its timers."""
         if key.kind in CONSUMER_TIMERS:
             return on_consumer_timer(self.consumer_groups, key, now)
         if key.kind in CLASSIC_TIMERS:
@@ -217,7 +218,7 @@ class GroupShard:
         return result
 
     def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
-        """Only consumer groups have anything done elsewhere."""
+        """Decides what follows from the outcome of a background task; only consumer groups start such tasks."""
         return on_consumer_task(self.consumer_groups, key, outcome, now)
 
     def _expire(self) -> Iterator[Result]:
@@ -231,7 +232,7 @@ class GroupShard:
     def handle_join_group(
         self, request: JoinGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `classic/joins.py`. An empty consumer group makes way for a classic one."""
+        """Handles JoinGroup; see `classic/joins.py`. A classic group replaces an empty consumer group."""
         self._deletions.check(request.group_id)
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None and not consumer_group.is_empty:
@@ -265,14 +266,14 @@ class GroupShard:
     def handle_consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `consumer/heartbeats.py`."""
+        """Handles ConsumerGroupHeartbeat; see `consumer/heartbeats.py`."""
         self._deletions.check(request.group_id)
         return consumer_group_heartbeat(self.consumer_groups, request, context, ticket, now)
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `classic/syncs.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        """Handles SyncGroup; see `classic/syncs.py`, for a consumer group `migration/classic_members.py`."""
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -283,7 +284,7 @@ class GroupShard:
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `classic/heartbeats.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        """Handles Heartbeat; see `classic/heartbeats.py`, for a consumer group `migration/classic_members.py`."""
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -294,7 +295,7 @@ class GroupShard:
     def handle_leave_group(
         self, request: LeaveGroupRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `classic/leaves.py`, and `consumer/migration/classic_members.py` for members of a consumer group."""
+        """Handles LeaveGroup; see `classic/leaves.py`, for a consumer group `migration/classic_members.py`."""
         consumer_group = self.store.consumer_groups.get(request.group_id)
         if consumer_group is not None:
             decision = Decision(self.consumer_groups, Result(), now)
@@ -307,7 +308,7 @@ class GroupShard:
     def handle_offset_commit(
         self, request: OffsetCommitRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `offsets/offset_commits.py`."""
+        """Handles OffsetCommit; see `offsets/offset_commits.py`."""
         self._deletions.check(request.group_id)
         result = commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
         self.consumer_groups.note_commit(request.group_id, request.member_id)
@@ -321,7 +322,7 @@ class GroupShard:
         now: Millis,
         verification_guard: int,
     ) -> Result:
-        """See `offsets/transactional_commits.py`."""
+        """Handles TxnOffsetCommit; see `offsets/transactional_commits.py`."""
         topics = self.consumer_groups.topics
         result = commit_transactional_offsets(
             self.groups, topics, self.config, request, verification_guard, ticket=ticket, now=now
@@ -331,18 +332,18 @@ class GroupShard:
         return result
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
-        """Keep the records of a commit that lingers; see `offsets/lingering_commits.py`."""
+        """Keeps the records of a lingering commit; see `offsets/lingering_commits.py`."""
         assert result.linger_epoch is not None
         return self._lingering.put(result.records, result.linger_epoch, limit_bytes)
 
     def take_lingering(self) -> list[CoordinatorRecord]:
-        """The records of the commits that linger, merged."""
+        """Returns the merged records of the lingering commits, and stops keeping them."""
         return self._lingering.take()
 
     def handle_offset_fetch(
         self, request: OffsetFetchRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `offsets/offset_fetches.py`."""
+        """Handles OffsetFetch; see `offsets/offset_fetches.py`."""
         for group in request.groups:
             self._deletions.check(group.group_id)
         return fetch_offsets(self.store, request, ticket)
@@ -350,7 +351,7 @@ class GroupShard:
     def handle_offset_delete(
         self, request: OffsetDeleteRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `removal/removal_rules.py`."""
+        """Handles OffsetDelete; see `removal/removal_rules.py`."""
         self._deletions.check(request.group_id)
         return delete_offsets(self.groups, request, ticket)
 
@@ -364,23 +365,23 @@ class GroupShard:
         now: Millis,
         among: Sequence[str] | None = None,
     ) -> Result:
-        """See `classic/group_description.py`."""
+        """Handles ListGroups; see `group_listing.py`."""
         return list_groups(self.groups, request, ticket, among)
 
     def handle_describe_groups(
         self, request: DescribeGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `classic/group_description.py`."""
+        """Handles DescribeGroups; see `classic/group_description.py`."""
         return describe_groups(self.groups, request, context, ticket)
 
     def handle_consumer_group_describe(
         self, request: ConsumerGroupDescribeRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `consumer/group_description.py`."""
+        """Handles ConsumerGroupDescribe; see `consumer/group_description.py`."""
         return describe_consumer_groups(self.consumer_groups, request, ticket)
 
     def handle_delete_groups(
         self, request: DeleteGroupsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `removal/group_deletion.py`."""
+        """Handles DeleteGroups; see `removal/group_deletion.py`."""
         return self._deletions.decide(request, ticket, now)

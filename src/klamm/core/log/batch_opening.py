@@ -1,12 +1,12 @@
-"""What a leader does to a batch that it can't judge, or store, by its header: looks at its records, closes it anew.
+"""Opens batches whose header is not enough to validate or store them: reads the records, and recompresses if needed.
 
-Kafka looks into every record of every batch. klamm opens a batch only where its header is not enough: on a compacted
-topic, for timestamps that may be out of range, and for a topic with a codec of its own.
+Kafka reads every record of every batch. klamm opens a batch only if its header is not enough: on a compacted topic, for
+timestamps that may be out of range, and for a topic with its own codec.
 
-A small batch can hold very many records: two kilobytes of zstd open to 64 MB. So an opening is bounded, in bytes and in
-records, and it is a value that holds all it needs: the broker finishes small ones at once and others on a thread. What
-exceeds the bounds is refused with MESSAGE_TOO_LARGE, after which Java's producers split a compressed batch and send its
-halves. The first records decide where they can: a batch with records to be refused is refused for those.
+A small batch can contain very many records: two kilobytes of zstd decompress to 64 MB. So an opening is limited in
+bytes and in records. It is a value with all that it needs, so that the broker can finish small openings at once and
+others on a thread. A batch above the limits is refused with MESSAGE_TOO_LARGE; Java's producers then split a compressed
+batch and send its halves. If the first records of a batch are already invalid, the batch is refused because of them.
 
 Source: `storage/internals/log/LogValidator.java` of Apache Kafka 4.3.
 """
@@ -52,11 +52,11 @@ R = TypeVar("R")
 LOG_APPEND_TIME: Final = "LogAppendTime"
 
 MAXIMUM_OPENED_BYTES: Final = 64 * 1024 * 1024
-"""What the records of a client's batch may open to, unless `max.message.bytes` is larger."""
+"""The most bytes to which a client's batch may decompress, unless `max.message.bytes` is larger."""
 MAXIMUM_OPENED_RECORDS: Final = 1_000_000
-"""How many records of a client's batch are looked at, unless a batch of `max.message.bytes` can hold more."""
+"""The most records that are read of a client's batch, unless a batch of `max.message.bytes` can hold more."""
 MAXIMUM_RECORD_ERRORS: Final = 1000
-"""How many records of a batch are named in the answer that refuses it; Kafka names all."""
+"""The most record errors in the response to a refused batch; Kafka reports all."""
 
 _LARGEST_TIMESTAMP: Final = 2**63 - 1
 _ALL_TIMES: Final = (-(2**63), _LARGEST_TIMESTAMP)
@@ -72,13 +72,14 @@ _CODECS: Final = {
 
 
 class BeginningIsNotEnough(Exception):
-    """More of a batch is to be opened before anything can be said of it."""
+    """More of a batch has to be opened before it can be judged."""
 
 
 class InvalidRecords(KafkaError):
-    """Single records were refused, and the batch with them.
+    """A batch was refused because of some of its records.
 
-    `record_errors` holds (index in the batch, what is wrong with it), for the answer's field of that name (KIP-467).
+    `record_errors` contains pairs of index in the batch and error message, for the response's field of that name
+    (KIP-467).
     """
 
     __slots__ = ("record_errors",)
@@ -89,9 +90,9 @@ class InvalidRecords(KafkaError):
 
 
 def is_stored_as_it_came(header: BatchHeader, config: TopicConfig, now_ms: Millis, from_client: bool) -> bool:
-    """Whether the header is enough to judge the batch, and nothing of it is to be changed but what the leader stamps.
+    """Returns whether the header is enough to validate the batch, and only the leader's own fields have to change.
 
-    `from_client` is False for what the broker's coordinators write: their records have keys.
+    `from_client` is False for batches of the broker's coordinators: their records have keys.
     """
     newest = header.max_timestamp
     oldest = header.base_timestamp
@@ -108,7 +109,7 @@ def is_stored_as_it_came(header: BatchHeader, config: TopicConfig, now_ms: Milli
 
 
 def must_be_opened(header: BatchHeader, config: TopicConfig, now_ms: Millis, from_client: bool) -> bool:
-    """Whether the header is not enough to judge the batch, or to store it."""
+    """Returns whether the header is not enough to validate or to store the batch."""
     return (
         (config.compact and from_client)
         or _changes_codec(header, config)
@@ -117,7 +118,7 @@ def must_be_opened(header: BatchHeader, config: TopicConfig, now_ms: Millis, fro
 
 
 def _changes_codec(header: BatchHeader, config: TopicConfig) -> bool:
-    # Kafka never compresses control records: a marker must be readable at a glance.
+    # Kafka never compresses control records, so that a marker is readable without decompression.
     return (
         config.compression_type != "producer"
         and _CODECS[config.compression_type] != header.compression
@@ -126,7 +127,7 @@ def _changes_codec(header: BatchHeader, config: TopicConfig) -> bool:
 
 
 def _may_break_time_limits(header: BatchHeader, config: TopicConfig, now_ms: Millis) -> bool:
-    """Whether the records' timestamps must be looked at one by one, by what the header says of them."""
+    """Returns whether, according to the header, each record's timestamp has to be checked."""
     newest = header.max_timestamp
     if config.message_timestamp_type == LOG_APPEND_TIME or newest == NO_TIMESTAMP:
         return bool(header.attributes & TIMESTAMP_TYPE_MASK)
@@ -139,14 +140,14 @@ def _may_break_time_limits(header: BatchHeader, config: TopicConfig, now_ms: Mil
 
 
 def needs_new_header(header: BatchHeader, config: TopicConfig) -> bool:
-    """Whether the leader sets the type of the batch's timestamps."""
+    """Returns whether the leader has to change the timestamp type of the batch."""
     return config.message_timestamp_type == LOG_APPEND_TIME or bool(header.attributes & TIMESTAMP_TYPE_MASK)
 
 
 def with_new_header(
     records: memoryview | bytes, header: BatchHeader, config: TopicConfig, now_ms: Millis
 ) -> memoryview:
-    """The batch with timestamps of the topic's `message.timestamp.type`, and a CRC that fits; it is not opened."""
+    """Returns the batch with the topic's `message.timestamp.type` and a new CRC, without opening it."""
     if config.message_timestamp_type == LOG_APPEND_TIME:
         header = header.with_log_append_time(now_ms)
     else:
@@ -156,7 +157,7 @@ def with_new_header(
 
 
 class BatchOpening(NamedTuple):
-    """A batch to be opened, and all that is asked of its records. It may be finished on any thread."""
+    """A batch to be opened, with all conditions that its records must meet. Any thread may finish it."""
 
     records: memoryview | bytes
     header: BatchHeader
@@ -165,22 +166,22 @@ class BatchOpening(NamedTuple):
     topic_partition: TopicPartition
     from_client: bool
     is_for_coordinator: bool = False
-    """Whether a coordinator reads the batch back, on the event loop: it opens to at most `max.message.bytes` then."""
+    """Whether a coordinator reads the batch back on the event loop; then it may open to at most `max.message.bytes`."""
 
     def with_own_bytes(self) -> BatchOpening:
-        """The same for later, when the buffer that the records lie in holds something else."""
+        """Returns a copy with its own bytes, which stays valid after the records' buffer is reused."""
         if isinstance(self.records, bytes):
             return self
         return self._replace(records=bytes(self.records[: self.header.size_bytes]))
 
     @property
     def records_count(self) -> int:
-        """How many records there are to walk over, by the batch's header."""
+        """How many records have to be read, according to the batch's header."""
         return min(self.header.records_count, self._max_records)
 
     @property
     def cost(self) -> int:
-        """How many bytes may be opened in the time that one of this batch takes; 0 if it is only to be walked over."""
+        """The time per opened byte, relative to a compressed batch: 8 if recompressed, 0 if it is only read."""
         if self._closes_anew:
             return 8
         return 1 if self.header.compression else 0
@@ -190,16 +191,16 @@ class BatchOpening(NamedTuple):
         return _changes_codec(self.header, self.config)
 
     def open_within(self, max_bytes: int) -> OpenedData:
-        """The batch's records, or the beginning of them. Raises `KafkaError` (CORRUPT_MESSAGE)."""
+        """Opens the batch's records up to `max_bytes`. Raises `KafkaError` (CORRUPT_MESSAGE)."""
         return open_batch(self.records, 0, self.header, min(max_bytes, self.max_bytes))
 
     @property
     def max_bytes(self) -> int:
-        """How many bytes are opened at most."""
+        """The most bytes to which the batch is opened."""
         if not self.from_client:
             return DEFAULT_MAX_BYTES
         if self.is_for_coordinator or (self._closes_anew and self.config.compression_type == "uncompressed"):
-            return self.config.max_message_bytes  # what opens to more is refused, however much more it is
+            return self.config.max_message_bytes  # a batch that opens to more is refused in any case
         return max(MAXIMUM_OPENED_BYTES, self.config.max_message_bytes)
 
     @property
@@ -209,12 +210,12 @@ class BatchOpening(NamedTuple):
         return max(MAXIMUM_OPENED_RECORDS, self.config.max_message_bytes // SMALLEST_RECORD_BYTES)
 
     def steps(self, opened: OpenedData) -> Generator[None, None, memoryview]:
-        """Judges the records and returns the batch as the topic keeps it; yields now and then, for other threads.
+        """Validates the records and returns the batch in the form in which the topic stores it.
 
-        Raises `BeginningIsNotEnough`, and `KafkaError`: `InvalidRecords` for records that are refused, INVALID_RECORD
-        for what is no record, UNKNOWN_SERVER_ERROR as Kafka does for offsets that don't follow each other,
-        MESSAGE_TOO_LARGE for more than may be opened, and for a batch that exceeds `max.message.bytes` under the
-        topic's codec.
+        Yields at intervals, so that other threads can run. Raises `BeginningIsNotEnough`, and `KafkaError`:
+        `InvalidRecords` for refused records, INVALID_RECORD for bytes that are no record, UNKNOWN_SERVER_ERROR (as
+        Kafka does) for offsets that are not consecutive, MESSAGE_TOO_LARGE for a batch above the limits, or one that
+        exceeds `max.message.bytes` with the topic's codec.
         """
         header, config = self.header, self.config
         checks_keys = config.compact and self.from_client
@@ -260,7 +261,7 @@ class BatchOpening(NamedTuple):
         append_time = header.max_timestamp if header.timestamp_type else None
         is_inside = True
         if config.message_timestamp_type == LOG_APPEND_TIME or append_time == NO_TIMESTAMP:
-            # Only the leader says that a timestamp is of that type.
+            # Only the leader may set this timestamp type.
             times = _NO_TIME if append_time is None else _ALL_TIMES
         else:
             times, is_inside = self._time_limits, False
@@ -271,7 +272,7 @@ class BatchOpening(NamedTuple):
             newest=min(times[1], _LARGEST_TIMESTAMP),
             is_inside=is_inside,
             without_key=without_key,
-            # As in Kafka, which numbers the records of other batches as they come.
+            # As in Kafka, which numbers the records of other batches in their order.
             out_of_sequence=header.compression != Compression.NONE and not self._closes_anew,
         )
 
@@ -337,12 +338,12 @@ class BatchOpening(NamedTuple):
 
 
 def open_now(opening: BatchOpening) -> memoryview:
-    """Finishes the opening where it is asked for, however large the batch is. Raises as `BatchOpening.steps`."""
+    """Finishes the opening on the calling thread, for any size of batch. Raises the errors of `BatchOpening.steps`."""
     return finish(opening.steps(opening.open_within(opening.max_bytes)))
 
 
 def finish(steps: Generator[None, None, R]) -> R:
-    """What comes of the steps, all at once."""
+    """Runs all steps, and returns their result."""
     while True:
         try:
             next(steps)

@@ -1,11 +1,12 @@
-"""What a leader checks of a batch before it gives it offsets, from the batch's header.
+"""Validates the header of a batch before a leader assigns offsets to it.
 
-The order is Kafka's: the request's shape (one batch, magic 2), the log's limits (base offset, size, CRC), the batch's
-own truth (offset range, count, control bit, sequence), then keys and timestamps. What is wrong first decides the error.
+The order of the checks is Kafka's: the request's shape (one batch, magic 2), the log's limits (base offset, size, CRC),
+the batch's consistency (offset range, count, control bit, sequence), then keys and timestamps. The first failed check
+decides the error.
 
-Kafka looks into every record for its timestamp and counts them; klamm keeps batches closed and takes the header's word
-(base and max timestamp, count). The CRC says that these are the bytes that the producer wrote. `batch_opening` says
-when that is not enough, and looks at the records.
+Kafka reads every record for its timestamp and counts the records. klamm keeps batches closed and trusts the header
+(base and max timestamp, count). The CRC shows that these are the bytes that the producer wrote. `batch_opening`
+decides when the header is not enough, and reads the records.
 
 Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`,
 `storage/internals/log/LogValidator.java` of Apache Kafka 4.3.
@@ -39,7 +40,7 @@ _CRC_START: Final = 21
 
 
 def read_single_batch(records: memoryview | bytes) -> BatchHeader:
-    """The header of the only batch in what a client sent. Bytes after it that are no whole batch are left out.
+    """Returns the header of the only batch in a client's records; ignores following bytes that are no whole batch.
 
     Raises `KafkaError`: INVALID_RECORD for no batch, for more than one and for magic 0 and 1, CORRUPT_MESSAGE for bytes
     that can't be a batch.
@@ -67,11 +68,11 @@ def read_single_batch(records: memoryview | bytes) -> BatchHeader:
 
 
 def _refuse_short(records: memoryview | bytes) -> None:
-    """Raises what the bytes deserve if they are no old message, which may be shorter than a header of today."""
+    """Refuses bytes shorter than a header, unless they are a message of an old format, which may be shorter."""
     if len(records) >= LOG_OVERHEAD_BYTES:
         length = int.from_bytes(records[8:LOG_OVERHEAD_BYTES], "big", signed=True)
         if length + LOG_OVERHEAD_BYTES <= len(records):
-            return  # read_batch_header finds what is wrong with it
+            return  # read_batch_header raises the right error
     raise KafkaError(ErrorCode.invalid_record, "there must be at least one whole record batch per partition")
 
 
@@ -81,9 +82,9 @@ def check_batch(
     config: TopicConfig,
     from_client: bool,
 ) -> None:
-    """Refuses a batch that must not get offsets. Sequences and transactions are the producer state's to check.
+    """Refuses an invalid batch. The producer state checks sequences and transactions.
 
-    `from_client` is False for batches that the broker itself writes: they may be control batches.
+    `from_client` is False for batches of the broker itself, which may be control batches.
     Raises `KafkaError`: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE.
     """
     size = header.batch_length + LOG_OVERHEAD_BYTES
@@ -101,7 +102,7 @@ def check_batch(
     if crc32c(memoryview(records)[_CRC_START:size], 0) != header.crc:
         raise CorruptRecord(f"record is corrupt (stored crc = {header.crc})")
     if attributes & COMPRESSION_MASK not in COMPRESSION_BY_ID:
-        # Kafka stumbles over it, and so that is what clients get to see.
+        # Kafka does not handle this case, so its clients get this error.
         reason = f"unknown compression codec {attributes & COMPRESSION_MASK}"
         raise KafkaError(ErrorCode.unknown_server_error, reason)
     if from_client:

@@ -1,7 +1,7 @@
-"""What of a compacted log is to be cleaned: which part is dirty, how dirty it is, and which segments become one.
+"""Plans the cleaning of a compacted log: which part is dirty, how dirty it is, and which segments are merged.
 
-A log is a clean part, which the cleaner has been through, and a dirty one; of that the end stays as it is: the active
-segment, what is not decided yet, and what is younger than `min.compaction.lag.ms`.
+A log has a clean part, which the cleaner has processed, and a dirty part. The end of the dirty part can't be cleaned:
+the active segment, offsets from the last stable offset on, and segments younger than `min.compaction.lag.ms`.
 
 Source: `storage/internals/log/LogCleanerManager.java`, `LogToClean.java`, `Cleaner.groupSegmentsBySize` of Apache
 Kafka 4.3.
@@ -24,10 +24,10 @@ _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
 class CompactionFacts(NamedTuple):
-    """What cleaning needs to know of a segment.
+    """The properties of a segment that cleaning needs.
 
-    `largest_timestamp` is that of the records, or the time the file was last written if they have none.
-    `first_timestamp` is the first batch's largest, -1 if it has none.
+    `largest_timestamp` is the largest timestamp of the records, or the file's modification time if they have none.
+    `first_timestamp` is the largest timestamp of the first batch, -1 if it has none.
     """
 
     base_offset: Offset
@@ -37,7 +37,7 @@ class CompactionFacts(NamedTuple):
 
 
 class SegmentSizes(NamedTuple):
-    """What decides whether a segment still fits beside others: the bytes of its log and of its indexes."""
+    """The sizes that decide whether a segment can be merged with others: the bytes of its log and its indexes."""
 
     base_offset: Offset
     size_bytes: int
@@ -46,10 +46,10 @@ class SegmentSizes(NamedTuple):
 
 
 class CleaningPlan(NamedTuple):
-    """Which offsets of a log can be cleaned, from the first dirty one up to but without the first uncleanable one.
+    """The cleanable offsets of a log: from the first dirty one up to, but excluding, the first uncleanable one.
 
-    `overdue_ms`: for so long a record has been dirty beyond `max.compaction.lag.ms`.
-    `is_checkpoint_wrong`: where cleaning stopped last time lies outside the log, which was cut or lost its beginning.
+    `overdue_ms`: how long the oldest dirty record has exceeded `max.compaction.lag.ms`.
+    `is_checkpoint_wrong`: the last cleaning's checkpoint is outside the log, which was truncated or lost its beginning.
     """
 
     first_dirty_offset: Offset
@@ -61,12 +61,12 @@ class CleaningPlan(NamedTuple):
 
     @property
     def cleanable_ratio(self) -> float:
-        """The dirty share of what can be cleaned, 0 for an empty log."""
+        """The dirty share of the clean and the cleanable bytes, 0 for an empty log."""
         total_bytes = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total_bytes if total_bytes else 0.0
 
     def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
-        """Whether it is worth while: dirty enough, or overdue."""
+        """Returns whether the log should be cleaned: it is dirty enough, or overdue."""
         return self.cleanable_bytes > 0 and (self.overdue_ms > 0 or self.cleanable_ratio > min_cleanable_dirty_ratio)
 
 
@@ -80,9 +80,9 @@ def plan_cleaning(
     last_stable_offset: Offset,
     now_ms: Millis,
 ) -> CleaningPlan:
-    """What there is to clean in a log of these segments, the last of them active.
+    """Returns the cleaning plan for a log with these segments; the last one is active.
 
-    `checkpoint` is where the last cleaning stopped, None if there was none.
+    `checkpoint` is the offset where the last cleaning stopped, None if there was none.
     """
     is_wrong = checkpoint is not None and not log_start_offset <= checkpoint <= log_end_offset
     first_dirty = log_start_offset if checkpoint is None or is_wrong else checkpoint
@@ -113,7 +113,7 @@ def plan_cleaning(
 
 
 def _floor(bases: Sequence[int], offset: int) -> int:
-    """Which segment `offset` falls into; the first for offsets before it."""
+    """Returns the index of the segment that contains `offset`; 0 for offsets before the first segment."""
     return max(0, bisect_right(bases, offset) - 1)
 
 
@@ -127,10 +127,10 @@ def _overdue_ms(dirty: Sequence[CompactionFacts], config: TopicConfig, now_ms: M
 def group_segments(
     segments: Sequence[SegmentSizes], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: Offset
 ) -> list[range]:
-    """Which neighbours become one segment each, so that repeated cleaning leaves no crowd of small files.
+    """Groups neighbouring segments to be merged, so that repeated cleaning does not leave many small files.
 
-    A group stays within a segment's largest size, in its log and in each index, and within the offsets that an index
-    entry can hold.
+    A group stays within the maximum size of a segment's log and of each index, and within the offset range of an index
+    entry.
     """
     groups: list[range] = []
     start = 0
@@ -145,7 +145,7 @@ def group_segments(
             time_bytes += following.time_index_bytes
             if log_bytes > max_bytes or offset_bytes > max_index_bytes or time_bytes > max_index_bytes:
                 break
-            # Where the next segment begins bounds the offsets of this one. An empty one has none that must fit.
+            # The start of the next segment limits the offsets of this one. An empty segment has no offsets to fit.
             limit = segments[end + 1].base_offset if end + 1 < len(segments) else first_uncleanable_offset
             if following.size_bytes and limit - 1 - first.base_offset > _MAX_RELATIVE_OFFSET:
                 break

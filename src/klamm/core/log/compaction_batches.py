@@ -1,8 +1,8 @@
-"""What becomes of a batch when its segment is cleaned: which of its records may stay, and whether it stays without any.
+"""Decides what a cleaning does with each batch: whether its records are dropped, and whether it stays when empty.
 
-Markers and tombstones go in two steps (KIP-534). The first cleaning that could drop them writes into their batch from
-when on they may go, `delete.retention.ms` later; a cleaning after that drops them. So a consumer that reads from the
-beginning has that long to see that something was deleted.
+Markers and tombstones are removed in two steps (KIP-534). The first cleaning that could drop them writes the delete
+horizon into their batch: the time `delete.retention.ms` later. A cleaning after that time drops them. So a consumer
+that reads from the beginning has that much time to see the deletion.
 
 Source: `storage/internals/log/Cleaner.java` (`cleanInto`, `shouldRetainRecord`), `CleanedTransactionMetadata.java` of
 Apache Kafka 4.3.
@@ -24,17 +24,17 @@ index."""
 
 
 class LastBatch(NamedTuple):
-    """What a log knows of a producer's last batch: its last offset, -1 if it only wrote a marker, and its epoch."""
+    """A producer's last batch in a log: its last offset, -1 if there is only a marker, and its epoch."""
 
     last_offset: Offset
     producer_epoch: ProducerEpoch
 
 
 class CleanedTransactions:
-    """Follows the transactions of a log while its batches are read in order.
+    """Tracks the transactions of a log while its batches are read in order.
 
-    A marker may only go when no batch of its transaction was met before it. `aborted` is what the transaction indexes
-    say of the offsets that are read.
+    A marker may be dropped only if no batch of its transaction came before it. `aborted` are the entries of the
+    transaction indexes for the offsets that are read.
     """
 
     __slots__ = ("_aborted", "_committed", "_ongoing", "_retained", "_upcoming")
@@ -53,7 +53,7 @@ class CleanedTransactions:
             self._ongoing.setdefault(entry[0], entry)
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """Whether a batch of data is part of an aborted transaction: its records may go whatever their keys are."""
+        """Returns whether a data batch belongs to an aborted transaction, so that all its records can be dropped."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -64,11 +64,11 @@ class CleanedTransactions:
         return False
 
     def on_marker(self, header: BatchHeader, is_commit: bool | None) -> bool:
-        """Whether a control batch may go. `is_commit` is None for a control record of another kind, which stays."""
+        """Returns whether a control batch may be dropped; `is_commit` is None for other control records, which stay."""
         self._begin_up_to(header.last_offset)
         producer_id = header.producer_id
         if not header.records_count:
-            return True  # an earlier cleaning emptied it
+            return True  # an earlier cleaning removed its record
         if is_commit is None:
             return False
         if is_commit:
@@ -84,18 +84,20 @@ class CleanedTransactions:
         return True
 
     def take_retained(self) -> list[AbortedEntry]:
-        """The aborted transactions that ended since the last call and still have batches: what the transaction index of
-        the cleaned segment must hold."""
+        """Returns the aborted transactions that ended since the last call and still have batches.
+
+        The transaction index of the cleaned segment must contain them.
+        """
         retained, self._retained = self._retained, []
         return retained
 
 
 class BatchFate(NamedTuple):
-    """What is to be done with a batch.
+    """The decision for one batch.
 
-    `drops_records`: none of its records stays; otherwise each is looked at (of a control batch all stay).
-    `stays_empty`: its header stays even if no record does.
-    `begins_delete_horizon`: it is the marker of a transaction without records, and may go later.
+    `drops_records`: all records are dropped; otherwise each record is checked (all records of a control batch stay).
+    `stays_empty`: the header stays even if no record does.
+    `begins_delete_horizon`: the batch is the marker of a transaction without records, and may be dropped later.
     """
 
     drops_records: bool
@@ -104,10 +106,10 @@ class BatchFate(NamedTuple):
 
 
 class BatchJudge:
-    """Decides over the batches of one cleaning, in order.
+    """Decides about the batches of one cleaning, in order.
 
-    `last_batches` are those of the producers that the log remembers: they stay even if they are empty, since they hold
-    their producer's last sequence and epoch.
+    `last_batches` are the last batches of the producers that the log knows. They stay even if they are empty, since
+    they contain their producer's last sequence and epoch.
     """
 
     __slots__ = ("_now_ms", "_transactions", "last_batches")
@@ -118,10 +120,10 @@ class BatchJudge:
         self._now_ms = now_ms
 
     def judge(self, header: BatchHeader, is_commit: bool | None, *, is_last: bool) -> BatchFate:
-        """What becomes of the next batch; `is_commit` as in `CleanedTransactions.on_marker`.
+        """Decides about the next batch; `is_commit` as in `CleanedTransactions.on_marker`.
 
-        `is_last`: it is the last one of what becomes one segment. It stays in any case, so that the segment still tells
-        which offsets it covers; Kafka keeps only the last one of a whole cleaning.
+        `is_last`: the batch is the last one of a merged segment. It always stays, so that the segment still shows which
+        offsets it covers. Kafka keeps only the last batch of a whole cleaning.
         """
         if header.is_control:
             can_go = self._transactions.on_marker(header, is_commit)
@@ -131,7 +133,7 @@ class BatchJudge:
         return BatchFate(drops_records, is_last or self._is_last_of_producer(header), can_go and header.is_control)
 
     def has_passed_horizon(self, header: BatchHeader) -> bool:
-        """Whether tombstones and markers of the batch may go now."""
+        """Returns whether tombstones and markers of the batch may be dropped now."""
         return header.has_delete_horizon and header.base_timestamp <= self._now_ms
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:

@@ -1,4 +1,4 @@
-"""Where each leader epoch of a partition begins (KIP-101): how a client or a follower learns that a log was cut.
+"""The start offset of each leader epoch (KIP-101), from which clients and followers detect a truncated log.
 
 Source: `storage/internals/epoch/LeaderEpochFileCache.java` of Apache Kafka 4.3.
 """
@@ -18,14 +18,14 @@ UNDEFINED_OFFSET: Final = Offset(-1)
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch and the offset that its first record has, or would have had."""
+    """A leader epoch and the offset of its first record, even if it has no record yet."""
 
     epoch: LeaderEpoch
     start_offset: Offset
 
 
 class LeaderEpochs:
-    """The epochs of one log, rising in epoch and in start offset."""
+    """The leader epochs of one log, ascending in epoch and in start offset."""
 
     __slots__ = ("_entries",)
 
@@ -45,10 +45,10 @@ class LeaderEpochs:
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
-        """Notes that `epoch` begins at `start_offset`; whether that was news.
+        """Records that `epoch` begins at `start_offset`; returns whether anything changed.
 
-        An entry that would break the rise goes: one with a higher epoch, or one that begins no earlier, which was
-        assigned and then never written to.
+        Entries that would break the ascending order are removed: those with a higher epoch, and those that do not begin
+        earlier, which were assigned but never written to.
         """
         entries = self._entries
         if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
@@ -59,11 +59,11 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEntry:
-        """The largest known epoch not above `epoch`, and the offset where it ended: the start of the next one, or the
-        log end offset for the latest.
+        """Returns the largest known epoch not above `epoch`, and its end offset.
 
-        (-1, -1) for an epoch above all that are known. For one below all, the epoch asked for and the start of the
-        first: what it wrote is gone.
+        That is the start of the next epoch, or the log end offset for the latest epoch. Returns (-1, -1) for an epoch
+        above all known ones. For an epoch below all known ones, returns `epoch` and the start of the first known epoch,
+        since the records of `epoch` are gone.
         """
         entries = self._entries
         if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
@@ -76,12 +76,12 @@ class LeaderEpochs:
         return EpochEntry(entries[higher - 1].epoch, entries[higher].start_offset)
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
-        """The epoch under which `offset` was written, -1 if it lies before the first that is known."""
+        """Returns the epoch under which `offset` was written, -1 if it is before the first known epoch."""
         index = bisect_right(self._entries, offset, key=_start_offset_of)
         return self._entries[index - 1].epoch if index else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: Offset) -> bool:
-        """Drops epochs that begin at or after `end_offset`; whether there were any."""
+        """Drops epochs that begin at or after `end_offset`; returns whether there were any."""
         entries = self._entries
         before = len(entries)
         while entries and entries[-1].start_offset >= end_offset:
@@ -89,7 +89,7 @@ class LeaderEpochs:
         return len(entries) != before
 
     def truncate_from_start(self, start_offset: Offset) -> bool:
-        """Forgets what lies below `start_offset`: the epoch it falls in begins there now. Whether anything changed."""
+        """Drops what is below `start_offset`, where its epoch begins from now on; returns whether anything changed."""
         entries = self._entries
         index = bisect_right(entries, start_offset, key=_start_offset_of)
         if index == 0 or (index == 1 and entries[0].start_offset == start_offset):

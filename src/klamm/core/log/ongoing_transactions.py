@@ -1,6 +1,6 @@
-"""The transactions of one log that are not decided yet, and those whose end may not be replicated yet (KIP-98).
+"""The transactions of one log without a marker, and those whose marker may not be replicated yet (KIP-98).
 
-Together they say how far a read_committed consumer may read: the last stable offset.
+Together they decide how far a read_committed consumer may read: the last stable offset.
 
 Source: `storage/internals/log/ProducerStateManager.java` of Apache Kafka 4.3.
 """
@@ -18,7 +18,7 @@ __all__ = ["CompletedTransaction", "OngoingTransactions"]
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that a marker ended, in one partition: the offsets of its first record and of the marker."""
+    """A transaction that a marker ended in one partition, with the offsets of its first record and of the marker."""
 
     producer_id: ProducerId
     first_offset: Offset
@@ -27,42 +27,42 @@ class CompletedTransaction(NamedTuple):
 
 
 class OngoingTransactions:
-    """The transactions of one log that bear on its last stable offset."""
+    """The transactions of one log that affect its last stable offset."""
 
     __slots__ = ("_decided", "_ongoing")
 
     def __init__(self) -> None:
-        # By first offset, rising. Not a dict: finding the first key of one slows down with every key deleted before it.
+        # By first offset, ascending. Not a dict: each deleted key before the first one makes finding it slower.
         self._ongoing: OrderedDict[int, ProducerId] = OrderedDict()
         self._decided: list[tuple[int, int]] = []
-        """First and last offset; a heap, so that those below the high watermark may lie in it until they are on top."""
+        """First and last offset; a heap. Entries below the high watermark stay until they are at its top."""
 
     def __len__(self) -> int:
-        """How many may hold back the last stable offset."""
+        """Returns how many transactions may hold back the last stable offset."""
         return len(self._ongoing) + len(self._decided)
 
     def __bool__(self) -> bool:
-        """Whether any may hold back the last stable offset."""
+        """Returns whether any transaction may hold back the last stable offset."""
         return bool(self._ongoing or self._decided)
 
     def begin(self, producer_id: ProducerId, first_offset: Offset) -> None:
-        """A transaction begins at `first_offset`, which is above those of all that began before."""
+        """Adds a transaction that begins at `first_offset`, which must be above those of all earlier ones."""
         self._ongoing[first_offset] = producer_id
 
     def complete(self, completed: CompletedTransaction, high_watermark: Offset) -> None:
-        """The transaction is decided; it is stable once the high watermark has passed its marker.
+        """Marks a transaction as decided; it is stable once the high watermark has passed its marker.
 
-        What is stable by now is forgotten, whether anybody asks for the last stable offset or not.
+        Also drops the transactions that are stable by now, even if no caller reads the last stable offset.
         """
         del self._ongoing[completed.first_offset]
         self._forget_stable(high_watermark)
         heappush(self._decided, (completed.first_offset, completed.last_offset))
 
     def complete_found(self, completed: CompletedTransaction, committed_below: Offset) -> None:
-        """As `complete`, for one of the very many that are found in a log which is opened.
+        """Marks a transaction as decided like `complete`, for the very many that are found while a log is opened.
 
-        Those that end at `committed_below` or after it are stable together, when the high watermark has passed the last
-        of them: it is about to, and each for itself would take memory for all, and time to forget them.
+        Transactions that end at or after `committed_below` are merged, and are stable when the high watermark has
+        passed the last one, which it soon does. Separate entries would take memory, and time to drop them.
         """
         _, first_offset, last_offset, _ = completed
         del self._ongoing[first_offset]
@@ -75,20 +75,20 @@ class OngoingTransactions:
             decided.append((first_offset, last_offset))
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> Offset:
-        """Up to where everything is decided by the time that this transaction is; it need not be noted yet."""
+        """Returns the offset below which all is decided once this transaction is; it may still be ongoing here."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != completed.producer_id:
                 return Offset(first_offset)
         return Offset(completed.last_offset + 1)
 
     def first_undecided_offset(self) -> Offset | None:
-        """Where the oldest ongoing transaction begins."""
+        """Returns the first offset of the oldest ongoing transaction."""
         return Offset(next(iter(self._ongoing))) if self._ongoing else None
 
     def first_unstable_offset(self, high_watermark: Offset) -> Offset | None:
-        """Where the oldest transaction begins that is not decided below the high watermark; None if all are.
+        """Returns the first offset of the oldest transaction not decided below the high watermark; None if all are.
 
-        The high watermark never falls from one call to the next.
+        The high watermark must not decrease from one call to the next.
         """
         self._forget_stable(high_watermark)
         decided = self._decided
@@ -103,15 +103,15 @@ class OngoingTransactions:
             heappop(decided)
 
     def load(self, ongoing: Iterable[tuple[Offset, ProducerId]]) -> None:
-        """Starts anew with ongoing transactions, in any order: first offset and producer."""
+        """Replaces all transactions with ongoing ones, given in any order as first offset and producer."""
         self.clear()
         self._ongoing.update(sorted(ongoing))
 
     def forget_ongoing(self) -> None:
-        """Forgets those that no marker has ended."""
+        """Drops the transactions without a marker."""
         self._ongoing.clear()
 
     def clear(self) -> None:
-        """Forgets all of them."""
+        """Drops all transactions."""
         self._ongoing.clear()
         self._decided.clear()

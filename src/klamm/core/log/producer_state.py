@@ -1,8 +1,8 @@
-"""What a log remembers of the producers that write to it: epochs, sequences, the last five batches, and where the
-transaction began that they are in (KIP-98).
+"""A log's state of its producers: epochs, sequences, the last five batches, and the start of an open transaction
+(KIP-98).
 
-From this a retry is answered with the offsets of the batch that was already written, a gap is refused, and a producer
-that was replaced is fenced. `ongoing_transactions.py` knows the undecided transactions,
+With this state, a retry is answered with the offsets of the batch that was already written, a sequence gap is refused,
+and a replaced producer is fenced. `ongoing_transactions.py` contains the undecided transactions, and
 `transaction_verification.py` decides which producer may begin one.
 
 Source: `storage/internals/log/ProducerAppendInfo.java`, `ProducerStateEntry.java`, `ProducerStateManager.java` of
@@ -37,7 +37,7 @@ from klamm.protocol.types import NO_TIMESTAMP, Millis, Offset, ProducerEpoch, Pr
 __all__ = ["BATCHES_TO_RETAIN", "ProducerEntry", "ProducerSnapshotEntry", "ProducerState", "WrittenBatch"]
 
 BATCHES_TO_RETAIN: Final = 5
-"""A client may have this many requests in flight, so a retry is of one of the last five batches."""
+"""A client may have this many requests in flight, so a retry repeats one of the last five batches."""
 
 _MAXIMUM_SEQUENCE: Final = 0x7FFF_FFFF
 _NONE: Final = -1
@@ -45,7 +45,7 @@ _MOST_REFUSED: Final = 1000
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that is in the log."""
+    """A batch in the log."""
 
     last_sequence: int
     last_offset: Offset
@@ -64,7 +64,7 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerSnapshotEntry(NamedTuple):
-    """One producer as a snapshot file holds it; -1 stands for none. Of the five batches it has the last."""
+    """One producer in a snapshot file; -1 stands for none. It contains only the last of the five batches."""
 
     producer_id: ProducerId
     epoch: ProducerEpoch
@@ -94,7 +94,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find(self, header: BatchHeader) -> WrittenBatch | None:
-        """The batch of the last five that this one repeats."""
+        """Returns the one of the last five batches that this batch repeats, or None."""
         if header.producer_epoch == self.epoch:
             first, last = header.base_sequence, header.last_sequence
             for batch in self.batches:
@@ -103,7 +103,7 @@ class ProducerEntry:
         return None
 
     def end_transaction(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """Remembers the marker that ends what the producer has open, if anything."""
+        """Records a marker, which ends the producer's open transaction, if any."""
         if header.producer_epoch != self.epoch:
             self.batches.clear()
             self.epoch = header.producer_epoch
@@ -112,7 +112,7 @@ class ProducerEntry:
         self.current_transaction_first_offset = Offset(_NONE)
 
     def add(self, header: BatchHeader, base_offset: Offset) -> None:
-        """Remembers a batch that was written at `base_offset`."""
+        """Records a batch that was written at `base_offset`."""
         if header.producer_epoch != self.epoch:
             self.batches.clear()
             self.epoch = header.producer_epoch
@@ -128,7 +128,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """The producers of one log. `end_offset` is the first offset that it knows nothing of."""
+    """The producers of one log. `end_offset` is the first offset that the state does not include."""
 
     __slots__ = ("_expiration_ms", "_producers", "_refused", "end_offset", "transactions", "verifications")
 
@@ -136,7 +136,7 @@ class ProducerState:
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
         self._refused: dict[int, tuple[int, int]] = {}
-        """Of unknown producers: epoch and sequence of the first batch that could not be written."""
+        """For unknown producers: epoch and sequence of the first batch that could not be written."""
         self.end_offset = end_offset
         self.transactions = OngoingTransactions()
         self.verifications = Verifications()
@@ -149,15 +149,15 @@ class ProducerState:
             yield ProducerId(producer_id), entry
 
     def entries(self) -> list[tuple[int, ProducerEntry]]:
-        """Everybody with their producer id, listed in one step: another thread than the log's may ask, too."""
+        """Returns all producers with their ids, copied in one step, so that any thread may call this."""
         return list(self._producers.items())
 
     def get(self, producer_id: ProducerId) -> ProducerEntry | None:
-        """What is known of a producer."""
+        """Returns the state of a producer, or None."""
         return self._producers.get(producer_id)
 
     def has_ongoing_transaction(self, producer_id: ProducerId, epoch: ProducerEpoch) -> bool:
-        """Whether the producer has a transaction open here, under that epoch."""
+        """Returns whether the producer has an open transaction in this log, under that epoch."""
         entry = self._producers.get(producer_id)
         return entry is not None and entry.current_transaction_first_offset >= 0 and entry.epoch == epoch
 
@@ -166,9 +166,9 @@ class ProducerState:
     def begin_verification(
         self, producer_id: ProducerId, epoch: ProducerEpoch, sequence: int, *, adds_partitions: bool, now_ms: Millis
     ) -> int:
-        """What a batch of a transaction must be written with: a guard, if the transaction coordinator is to be asked
-        first, or NO_GUARD for a transaction that is open here already.
+        """Returns the guard with which a transaction's batch must be written, after verification by the coordinator.
 
+        Returns NO_GUARD if the transaction is already open in this log and needs no verification.
         Raises `KafkaError` INVALID_PRODUCER_EPOCH.
         """
         check_epoch(self._producers.get(producer_id), producer_id, epoch)
@@ -177,14 +177,14 @@ class ProducerState:
         return self.verifications.begin(producer_id, epoch, sequence, adds_partitions=adds_partitions, now_ms=now_ms)
 
     def check(self, header: BatchHeader, guard: int = NO_GUARD) -> WrittenBatch | None:
-        """Whether a client's batch may be written: None if so, the batch it repeats if it is a retry of one of the
-        last five. `guard` is what `begin_verification` gave for it.
+        """Checks a client's batch. Returns None if it may be written, or the earlier batch if it is a retry of it.
 
-        A producer that is not known may begin anywhere: its records may have been deleted, or it idled past
-        `producer.id.expiration.ms` (KIP-360). So Kafka 4 has no use for UNKNOWN_PRODUCER_ID here.
-        Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an epoch that is over, OUT_OF_ORDER_SEQUENCE_NUMBER for a gap,
-        for a repetition that is not whole, and for a new epoch that doesn't begin at 0, INVALID_TXN_STATE for a batch
-        of a transaction that was not verified, and for one outside of the transaction that its producer has open.
+        `guard` is the result of `begin_verification` for the batch. An unknown producer may begin with any sequence:
+        its records may have been deleted, or it was idle for `producer.id.expiration.ms` (KIP-360). So Kafka 4 does not
+        use UNKNOWN_PRODUCER_ID here. Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an old epoch,
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, for a partial repetition, and for a new epoch that doesn't begin at 0,
+        INVALID_TXN_STATE for a batch of an unverified transaction, and for a batch outside of the producer's open
+        transaction.
         """
         entry = self._producers.get(header.producer_id)
         is_transactional = header.attributes & TRANSACTIONAL_MASK
@@ -195,7 +195,7 @@ class ProducerState:
                 and header.base_sequence == batches[-1].last_sequence + 1
                 and header.producer_epoch == entry.epoch
             ):
-                return None  # The way of nearly every batch of an idempotent producer.
+                return None  # The fast path for nearly every batch of an idempotent producer.
         if is_transactional:
             duplicate = None if entry is None else entry.find(header)
             if duplicate is not None:
@@ -211,7 +211,7 @@ class ProducerState:
         return duplicate
 
     def check_of_coordinator(self, header: BatchHeader, guard: int = NO_GUARD) -> None:
-        """Refuses a batch that a coordinator of this broker writes for a producer, without sequences.
+        """Refuses an invalid batch that a coordinator of this broker writes for a producer, without sequences.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE.
         """
@@ -223,16 +223,16 @@ class ProducerState:
             _check_outside_of_transaction(entry, header)
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, transaction_version: int) -> None:
-        """Refuses a marker that is out of date; see `transaction_checks.check_marker`."""
+        """Refuses an outdated marker; see `transaction_checks.check_marker`."""
         entry = self._producers.get(header.producer_id)
         check_marker(entry, header.producer_id, header.producer_epoch, marker, transaction_version)
 
     def write_failed(self, header: BatchHeader) -> None:
-        """Remembers a client's batch that the disk refused, if its producer is unknown.
+        """Records a client's batch that the disk failed to write, if its producer is unknown.
 
-        The batches behind it may be on their way already, and an unknown producer may begin anywhere. Without this
-        they would be written, and the retry of the first one would be out of order for good. Apache Kafka has no such
-        case: it gives up the whole log directory.
+        The following batches may already be in flight, and an unknown producer may begin with any sequence. Without
+        this record they would be written, and each retry of the failed batch would be out of order. Apache Kafka has no
+        such case, because it takes the whole log directory offline.
         """
         producer_id = header.producer_id
         if producer_id not in self._producers:
@@ -262,11 +262,11 @@ class ProducerState:
     def record(
         self, header: BatchHeader, base_offset: Offset, marker: EndTransactionMarker | None = None
     ) -> CompletedTransaction | None:
-        """Remembers a batch that stands in the log at `base_offset`; only for batches that have a producer id.
+        """Records a batch in the log at `base_offset`; only for batches with a producer id.
 
-        `marker` is what a control batch holds; without one nothing changes: a cleaner has emptied it. Nothing is
-        checked: what is in the log was checked by the leader that wrote it.
-        Returns the transaction that a marker ends, if it had records here. It counts as ongoing until it is handed to
+        `marker` is the marker in a control batch. A control batch without one was emptied by the cleaner, and changes
+        nothing. Nothing is checked, because the leader checked the batch before it was written. Returns the transaction
+        that a marker ends, if it has records in this log. The transaction counts as ongoing until it is passed to
         `transactions.complete`.
         """
         producer_id = header.producer_id
@@ -295,16 +295,16 @@ class ProducerState:
         return completed
 
     def forget_ongoing_transactions(self) -> None:
-        """Takes none for open any more: for where the log lacks batches, which may have ended them.
+        """Drops all open transactions, for a log with missing batches, which may have ended them.
 
-        A transaction that goes on behind them is recorded again, from its next batch on.
+        A transaction that continues after the missing batches is recorded again, from its next batch on.
         """
         for entry in self._producers.values():
             entry.current_transaction_first_offset = Offset(_NONE)
         self.transactions.forget_ongoing()
 
     def expire(self, now_ms: Millis) -> int:
-        """Forgets producers that have not written for `producer.id.expiration.ms`; how many."""
+        """Drops producers that have not written for `producer.id.expiration.ms`; returns how many."""
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -316,7 +316,7 @@ class ProducerState:
         return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
     def snapshot(self) -> list[ProducerSnapshotEntry]:
-        """What a snapshot file at `end_offset` holds."""
+        """Returns the content of a snapshot file at `end_offset`."""
         entries = []
         for producer_id, entry in self._producers.items():
             last = entry.batches[-1] if entry.batches else None
@@ -335,7 +335,7 @@ class ProducerState:
         return entries
 
     def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: Offset, now_ms: Millis) -> None:
-        """Starts anew from a snapshot taken at `end_offset`, without those who expired meanwhile."""
+        """Replaces the state with a snapshot taken at `end_offset`, without producers that expired meanwhile."""
         self._producers.clear()
         for entry in entries:
             producer = ProducerEntry(entry.epoch)
@@ -356,8 +356,10 @@ class ProducerState:
         self.end_offset = end_offset
 
     def clear(self, end_offset: Offset) -> None:
-        """Forgets everybody, and the verifications that are under way: what they are for may come in between batches
-        that are there no more."""
+        """Drops all producers, transactions and pending verifications.
+
+        The verified batches might follow batches that are no longer in the log.
+        """
         self._producers.clear()
         self._refused.clear()
         self.verifications.clear()
@@ -366,10 +368,10 @@ class ProducerState:
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> WrittenBatch | None:
-    """None if the batch follows on what the producer wrote, the batch that it repeats if it does."""
+    """Returns None if the batch follows the producer's last batch, or the earlier batch if it is a retry of it."""
     sequence = header.base_sequence
     if header.producer_epoch == entry.epoch:
-        # Known without a batch of this epoch: Kafka counts from -1, so the sequence must begin at 0.
+        # A known producer without a batch of this epoch: Kafka counts from -1, so the sequence must begin at 0.
         last_sequence = entry.last_sequence
         if sequence == last_sequence + 1 or (sequence == 0 and last_sequence == _MAXIMUM_SEQUENCE):
             return None

@@ -1,4 +1,4 @@
-"""Which segments of a log may go: below the log start offset, too much in size, too old.
+"""Decides which segments of a log to delete: below the log start offset, above the size limit, or too old.
 
 Source: `UnifiedLog.deleteOldSegments` and the conditions it names, of Apache Kafka 4.3.
 """
@@ -17,10 +17,10 @@ __all__ = ["DeletionPlan", "SegmentFacts", "plan_deletion"]
 
 
 class SegmentFacts(NamedTuple):
-    """What retention needs to know of a segment.
+    """The properties of a segment that retention needs.
 
-    `end_offset` is the base offset of the next segment, or the log end offset. `largest_timestamp` is that of the
-    records, or the time the file was last written if they have none.
+    `end_offset` is the base offset of the next segment, or the log end offset. `largest_timestamp` is the largest
+    timestamp of the records, or the file's modification time if they have none.
     """
 
     end_offset: Offset
@@ -29,7 +29,7 @@ class SegmentFacts(NamedTuple):
 
 
 class DeletionPlan(NamedTuple):
-    """How many segments go, from the oldest on, and why."""
+    """How many segments to delete, from the oldest on, and the reason."""
 
     segment_count: int
     reason: str
@@ -43,10 +43,10 @@ def plan_deletion(
     high_watermark: Offset,
     now_ms: Millis,
 ) -> DeletionPlan:
-    """The segments to delete now, `segments` being all of the log, oldest first; the last is the active one.
+    """Returns which segments to delete now. `segments` are all segments, oldest first; the last one is active.
 
-    Nothing at or above the high watermark goes, and never an active segment that is empty. Without `delete` in
-    `cleanup.policy` only what lies below the log start offset goes.
+    Segments with offsets at or above the high watermark, and an empty active segment, are never deleted. Without
+    `delete` in `cleanup.policy`, only segments below the log start offset are deleted.
     """
     reasons = []
 

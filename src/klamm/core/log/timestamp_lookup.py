@@ -1,8 +1,8 @@
-"""Looking through a batch for its first record of some times.
+"""Finds the first record of a batch in a range of timestamps.
 
-Headers lead to the batch; which of its records it is, only the records tell. As with batches that a leader opens
-(`batch_opening`), a small batch can hold very much, so a lookup is bounded: it ends at the first record that it has not
-looked at. No record of the wanted times lies before that one, so a consumer that starts there misses nothing.
+The batch is found by its header; the record in it only by reading the records. As with batches that a leader opens
+(`batch_opening`), a small batch can hold very many records, so a lookup is limited: at the limit it returns the first
+record that it has not read. No record in the range is before that one, so a consumer that starts there misses nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from klamm.protocol.types import LeaderEpoch, Millis, Offset
 __all__ = ["BatchLookup", "TimestampedOffset"]
 
 TimestampedOffset = tuple[Millis, Offset, LeaderEpoch]
-"""A record's timestamp, its offset and the leader epoch it was written under."""
+"""A record's timestamp, its offset, and its leader epoch."""
 
 _LARGEST: Final = 2**63 - 1
 
 
 class BatchLookup(NamedTuple):
-    """A batch to be looked through, with its own bytes. It may be done on any thread.
+    """A lookup in a batch, with its own copy of the bytes. Any thread may run it.
 
-    Looked for is the first record from `first_offset` on with a timestamp from `oldest` to `newest`.
+    It finds the first record from `first_offset` on with a timestamp from `oldest` to `newest`.
     """
 
     records: bytes
@@ -38,28 +38,28 @@ class BatchLookup(NamedTuple):
 
     @property
     def records_count(self) -> int:
-        """How many records there are to walk over, by the batch's header."""
+        """How many records have to be read, according to the batch's header."""
         return min(self.header.records_count, MAXIMUM_OPENED_RECORDS)
 
     @property
     def cost(self) -> int:
-        """How many bytes may be opened in the time that one of this batch takes; 0 if it is not compressed."""
+        """The time per opened byte, relative to a compressed batch; 0 if the batch is not compressed."""
         return 1 if self.header.compression else 0
 
     @property
     def max_bytes(self) -> int:
-        """How many bytes are opened at most."""
+        """The most bytes to which the batch is opened."""
         return MAXIMUM_OPENED_BYTES
 
     def open_within(self, max_bytes: int) -> OpenedData:
-        """The batch's records, or the beginning of them. Raises `KafkaError` (CORRUPT_MESSAGE)."""
+        """Opens the batch's records up to `max_bytes`. Raises `KafkaError` (CORRUPT_MESSAGE)."""
         return open_batch(self.records, 0, self.header, min(max_bytes, self.max_bytes))
 
     def steps(self, opened: OpenedData) -> Generator[None, None, TimestampedOffset | None]:
-        """The record, or the first one that was not looked at; None if the batch has no such record.
+        """Returns the record, or at the limit the first one that was not read; None if there is no such record.
 
-        Yields now and then, for other threads. Raises `BeginningIsNotEnough`, and `KafkaError` (INVALID_RECORD) for
-        what is no record.
+        Yields at intervals, so that other threads can run. Raises `BeginningIsNotEnough`, and `KafkaError`
+        (INVALID_RECORD) for bytes that are no record.
         """
         header = self.header
         query = RecordQuery(

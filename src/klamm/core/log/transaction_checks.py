@@ -1,4 +1,4 @@
-"""What a leader checks of the batches of a transaction, and of the marker that ends it.
+"""The checks of a leader for the batches of a transaction, and for the marker that ends it.
 
 Source: `storage/internals/log/ProducerAppendInfo.java` and `UnifiedLog.analyzeAndValidateProducerState` of Apache
 Kafka 4.3 (KIP-98, KIP-890, KIP-1228).
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["check_epoch", "check_first_of_transaction", "check_marker", "check_sequence_of_verified"]
 
 _EPOCH_PER_TRANSACTION: Final = 2
-"""From this transaction version on each transaction has an epoch of its own."""
+"""From this transaction version on, each transaction has its own epoch."""
 _HIGHEST_EPOCH: Final = 2**15 - 1
 
 
 def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> None:
-    """Refuses an epoch that is over. Raises `KafkaError` INVALID_PRODUCER_EPOCH."""
+    """Refuses an old epoch. Raises `KafkaError` INVALID_PRODUCER_EPOCH."""
     if entry is not None and epoch < entry.epoch:
         raise KafkaError(
             ErrorCode.invalid_producer_epoch,
@@ -34,7 +34,7 @@ def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> No
 
 
 def check_first_of_transaction(entry: ProducerEntry | None, header: BatchHeader, *, is_verified: bool) -> None:
-    """Refuses what would begin a transaction here that the transaction coordinator does not know of.
+    """Refuses the first batch of a transaction in this log if the transaction coordinator did not verify it.
 
     Raises `KafkaError`: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE.
     """
@@ -46,7 +46,7 @@ def check_first_of_transaction(entry: ProducerEntry | None, header: BatchHeader,
 def check_sequence_of_verified(
     entry: ProducerEntry | None, header: BatchHeader, verification: Verification | None
 ) -> None:
-    """Refuses a batch that overtook another one which is still to come.
+    """Refuses a batch that overtook an earlier batch of its producer.
 
     Raises `KafkaError` OUT_OF_ORDER_SEQUENCE_NUMBER.
     """
@@ -75,11 +75,11 @@ def check_marker(
     marker: EndTransactionMarker,
     transaction_version: int,
 ) -> None:
-    """Refuses a marker that comes too late, of the producer's or of the coordinator's epoch.
+    """Refuses a marker with an old producer epoch or coordinator epoch.
 
-    Under transaction version 2 a marker has a higher epoch than the records it ends; one of the same epoch is a
-    repetition, which is harmless when nothing is open, and else belongs to an earlier transaction. The highest epoch
-    there is must be good for an end all the same.
+    Under transaction version 2, a marker has a higher epoch than the records of its transaction. A marker with the same
+    epoch is a repetition. It does no harm if no transaction is open; otherwise it belongs to an earlier transaction and
+    is refused. The highest possible epoch is accepted nevertheless, because no higher one exists.
     Raises `KafkaError`: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
     """
     current = entry.epoch if entry is not None else NO_PRODUCER_EPOCH

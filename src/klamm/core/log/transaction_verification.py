@@ -1,9 +1,9 @@
-"""Which producers' transactions are being verified with the transaction coordinator (KIP-890).
+"""The verifications of producers' transactions with the transaction coordinator (KIP-890).
 
-Before the first batch of a transaction is written to a partition, the coordinator must know that the partition takes
-part; else nobody would ever end the transaction here. The answer takes a while, and by then the transaction may be
-over and another have begun. So whoever asks gets a guard, and writes with it: it is good only as long as nothing was
-written to end what was asked about.
+Before the first batch of a transaction is written to a partition, the coordinator must have added the partition to the
+transaction; otherwise the transaction would never end in this partition. While the coordinator answers, the transaction
+may end and another one may begin. So each verification has a guard, and the batch is written with that guard. The guard
+is valid only until a write ends the verification (`forget_written`).
 
 Source: `storage/internals/log/VerificationStateEntry.java`, `VerificationGuard.java` and `UnifiedLog.updateProducers`
 of Apache Kafka 4.3.
@@ -19,9 +19,9 @@ from klamm.protocol.types import Millis, ProducerEpoch, ProducerId
 __all__ = ["NO_GUARD", "UNVERIFIED", "Verification", "Verifications"]
 
 NO_GUARD: Final = 0
-"""Stands for no verification; it verifies nothing."""
+"""No verification; a batch with this guard is not verified."""
 UNVERIFIED: Final = -1
-"""Stands for a batch that need not be verified, where `transaction.partition.verification.enable` is off."""
+"""No verification needed, because `transaction.partition.verification.enable` is off."""
 
 
 class Verification:
@@ -35,14 +35,14 @@ class Verification:
         self.guard = guard
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """A batch with a higher sequence must not overtake this one, which was refused for a while and will come again.
-        Else the log would take the later for the first, and refuse the earlier for ever."""
+        """A batch with a higher sequence must not overtake this sequence, whose batch is refused for now and will be
+        sent again. Otherwise the log would accept the later batch first, and then always refuse the earlier one."""
         self.adds_partitions = adds_partitions
-        """Whether the producer has the broker add partitions, as transaction version 2 does."""
+        """Whether the broker adds partitions for the producer, as in transaction version 2."""
         self.started_ms = started_ms
 
     def note(self, epoch: ProducerEpoch, sequence: int) -> None:
-        """Another batch of the producer is to be verified."""
+        """Adds another batch of the producer to the verification."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence
@@ -63,11 +63,11 @@ class Verifications:
         return len(self._by_producer)
 
     def clear(self) -> None:
-        """Forgets all; no guard that was given holds any more."""
+        """Drops all verifications, so that no existing guard is valid."""
         self._by_producer.clear()
 
     def get(self, producer_id: int) -> Verification | None:
-        """The verification of a producer that has not written since."""
+        """Returns the producer's pending verification, or None."""
         return self._by_producer.get(ProducerId(producer_id))
 
     def begin(
@@ -79,7 +79,7 @@ class Verifications:
         adds_partitions: bool,
         now_ms: Millis,
     ) -> int:
-        """The guard to write with; that of the verification which is under way, if there is one."""
+        """Begins a verification, or joins the producer's pending one; returns the guard to write with."""
         verification = self._by_producer.get(producer_id)
         if verification is None:
             self._last_guard += 1
@@ -91,15 +91,15 @@ class Verifications:
         return verification.guard
 
     def holds(self, producer_id: int, guard: int) -> bool:
-        """Whether a batch that was verified under `guard` may still be written."""
+        """Returns whether a batch that was verified under `guard` may still be written."""
         verification = self._by_producer.get(ProducerId(producer_id))
         return guard == UNVERIFIED or (verification is not None and verification.guard == guard)
 
     def forget_written(self, header: BatchHeader) -> None:
-        """A batch or a marker of a transaction was written: what was asked before is answered, or out of date.
+        """Drops the producer's verification after a transaction's batch or marker was written.
 
-        Except by a marker of the epoch that is asked for: under transaction version 2 that epoch is the next
-        transaction's.
+        A marker with the verification's own epoch keeps it: under transaction version 2, that epoch belongs to the next
+        transaction.
         """
         verification = self._by_producer.get(ProducerId(header.producer_id))
         if verification is None:
@@ -109,7 +109,7 @@ class Verifications:
             del self._by_producer[ProducerId(header.producer_id)]
 
     def expire(self, now_ms: Millis, expiration_ms: int) -> None:
-        """Forgets those that were begun so long ago."""
+        """Drops the verifications that began at least `expiration_ms` ago."""
         for producer_id in [
             producer_id
             for producer_id, verification in self._by_producer.items()

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn: which partitions a transaction touches, so that each gets its marker in the end.
+"""AddPartitionsToTxn: adds partitions to a transaction, so that each of them gets a marker at the end.
 
-Clients name them before they write (up to transaction version 1), or the broker that is written to does it for them
-(version 2); it may also only ask whether they were named (KIP-890). After Apache Kafka's
+Up to transaction version 1, clients add partitions before they write. In version 2, the broker that receives the write
+adds them; for older clients it only verifies that they were added (KIP-890). After Apache Kafka's
 `TransactionCoordinator.handleAddPartitionsToTransaction` and `handleVerifyPartitionsInTransaction`.
 """
 
@@ -32,9 +32,10 @@ def add_partitions(
     ticket: Ticket,
     now: Millis,
 ) -> Result:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+    """Adds partitions to a transaction, or only verifies them.
 
-    With `verify_only` nothing is added, and a partition that wasn't gets TRANSACTION_ABORTABLE.
+    With `verify_only` nothing is added, and a partition that was not added before gets TRANSACTION_ABORTABLE.
+    Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
     """
     result = Result()
     partitions = partitions_of(request.topics)
@@ -52,7 +53,7 @@ def add_partitions(
         result.reply(ticket, result_for(request.transactional_id, codes))
         return result
     if transaction.is_ending:
-        # Before the producer is looked at: it may have the id that it gets when this has ended.
+        # Checked before the producer, which may already use the id that it gets when this transaction has ended.
         raise KafkaError(ErrorCode.concurrent_transactions)
     _check_producer(transaction, request)
     if transaction.state is not TransactionState.ONGOING or not transaction.partitions.issuperset(partitions):
@@ -62,12 +63,12 @@ def add_partitions(
 
 
 def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    """The partitions as every layer names them."""
+    """Returns the request's topics as a list of partitions."""
     return [TopicPartition(topic.name, PartitionIndex(index)) for topic in topics for index in topic.partitions]
 
 
 def topics_of(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
-    """The partitions as the request names them."""
+    """Returns the partitions in the form of the request, by topic."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -75,7 +76,7 @@ def topics_of(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTo
 
 
 def result_for(transactional_id: str, codes: Mapping[TopicPartition, ErrorCode]) -> AddPartitionsToTxnResult:
-    """The outcome for one transaction."""
+    """Returns the response for one transaction, from the error code of each partition."""
     by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for (topic, partition), code in codes.items():
         by_topic.setdefault(topic, []).append(

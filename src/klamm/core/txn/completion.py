@@ -1,14 +1,15 @@
-"""From an outcome that is settled to markers in all partitions, and then to a record that says so.
+"""Completes transactions: has the markers written to all partitions, and then writes the Complete record.
 
-Theory of operation. A transaction that is to end has a Prepare record. Once that is committed, its outcome can't change
-any more, and a marker is asked for in each of its partitions, as a background task. The partitions that were written
-are crossed off; the others are asked again after a while, for as long as it takes: whoever reads committed records only
-waits for them. When none is left, a Complete record follows, and the transactional id is free again. After a restart
-the Prepare records of the log begin this anew; a marker that is written twice does no harm.
+Theory of operation. The end of a transaction starts with a Prepare record. Once that record is committed, the outcome
+is final, and a background task writes a marker to each partition. Partitions whose marker is committed are removed from
+the list; the others are retried with a back-off without limit, because consumers with isolation level read_committed
+wait for the markers. When no partition is left, a Complete record follows, and the transactional id is free again.
+After a restart, the Prepare records in the log start this again; a marker that is written twice does no harm.
 
-The function of such a task only says which marker is wanted; who runs it has the marker written, and the outcome is
-that of `MarkerWriter.write_markers`. Which partitions have their markers is known only here: the log says either all
-or none. After Apache Kafka's `TransactionMarkerChannelManager` and `TransactionMarkerRequestCompletionHandler`.
+The task's function only returns the wanted marker; the runtime has it written, and passes back the result of
+`MarkerWriter.write_markers`. Only this module knows which partitions already have their markers: the log contains
+either all or none. After Apache Kafka's `TransactionMarkerChannelManager` and
+`TransactionMarkerRequestCompletionHandler`.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from klamm.protocol.types import Millis, TopicPartition
 __all__ = ["MARKERS", "Completions"]
 
 MARKERS: Final = TimerKind("markers")
-"""The task that writes a marker, and the timer that tries again."""
+"""The task that writes markers, and the timer that retries."""
 _FIRST_BACKOFF_MS: Final = 100
 _MAX_BACKOFF_MS: Final = 5000
 
 _NOT_NEEDED: Final = frozenset(
     {
-        # The producer's records can't be there either.
+        # Such a partition can't have records of the producer either.
         ErrorCode.unsupported_for_message_format,
         ErrorCode.unsupported_version,
-        # A later epoch of the producer is there already, so the end of this one must be.
+        # The partition has a later epoch of the producer, so it already has the end of this one.
         ErrorCode.invalid_producer_epoch,
     }
 )
@@ -56,7 +57,7 @@ class _Ending:
 
 
 class Completions:
-    """The transactions of one shard that are ending. `coordinator_epoch` is the leader epoch of its partition."""
+    """The ending transactions of one shard. `coordinator_epoch` is the leader epoch of its partition."""
 
     def __init__(self, store: TransactionStore, coordinator_epoch: int) -> None:
         self._store = store
@@ -65,7 +66,7 @@ class Completions:
         self.topics: ClusterTopics = NO_TOPICS
 
     def follow(self, result: Result, transactional_ids: Iterable[str]) -> None:
-        """Have the markers written once the result is committed, with the Prepare records in it."""
+        """Has the markers written once the result, which contains the Prepare records, is committed."""
         ids = list(transactional_ids)
 
         def on_commit(now: Millis) -> Result:
@@ -74,7 +75,7 @@ class Completions:
             return following
 
         def on_failure(code: ErrorCode, now: Millis) -> Result:
-            # Either nothing was written, or it was and may be committed yet.
+            # Either nothing was appended, or the records were appended and may still be committed.
             later = Result()
             for transactional_id in ids:
                 transaction = self._store.find(transactional_id)
@@ -86,18 +87,18 @@ class Completions:
         result.on_failure = on_failure
 
     def partitions_of(self, transaction: Transaction) -> Collection[TopicPartition]:
-        """Those that are part of the transaction and have no marker yet."""
+        """Returns the transaction's partitions that have no marker yet."""
         ending = self._endings.get(transaction.transactional_id) if transaction.is_ending else None
         return transaction.partitions if ending is None else ending.remaining
 
     def on_timer(self, key: TimerKey) -> Result:
-        """Ask again, once everything that was written by now is committed."""
+        """Retries the markers, once everything written so far is committed."""
         result = Result()
         self.follow(result, [key.owner_id])
         return result
 
     def on_outcome(self, key: TimerKey, outcome: object, now: Millis) -> Result:
-        """The outcome of a marker, by partition."""
+        """Handles the outcome of a marker, by partition: completes the transaction, or retries later."""
         result = Result(atomic=False)
         transactional_id = key.owner_id
         ending = self._endings.get(transactional_id)
@@ -110,7 +111,7 @@ class Completions:
             if code is ErrorCode.none or self._is_given_up(transaction, partition, code, result):
                 ending.remaining.discard(partition)
         if ErrorCode.transaction_coordinator_fenced in outcomes.values():
-            # Another coordinator has taken the id over: it ends the transaction, and this one is about to be told.
+            # Another coordinator has taken over. It ends the transaction, and this shard will soon be unloaded.
             result.events.append(_remark(transaction, "another coordinator writes the markers"))
         elif ending.remaining:
             self._retry_later(transactional_id, result)
@@ -119,7 +120,7 @@ class Completions:
         return result
 
     def _go_on(self, transactional_ids: Iterable[str], result: Result, now: Millis) -> None:
-        """What is next for each: a marker, or the end."""
+        """Starts the next step of each transaction: its markers or its Complete record."""
         to_complete: list[Transaction] = []
         for transactional_id in transactional_ids:
             transaction = self._store.find(transactional_id)
@@ -136,7 +137,7 @@ class Completions:
                 run = partial(_wanted, self._marker(transaction, ending))
                 result.tasks.append(BackgroundTask(TimerKey(MARKERS, transactional_id), run))
         if result.tasks:
-            # A task must not depend on whether the log takes a record that has nothing to do with it.
+            # A task must not depend on whether the append of an unrelated record succeeds.
             for transaction in to_complete:
                 result.arm(TimerKey(MARKERS, transaction.transactional_id), 0)
         elif to_complete:
@@ -179,7 +180,7 @@ class Completions:
         if code is ErrorCode.unknown_topic_or_partition:
             topic = self.topics.by_name(partition.topic)
             if topic is not None and partition.partition < topic.partition_count:
-                return False  # It is about to have a leader.
+                return False  # The partition will soon have a leader.
         elif code not in _NOT_NEEDED:
             return False
         result.events.append(_remark(transaction, f"{partition} gets no marker: {code.name}"))

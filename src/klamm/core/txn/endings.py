@@ -1,15 +1,16 @@
-"""EndTxn: the outcome of a transaction is settled, by its producer or, where that is late or replaced, without it.
+"""EndTxn: decides the outcome of a transaction, for its producer or, if that is too late or fenced, without it.
 
-With transaction version 2 (EndTxn from version 5 on, KIP-890) every end bumps the epoch; if the same epoch comes again
-it is another transaction, and if the epoch before it comes again it is a retry:
+With transaction version 2 (EndTxn from version 5 on, KIP-890) every end bumps the epoch. A request with the current
+epoch ends another transaction; a request with the previous epoch is a retry:
 
     state            abort, retry   abort, current     commit, retry   commit, current
     Empty            fenced         aborted, bumped    fenced          invalid state
     CompleteAbort    done           aborted, bumped    invalid state   invalid state
     CompleteCommit   invalid state  aborted, bumped    done            invalid state
 
-Before it, a retry has the same epoch, what has not begun can't be ended, and what has ended can be ended again in the
-same way. After Apache Kafka's `TransactionCoordinator.endTransaction` and `endTransactionWithTV1`.
+In older versions, a retry has the same epoch. A transaction that has not begun can't be ended, and one that has ended
+can be ended again with the same outcome. After Apache Kafka's `TransactionCoordinator.endTransaction` and
+`endTransactionWithTV1`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _COMPLETE: Final = {
     TransactionState.COMPLETE_COMMIT: True,
     TransactionState.COMPLETE_ABORT: False,
 }
-"""Whether what is complete was a commit."""
+"""Whether a completed transaction was committed."""
 
 
 def end_transaction(
@@ -55,8 +56,10 @@ def end_transaction(
     ticket: Ticket,
     now: Millis,
 ) -> Result:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, and whatever
-    `new_producer_id` raises.
+    """Commits or aborts a transaction.
+
+    Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, and the errors of
+    `new_producer_id`.
     """
     result = Result()
     transaction = store.find(request.transactional_id)
@@ -79,15 +82,15 @@ def end_transaction(
     )
     store.write([following], result)
     completions.follow(result, [request.transactional_id])
-    # The client may go on as soon as the outcome is safe, with the id and epoch that it has after the end.
+    # The client may continue as soon as the outcome is committed, with the id and epoch that it has after the end.
     result.reply(ticket, _response(completed(following, now), bumps_epoch=bumps_epoch))
     return result
 
 
 def fenced(transaction: Transaction, new_producer_id: Callable[[], ProducerId], now: Millis) -> Transaction:
-    """An open transaction is aborted without its producer, which finds its epoch to be an old one.
+    """Returns an open transaction as aborted without its producer, whose epoch is fenced.
 
-    Raises whatever `new_producer_id` raises.
+    Raises the errors of `new_producer_id`.
     """
     next_producer_id = NO_PRODUCER_ID
     if is_epoch_exhausted(transaction.producer_epoch):
@@ -102,7 +105,7 @@ def fenced(transaction: Transaction, new_producer_id: Callable[[], ProducerId], 
 
 
 def _check_original(transaction: Transaction, request: EndTxnRequest) -> bool:
-    """Whether it has been done already; raises if it can't be."""
+    """Returns whether the transaction already ended in this way; raises if the request is not allowed."""
     if transaction.producer_id != request.producer_id:
         raise KafkaError(ErrorCode.invalid_producer_id_mapping)
     if transaction.producer_epoch != request.producer_epoch:
@@ -117,9 +120,9 @@ def _check_original(transaction: Transaction, request: EndTxnRequest) -> bool:
 
 
 def _check_bumping(transaction: Transaction, request: EndTxnRequest) -> bool:
-    """Whether it has been done already; raises if it can't be."""
+    """Returns whether the transaction already ended in this way; raises if the request is not allowed."""
     if transaction.is_ending:
-        # Before anything else: the producer may have the id that it gets when this has ended.
+        # Checked first: the producer may already use the id that it gets when this transaction has ended.
         raise KafkaError(ErrorCode.concurrent_transactions)
     epoch = request.producer_epoch
     is_retry_with_old_id = (

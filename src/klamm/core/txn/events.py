@@ -1,4 +1,4 @@
-"""What happened to transactions, for whoever wants to know; nothing depends on it."""
+"""Events of transactions, for the log; no decision depends on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["TransactionRemark"]
 
 
 class TransactionRemark(NamedTuple):
-    """Something that an operator may look for."""
+    """A remark about a transaction, for operators."""
 
     transactional_id: str
     text: str

@@ -1,7 +1,7 @@
-"""What lapses by itself: transactions that are open for too long, and transactional ids that nobody uses.
+"""Aborts transactions that time out, and removes transactional ids that are no longer used.
 
-Both are looked for now and then, some of them in a step, so that the event loop is free in between. After Apache
-Kafka's `TransactionCoordinator.abortTimedOutTransactions` and `TransactionStateManager.removeExpiredTransactionalIds`.
+Timers start both at intervals. They work in steps, so that the event loop is free in between. After Apache Kafka's
+`TransactionCoordinator.abortTimedOutTransactions` and `TransactionStateManager.removeExpiredTransactionalIds`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOOKED_AT_IN_A_STEP: Final = 2000
 
 
 class Expiry:
-    """Looks through the transactional ids of one shard when its timers say so."""
+    """The expiry of transactions and transactional ids of one shard, driven by two timers."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Expiry:
         self._ids_to_look_at: list[str] = []
 
     def start(self, result: Result) -> None:
-        """Arm both timers."""
+        """Arms both timers."""
         result.arm(ABORT, self._config.abort_interval_ms)
         result.arm(EXPIRY, self._config.expiry_interval_ms)
 
     def abort_timed_out(self, now: Millis) -> Result:
-        """Abort transactions that are open for longer than their producers allowed, and fence these."""
+        """Aborts transactions that exceed their timeout, and fences their producers; does one step."""
         result = Result(atomic=False)
         late = [
             transaction
@@ -63,7 +63,7 @@ class Expiry:
             try:
                 aborted.append(fenced(transaction, self._new_producer_id, now))
             except KafkaError:
-                continue  # There is no producer id to go on with at the moment: next time.
+                continue  # No new producer id is available at the moment; the next run tries again.
             text = f"open for more than {transaction.timeout_ms} ms, and aborted"
             result.events.append(TransactionRemark(transaction.transactional_id, text))
         if aborted:
@@ -74,7 +74,7 @@ class Expiry:
         return result
 
     def expire_ids(self, now: Millis) -> Result:
-        """Forget transactional ids that were not used for long."""
+        """Removes transactional ids that were not used for `id_expiration_ms`; does one step."""
         result = Result(atomic=False)
         if not self._ids_to_look_at:
             self._ids_to_look_at = list(self._store.transactions)

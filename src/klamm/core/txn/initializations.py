@@ -1,6 +1,6 @@
-"""InitProducerId of a transactional id: a producer id and an epoch that fences whoever had the id before.
+"""InitProducerId for a transactional id: returns a producer id and an epoch that fences earlier producers.
 
-An open transaction is aborted first, and the client has to ask again. After Apache Kafka's
+An open transaction is aborted first, and the client has to retry. After Apache Kafka's
 `TransactionCoordinator.handleInitProducerId` and `prepareInitProducerIdTransit`.
 """
 
@@ -39,7 +39,10 @@ def initialize_producer(
     ticket: Ticket,
     now: Millis,
 ) -> Result:
-    """Raises CONCURRENT_TRANSACTIONS, PRODUCER_FENCED, and whatever `new_producer_id` raises."""
+    """Assigns the next epoch of the transactional id, or a new producer id.
+
+    Raises CONCURRENT_TRANSACTIONS, PRODUCER_FENCED, and the errors of `new_producer_id`.
+    """
     result = Result()
     transactional_id = request.transactional_id or ""
     transaction = store.find(transactional_id)
@@ -52,7 +55,7 @@ def initialize_producer(
         if transaction.state is TransactionState.ONGOING:
             store.write([fenced(transaction, new_producer_id, now)], result)
             completions.follow(result, [transactional_id])
-            # By the time the client asks again the epoch of its own will be one more.
+            # Aborting bumps the epoch, and the client's retry bumps it again.
             result.reply(ticket, _response(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, ErrorCode.concurrent_transactions))
             return result
         following = _next_epoch(transaction, new_producer_id, request, now)
@@ -62,8 +65,9 @@ def initialize_producer(
 
 
 def _check_producer(transaction: Transaction, request: InitProducerIdRequest) -> None:
-    """A producer that says who it is must be the current one, or have used up the epochs of the one before and not
-    have heard of it (KIP-360).
+    """Raises PRODUCER_FENCED if the request contains a producer id that is not valid (KIP-360).
+
+    Valid is the current id, or the previous id with its epochs used up, from a producer that does not know the new one.
     """
     if request.producer_id in (NO_PRODUCER_ID, transaction.producer_id) or (
         request.producer_id == transaction.previous_producer_id and is_epoch_exhausted(request.producer_epoch)
@@ -83,7 +87,7 @@ def _next_epoch(
     if is_epoch_exhausted(transaction.producer_epoch):
         if not is_named or request.producer_epoch == transaction.producer_epoch:
             return rotated(transaction, new_producer_id(), timeout_ms, is_asked_by_producer=is_named, now=now)
-        # Kafka's answer, too: it gives no epoch, and no other producer's either.
+        # The same answer as Kafka's, which returns neither another epoch nor another producer id.
         raise KafkaError(ErrorCode.unknown_server_error, "the producer's epochs are used up")
     return bumped(transaction, timeout_ms, request.producer_epoch if is_named else None, now)
 

@@ -1,7 +1,7 @@
-"""What the transaction coordinator asks of the partitions of a transaction that ends: a marker in each of them.
+"""The interface through which the transaction coordinator writes markers to a transaction's partitions.
 
-The coordinator hands a `TransactionMarker` to a `MarkerWriter` and asks again for the partitions that were not
-written, until all are. After Apache Kafka's `TxnMarkerEntry` and `TransactionMarkerChannelManager`.
+The coordinator passes a `TransactionMarker` to a `MarkerWriter`, and repeats this for the partitions that failed until
+all have their marker. After Apache Kafka's `TxnMarkerEntry` and `TransactionMarkerChannelManager`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["MarkerWriter", "TransactionMarker"]
 class TransactionMarker:
     """The end of one producer's transaction, for some of its partitions.
 
-    `transaction_version` is the feature level under which it was ended: from 2 on the marker's epoch is above that of
-    the transaction's records (KIP-890), so a marker of their own epoch is refused.
+    `transaction_version` is the feature level under which the transaction was ended. From 2 on, the marker's epoch is
+    above the epoch of the transaction's records (KIP-890), and a marker with the records' own epoch is refused.
     """
 
     producer_id: ProducerId
@@ -33,11 +33,11 @@ class TransactionMarker:
 
 
 class MarkerWriter(Protocol):
-    """Writes markers into the logs of the partitions, wherever their leaders are."""
+    """Writes markers into the logs of partitions, on any broker."""
 
     async def write_markers(self, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
-        """The outcome for each partition of the marker, once it is known.
+        """Writes the marker, and returns the outcome for each of its partitions.
 
-        `ErrorCode.none` says that the marker is committed. A partition that doesn't exist is
+        `ErrorCode.none` means that the marker is committed. A partition that doesn't exist gets
         UNKNOWN_TOPIC_OR_PARTITION. Raises nothing.
         """

@@ -1,8 +1,8 @@
-"""The transaction coordinator on one partition of `__transaction_state`: hands each request to who decides it.
+"""The transaction coordinator on one partition of `__transaction_state`: passes each request to the file for it.
 
-After Apache Kafka's `TransactionCoordinator`. Where Kafka keeps a pending state until a record is replicated, and lets
-whoever comes meanwhile ask again, the next decision here builds on the record as soon as it is appended, and its answer
-waits until both are committed. So CONCURRENT_TRANSACTIONS is left for what takes its time: markers.
+After Apache Kafka's `TransactionCoordinator`. Kafka keeps a pending state until a record is replicated, and asks
+clients to retry meanwhile. Here, the next decision uses the record as soon as it is appended, and its response waits
+until both records are committed. So clients get CONCURRENT_TRANSACTIONS only while markers are being written.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ORIGINAL_VERSION: Final = 0
 class TransactionShard:
     """The transactional ids of one partition.
 
-    `new_producer_id` gives a producer id that nobody had before, or raises KafkaError. `leader_epoch` is that of the
-    partition: markers carry it, so that an earlier coordinator's are refused.
+    `new_producer_id` returns an unused producer id, or raises KafkaError. `leader_epoch` is the leader epoch of the
+    partition; markers contain it, so that markers of an earlier coordinator are refused.
     """
 
     def __init__(
@@ -63,32 +63,32 @@ class TransactionShard:
     def replay(
         self, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: CoordinatorRecord
     ) -> None:
-        """Apply one record to the durable state."""
+        """Applies one record to the durable state."""
         self.store.replay(record)
 
     def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
-        """There is no short way."""
+        """Returns False, because there is no fast path for these records."""
         return False
 
     def replay_end_transaction_marker(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
-        """Nobody writes to this topic within a transaction."""
+        """Does nothing, because this topic has no transactional records."""
 
     # Nothing lingers
 
     def put_aside(self, result: Result, limit_bytes: int) -> bool:
-        """Never."""
+        """Returns False, because no records of this shard linger."""
         return False
 
     def take_lingering(self) -> list[CoordinatorRecord]:
-        """None."""
+        """Returns an empty list, because no records of this shard linger."""
         return []
 
     # Life
 
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
-        """End what was ending when the log was left."""
+        """Continues to end the transactions with a Prepare record in the log, and arms the timers."""
         self._completions.topics = topics
         ending = [each.transactional_id for each in self.store.transactions.values() if each.is_ending]
         for start in range(0, len(ending), _ENDINGS_PER_LOAD_STEP):
@@ -100,22 +100,22 @@ class TransactionShard:
         yield result
 
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic], now: Millis) -> Result:
-        """Topics that are gone get no markers any more: whoever asks for them again looks here."""
+        """Keeps the present topics, so that retries skip the markers of deleted topics."""
         self._completions.topics = topics
         return Result()
 
     def on_unloaded(self) -> Result:
-        """No request is ever parked."""
+        """Returns an empty result, because no request is ever parked."""
         return Result()
 
     def handle_timer(self, key: TimerKey, now: Millis) -> Result:
-        """Markers are to be tried again, or it is time to look for what has lapsed."""
+        """Retries markers, or does one step of the expiry of transactions or transactional ids."""
         if key.kind is MARKERS:
             return self._completions.on_timer(key)
         return self._lapses.abort_timed_out(now) if key == ABORT else self._lapses.expire_ids(now)
 
     def handle_task(self, key: TimerKey, outcome: object, now: Millis) -> Result:
-        """Markers have been written, or not."""
+        """Handles the outcome of written markers."""
         return self._completions.on_outcome(key, outcome, now)
 
     # Requests
@@ -123,7 +123,7 @@ class TransactionShard:
     def handle_init_producer_id(
         self, request: InitProducerIdRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `initializations.py`."""
+        """Handles InitProducerId; see `initializations.py`."""
         return initialize_producer(
             self.store, self._completions, self._new_producer_id, request=request, ticket=ticket, now=now
         )
@@ -131,13 +131,13 @@ class TransactionShard:
     def handle_add_partitions(
         self, request: AddPartitionsToTxnTransaction, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `additions.py`. Brokers ask in version 4 and later, for clients of transaction version 2."""
+        """Handles AddPartitionsToTxn; see `additions.py`. Version 4 and later are for transaction version 2."""
         by_broker = context.api_version >= _ADDED_BY_BROKER_FROM
         version = EPOCH_BUMP_VERSION if by_broker else _ORIGINAL_VERSION
         return add_partitions(self.store, request, version, ticket, now)
 
     def handle_end_txn(self, request: EndTxnRequest, context: ClientContext, ticket: Ticket, now: Millis) -> Result:
-        """See `endings.py`. Clients of transaction version 2 ask in version 5 and later."""
+        """Handles EndTxn; see `endings.py`. Clients of transaction version 2 use version 5 and later."""
         bumps_epoch = context.api_version >= _END_BUMPS_EPOCH_FROM
         version = EPOCH_BUMP_VERSION if bumps_epoch else _ORIGINAL_VERSION
         return end_transaction(
@@ -153,7 +153,7 @@ class TransactionShard:
     def handle_describe_transactions(
         self, request: DescribeTransactionsRequest, context: ClientContext, ticket: Ticket, now: Millis
     ) -> Result:
-        """See `transaction_description.py`."""
+        """Handles DescribeTransactions; see `transaction_description.py`."""
         return describe_transactions(self.store, self._completions, request, ticket)
 
     def handle_list_transactions(
@@ -164,5 +164,5 @@ class TransactionShard:
         now: Millis,
         among: Sequence[str] | None = None,
     ) -> Result:
-        """See `transaction_description.py`."""
+        """Handles ListTransactions; see `transaction_description.py`."""
         return list_transactions(self.store, request, ticket, now, among)

@@ -1,6 +1,6 @@
-"""What the coordinator knows of one transactional id, and each step it may take.
+"""The coordinator's state of one transactional id, and the steps that change it.
 
-A step is a function from a `Transaction` to the next one; nothing changes in place. After Apache Kafka's
+A step is a function from a `Transaction` to the next one; objects never change. After Apache Kafka's
 `TransactionMetadata` and its `prepare…` methods.
 """
 
@@ -36,14 +36,14 @@ _NO_TIMESTAMP: Final = Millis(-1)
 _NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 EPOCH_BUMP_VERSION: Final = 2
-"""From this transaction version on each transaction has an epoch of its own (KIP-890)."""
+"""From this transaction version on, each transaction has its own epoch (KIP-890)."""
 _ORIGINAL_VERSION: Final = 0
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transactional id. Times are milliseconds since the epoch, -1 for none."""
+    """The state of one transactional id. Times are in milliseconds since the epoch, -1 for none."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -54,26 +54,26 @@ class Transaction:
     start_timestamp: Millis
     last_update_timestamp: Millis
     previous_producer_id: ProducerId = NO_PRODUCER_ID
-    """The producer id before the latest step: another one only after the epochs of one were used up."""
+    """The producer id before the latest step; different only after the epochs of an id were used up."""
     next_producer_id: ProducerId = NO_PRODUCER_ID
-    """The producer id from the end of this transaction on, if its epochs are used up."""
+    """The producer id after the end of this transaction, if the epochs of the present id are used up."""
     client_transaction_version: int = _ORIGINAL_VERSION
     last_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
-    """The epoch before the latest bump that the producer itself asked for. It is not in the log: a retry of
-    InitProducerId that spans a restart fails, as with Kafka."""
+    """The epoch before the latest bump that the producer itself requested. It is not in the log, so a retry of
+    InitProducerId after a restart fails, as with Kafka."""
 
     @property
     def is_ending(self) -> bool:
-        """Whether its markers are being written, so that everything else has to wait."""
+        """Whether the markers are being written, so that other requests have to wait."""
         return self.state in ENDING
 
     @property
     def is_commit(self) -> bool:
-        """How a transaction that is ending ends."""
+        """Whether an ending transaction is committed; False if it is aborted."""
         return self.state is TransactionState.PREPARE_COMMIT
 
     def is_timed_out(self, now: Millis) -> bool:
-        """Whether it has been open for longer than its producer allowed. The largest timeout stands for none."""
+        """Returns whether the transaction exceeds its timeout. The largest timeout means no timeout."""
         return (
             self.state is TransactionState.ONGOING
             and self.timeout_ms != _NO_TIMEOUT_MS
@@ -82,12 +82,12 @@ class Transaction:
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """Whether a producer may have no later epoch: the very last one is kept for fencing it."""
+    """Returns whether a producer cannot get a later epoch; the highest epoch is reserved for fencing."""
     return epoch >= _HIGHEST_EPOCH - 1
 
 
 def first(transactional_id: str, producer_id: ProducerId, timeout_ms: int, now: Millis) -> Transaction:
-    """A transactional id that nobody has used yet."""
+    """Returns the state of a new transactional id."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -102,10 +102,10 @@ def first(transactional_id: str, producer_id: ProducerId, timeout_ms: int, now: 
 
 
 def bumped(transaction: Transaction, timeout_ms: int, expected_epoch: int | None, now: Millis) -> Transaction:
-    """The producer's next epoch, which fences whoever has an earlier one.
+    """Returns the state with the producer's next epoch, which fences producers with earlier epochs.
 
-    A producer that says which epoch it has (KIP-360) must have the current one, or the one before it if it asks a
-    second time: then nothing is bumped. Raises PRODUCER_FENCED.
+    A producer that sends its epoch (KIP-360) must send the current one. If it sends the previous one, the request is a
+    retry, and the epoch stays. Raises PRODUCER_FENCED.
     """
     epoch, last_epoch = ProducerEpoch(transaction.producer_epoch + 1), NO_PRODUCER_EPOCH
     if expected_epoch is not None:
@@ -124,7 +124,7 @@ def bumped(transaction: Transaction, timeout_ms: int, expected_epoch: int | None
 def rotated(
     transaction: Transaction, producer_id: ProducerId, timeout_ms: int, *, is_asked_by_producer: bool, now: Millis
 ) -> Transaction:
-    """A new producer id, because the epochs of the old one are used up."""
+    """Returns the state with a new producer id, because the epochs of the old one are used up."""
     last_epoch = transaction.producer_epoch if is_asked_by_producer else NO_PRODUCER_EPOCH
     return _empty(transaction, producer_id, _FIRST_EPOCH, last_epoch, timeout_ms=timeout_ms, now=now)
 
@@ -132,7 +132,7 @@ def rotated(
 def added(
     transaction: Transaction, partitions: Iterable[TopicPartition], transaction_version: int, now: Millis
 ) -> Transaction:
-    """The transaction with more partitions; it begins with the first."""
+    """Returns the transaction with more partitions; the first ones begin it."""
     is_open = transaction.state is TransactionState.ONGOING
     return replace(
         transaction,
@@ -153,10 +153,10 @@ def ended(
     next_producer_id: ProducerId,
     now: Millis,
 ) -> Transaction:
-    """The outcome is settled; its markers are to be written.
+    """Returns the transaction with its final outcome, in the Prepare state.
 
-    From transaction version 2 on the epoch is bumped, so that whatever is still under way under the old one is refused
-    by the partitions. `next_producer_id` is there if that was the last epoch.
+    From transaction version 2 on, the epoch is bumped, so that partitions refuse writes in flight with the old epoch.
+    `next_producer_id` is set if the epochs of the present id are used up.
     """
     epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
     if transaction_version >= EPOCH_BUMP_VERSION:
@@ -164,7 +164,7 @@ def ended(
         if epoch < _HIGHEST_EPOCH:
             epoch = ProducerEpoch(epoch + 1)
         elif is_commit:
-            # Nobody gets that far; an abort is let through, so that the id is usable again.
+            # No client reaches this epoch. An abort is allowed, so that the id becomes usable again.
             raise KafkaError(ErrorCode.unknown_server_error, "the producer's epochs are used up")
     state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
     return replace(
@@ -174,7 +174,7 @@ def ended(
         producer_epoch=epoch,
         last_producer_epoch=last_epoch,
         next_producer_id=next_producer_id,
-        # What has not begun may be aborted; then it begins and ends at once.
+        # A transaction that has not begun may be aborted; then it begins and ends at the same time.
         start_timestamp=transaction.start_timestamp if transaction.state is TransactionState.ONGOING else now,
         last_update_timestamp=now,
         client_transaction_version=transaction_version,
@@ -182,7 +182,7 @@ def ended(
 
 
 def completed(transaction: Transaction, now: Millis) -> Transaction:
-    """All markers are written. A producer whose epochs are used up has its next id from here on."""
+    """Returns the transaction as complete. A producer whose epochs are used up gets its next id now."""
     producer_id, epoch = transaction.producer_id, transaction.producer_epoch
     if transaction.client_transaction_version >= EPOCH_BUMP_VERSION and transaction.next_producer_id != NO_PRODUCER_ID:
         producer_id, epoch = transaction.next_producer_id, _FIRST_EPOCH

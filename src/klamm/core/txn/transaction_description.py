@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions (KIP-664): transactional ids, to look at.
+"""DescribeTransactions and ListTransactions (KIP-664): describe and list transactional ids.
 
 After Apache Kafka's `TransactionCoordinator.handleDescribeTransactions` and
 `TransactionStateManager.listTransactionStates`.
@@ -32,9 +32,9 @@ _STATES_BY_NAME: Final = {name: state for state, name in STATE_NAMES.items()}
 def describe_transactions(
     store: TransactionStore, completions: Completions, request: DescribeTransactionsRequest, ticket: Ticket
 ) -> Result:
-    """One that isn't known gets TRANSACTIONAL_ID_NOT_FOUND.
+    """Describes transactional ids; an unknown id gets TRANSACTIONAL_ID_NOT_FOUND.
 
-    Of one that is ending only the partitions are told that have no marker yet.
+    For an ending transaction, only the partitions without a marker are returned.
     """
     result = Result()
     states = [_described(each, store.find(each), completions) for each in request.transactional_ids]
@@ -49,9 +49,10 @@ def list_transactions(
     now: Millis,
     among: Iterable[str] | None = None,
 ) -> Result:
-    """Those that pass all filters, where an empty filter lets everything pass.
+    """Lists the transactional ids that match all filters; an empty filter matches all.
 
-    Only those `among` the ids, if there are any: one that has gone is left out. Raises INVALID_REGULAR_EXPRESSION.
+    If `among` is given, only these ids are listed, without those that no longer exist. Raises
+    INVALID_REGULAR_EXPRESSION.
     """
     result = Result()
     states = {_STATES_BY_NAME[name] for name in request.state_filters if name in _STATES_BY_NAME}
@@ -77,18 +78,18 @@ def list_transactions(
 
 
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
-    """The names in the filter that no state has."""
+    """Returns the names in the state filter that are not names of states."""
     return [name for name in request.state_filters if name not in _STATES_BY_NAME]
 
 
 def compile_pattern(pattern: str | None) -> Any:
-    """The pattern in RE2's syntax, which takes time linear in the name whatever a client sends; None for an empty one.
+    """Compiles a pattern with RE2, whose matching time is linear for any pattern; returns None for an empty pattern.
 
-    Raises INVALID_REGULAR_EXPRESSION, also for what only Java's regular expressions have.
+    Raises INVALID_REGULAR_EXPRESSION, also for syntax that only Java's regular expressions have.
     """
     if not pattern:
         return None
-    re2 = import_module("re2")  # what few ever need
+    re2 = import_module("re2")  # imported here, because few brokers need it
     options = re2.Options()
     options.log_errors = False
     try:

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: one for each transactional id, the latest counts.
+"""Creates and reads the records of `__transaction_state`; the latest record of a transactional id is its state.
 
 After Apache Kafka's `TransactionLog`.
 """
@@ -17,11 +17,11 @@ from klamm.protocol.types import Millis, PartitionIndex, ProducerEpoch, Producer
 __all__ = ["tombstone", "transaction_of", "transaction_record"]
 
 _VALUE_VERSION: Final = 1
-"""Version 1 has tagged fields, for what transaction version 2 needs (KIP-890)."""
+"""Version 1 has the tagged fields that transaction version 2 needs (KIP-890)."""
 
 
 def transaction_record(transaction: Transaction) -> CoordinatorRecord:
-    """The record that says all that lasts of the transaction."""
+    """Returns the record with the durable state of the transaction."""
     partitions: list[PartitionsSchema] | None = None
     if transaction.state is not TransactionState.EMPTY:
         by_topic: dict[str, list[int]] = {}
@@ -44,12 +44,12 @@ def transaction_record(transaction: Transaction) -> CoordinatorRecord:
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The record that forgets a transactional id."""
+    """Returns the record that removes a transactional id."""
     return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None, -1)
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """What a record says. Raises ValueError for a state that doesn't exist."""
+    """Returns the transaction in a record. Raises ValueError for a state that doesn't exist."""
     state = TransactionState(value.transaction_status)
     topics = value.transaction_partitions or () if state is not TransactionState.EMPTY else ()
     return Transaction(

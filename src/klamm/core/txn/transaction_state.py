@@ -1,7 +1,7 @@
-"""The states of a transactional id, and which may follow which.
+"""The states of a transactional id, and the allowed transitions.
 
 After Apache Kafka's `TransactionState`. Two of its states are never written by klamm: Dead (an expired id gets a
-tombstone, which removes it) and PrepareEpochFence (whoever fences a producer writes PrepareAbort at once).
+tombstone, which removes it) and PrepareEpochFence (fencing a producer writes PrepareAbort at once).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ENDING", "EXPIRABLE", "PREVIOUS", "STATE_NAMES", "TransactionState"]
 
 
 class TransactionState(IntEnum):
-    """The values are those of the log."""
+    """The state of a transactional id; the values are those in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -39,25 +39,25 @@ STATE_NAMES: Final[Mapping[TransactionState, str]] = MappingProxyType(
         TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
     }
 )
-"""The names that clients see, and filter by."""
+"""The names in responses and in filters."""
 
 ENDING: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""The outcome is settled, and its markers are being written: nothing else may happen until they are."""
+"""The outcome is final and the markers are being written; until they are, no other change is allowed."""
 
 EXPIRABLE: Final = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 )
-"""No transaction is open: the id may be forgotten, initialized anew, or begin a transaction."""
+"""No transaction is open: the id may expire, be initialized again, or begin a transaction."""
 
 PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = MappingProxyType(
     {
         TransactionState.EMPTY: EXPIRABLE,
         TransactionState.ONGOING: EXPIRABLE | {TransactionState.ONGOING},
         TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
-        # With transaction version 2 a client that is unsure may abort what has not begun (KIP-890).
+        # With transaction version 2, a client in doubt may abort a transaction that has not begun (KIP-890).
         TransactionState.PREPARE_ABORT: EXPIRABLE | {TransactionState.ONGOING},
         TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
         TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
     }
 )
-"""Which states may come before each that is written."""
+"""The allowed previous states of each state that is written."""

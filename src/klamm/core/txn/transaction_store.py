@@ -1,4 +1,4 @@
-"""The durable state of a shard: what the log says of each transactional id."""
+"""The durable state of a transaction shard: the state of each transactional id in the log."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["TransactionStore"]
 
 
 class TransactionStore:
-    """The transactional ids of one partition. Only `replay` changes what lasts of them."""
+    """The transactional ids of one partition. Only `replay` changes their durable state."""
 
     def __init__(self) -> None:
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: dict[str, None] = {}
-        """The ids with an open transaction, in the order in which these began: those that may time out."""
+        """The ids with an open transaction, which may time out, in the order of their beginning."""
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """The transactional id, if it is known."""
+        """Returns the state of the transactional id, or None."""
         return self.transactions.get(transactional_id)
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Take over what one record says."""
+        """Applies one record."""
         assert isinstance(record.key, TransactionLogKey)
         transactional_id = record.key.transactional_id
         if record.value is None:
@@ -45,14 +45,14 @@ class TransactionStore:
             self.ongoing.pop(transactional_id, None)
 
     def write(self, transactions: Iterable[Transaction], result: Result) -> None:
-        """Have the transactions written as they are now."""
+        """Adds the transactions' records to the result."""
         last_epochs: list[tuple[str, ProducerEpoch]] = []
         for transaction in transactions:
             result.records.append(transaction_record(transaction))
             last_epochs.append((transaction.transactional_id, transaction.last_producer_epoch))
 
         def note_last_epochs() -> None:
-            # The log has no place for them.
+            # The records don't contain the last epochs, so they are restored after the replay of the append.
             for transactional_id, epoch in last_epochs:
                 written = self.transactions[transactional_id]
                 self.transactions[transactional_id] = replace(written, last_producer_epoch=epoch)

@@ -1,7 +1,7 @@
-"""A member's present assignment that is about to change, in the order in which Java would hold it.
+"""A copy of a member's present assignment, for changes, in the iteration order of Java's hash tables.
 
-Kafka's `uniform` copies what a member has before it changes it; the copy's hash tables decide the order in which the
-target assignment's record lists topics and partitions. After Apache Kafka's `AssignorHelpers.deepCopyAssignment`.
+Kafka's `uniform` copies a member's assignment before it changes it. The copy's hash tables decide the order in which
+the target assignment's record lists topics and partitions. After Apache Kafka's `AssignorHelpers.deepCopyAssignment`.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = ["AssignmentCopy", "partitions_in_java_order", "topics_in_java_order"]
 
 
 def topics_in_java_order(assignment: Assignment) -> Iterable[TopicId]:
-    """The topics of a target assignment as read from its record (`Collectors.toMap`)."""
+    """Returns a target assignment's topics in the order of Java's map of its record (`Collectors.toMap`)."""
     return assignment if len(assignment) < 2 else topic_table(assignment)
 
 
 def partitions_in_java_order(partitions: frozenset[PartitionIndex]) -> Sequence[PartitionIndex]:
-    """The partitions of one topic as read from the record (`new HashSet<>(list)`)."""
+    """Returns a topic's partitions in the order of Java's set of its record (`new HashSet<>(list)`)."""
     if max(partitions, default=0) < capacity_of_copy(len(partitions)):
-        return sorted(partitions)  # Each one has a bucket of its own.
+        return sorted(partitions)  # Each partition has its own bucket.
     return list(hash_set_of_partitions(in_order(partitions)))
 
 
 class AssignmentCopy:
-    """What the member is to have from now on; `freeze` gives it in Java's order."""
+    """A member's new assignment while it is made; `freeze` returns it in Java's order."""
 
     __slots__ = ("_partitions", "_topics")
 
@@ -50,7 +50,7 @@ class AssignmentCopy:
             self._partitions[topic_id] = hash_set_of_partitions(partitions)
 
     def add(self, topic_id: TopicId, partition: PartitionIndex, capacity: int) -> None:
-        """Give the member a partition; `capacity` is that of the set which a new topic gets."""
+        """Adds a partition; `capacity` is the capacity of the partition set if the topic is new."""
         self._topics.compute_if_absent(topic_id)
         partitions = self._partitions.get(topic_id)
         if partitions is None:
@@ -58,17 +58,17 @@ class AssignmentCopy:
         partitions.put(partition)
 
     def remove(self, topic_id: TopicId, partition: PartitionIndex) -> None:
-        """Take a partition from the member, and with the last one the topic."""
+        """Removes a partition, and its topic if no partition is left."""
         partitions = self._partitions[topic_id]
         partitions.remove(partition)
         if not partitions:
             self.remove_topic(topic_id)
 
     def remove_topic(self, topic_id: TopicId) -> None:
-        """Take all of a topic's partitions from the member."""
+        """Removes all partitions of a topic."""
         self._topics.remove(topic_id)
         del self._partitions[topic_id]
 
     def freeze(self) -> Assignment:
-        """The assignment as it stands."""
+        """Returns the assignment as it is now."""
         return {topic_id: ordered(list(self._partitions[topic_id])) for topic_id in self._topics}

@@ -1,7 +1,7 @@
-"""What an assignor of the consumer protocol is told, and what it answers (KIP-848).
+"""The input and the output of an assignor of the consumer protocol (KIP-848).
 
-An assignor runs on the broker, decides for the whole group at once, and is a pure function: the same specification
-gives the same assignment. After Apache Kafka's `org.apache.kafka.coordinator.group.api.assignor`.
+An assignor runs on the broker and assigns the whole group at once. It is a pure function: the same specification
+results in the same assignment. After Apache Kafka's `org.apache.kafka.coordinator.group.api.assignor`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = [
 ]
 
 Assignment: TypeAlias = Mapping[TopicId, frozenset[PartitionIndex]]
-"""Partitions of one member by topic. No topic is without partitions.
+"""Partitions of one member by topic. Each topic has at least one partition.
 
-The order of the topics, and that of the partitions where `partition_order.in_order` tells one, is that of the target
-assignment's record: the record is written in the order of the assignor's answer, and read in the order of the record.
-Apache Kafka's assignments depend on it.
+The order of the topics, and the order of the partitions according to `partition_order.in_order`, is the order in the
+target assignment's record. The record is written in the order of the assignor's result, and read in the order of the
+record. Apache Kafka's assignments depend on this order.
 """
 
 
 class AssignorFailed(KlammError):
-    """No assignment can be made of what the assignor was told; the heartbeat that asked gets UNKNOWN_SERVER_ERROR."""
+    """No assignment is possible for the specification; the heartbeat that needs it gets UNKNOWN_SERVER_ERROR."""
 
 
 class TopicSpec(NamedTuple):
@@ -42,75 +42,73 @@ class TopicSpec(NamedTuple):
     name: str
     partition_count: int
     racks: tuple[frozenset[str], ...] = ()
-    """The racks of each partition's replicas; empty where no broker names its rack."""
+    """The racks of each partition's replicas; empty if no broker has a rack."""
 
 
 class PartitionLoad(NamedTuple):
-    """What is known of a partition's traffic, for the group that is assigned."""
+    """The known traffic of a partition, for the group that is assigned."""
 
     arrival_rate: float
-    """Records a second that producers append."""
+    """Appended records a second."""
     lag: int
     """Records between the committed offset and the high watermark."""
 
 
 class PreviousOwner(NamedTuple):
-    """Who had a partition before it moved, as long as that is worth knowing."""
+    """The owner of a partition before it moved; kept for a limited time."""
 
     member_name: str
     """The group instance id of a static member, else its member id."""
     until: Millis
-    """When the partition left it."""
+    """When the member lost the partition."""
     member_id: str = ""
-    """Its member id then."""
+    """The member's id at that time."""
 
 
 class MemberSpec(NamedTuple):
-    """One member, with what it wants and what it was to have until now."""
+    """One member, with its subscription and its present target."""
 
     instance_id: str | None
     rack_id: str | None
     topic_ids: Set[TopicId]
-    """Topics it subscribed to, by name or by regular expression, that exist."""
+    """The existing topics in its subscription, by name or by regular expression."""
     target: Assignment
     """Its part of the present target assignment."""
     may_be_assigned: bool = True
-    """False while the member is held back: it is told of no partition, and the others keep theirs."""
+    """False while the member is held back: it gets no partitions, and the other members keep theirs."""
 
 
 class GroupSpec(NamedTuple):
     """A group that needs a target assignment."""
 
     members: Mapping[str, MemberSpec]
-    """By member id, in the order in which Apache Kafka would put them into a map: those that the group has already in
-    `java_hash_order.timeline_order`, then the one that joins."""
+    """By member id, in the order in which Apache Kafka puts members into a map: the group's present members in
+    `java_hash_order.timeline_order`, then the joining member."""
     topics: Mapping[TopicId, TopicSpec]
-    """All topics that some member subscribed to."""
+    """All topics to which at least one member is subscribed."""
     is_homogeneous: bool
-    """Whether all members subscribed to the same topics."""
+    """Whether all members are subscribed to the same topics."""
     loads: Mapping[tuple[TopicId, PartitionIndex], PartitionLoad] = {}
-    """Traffic, as far as it is known."""
+    """The known traffic; partitions without figures are missing."""
     previous_owners: Mapping[tuple[TopicId, PartitionIndex], PreviousOwner] = {}
-    """Who had a partition until recently."""
+    """The recent previous owner of each partition that has one."""
     previous_owner_ms: int = 2**31 - 1
-    """For so long they may come back for it."""
+    """How long after losing a partition a previous owner is preferred for it."""
     settings: Mapping[str, float] = {}
-    """The group's `klamm.consumer.assignor.load.*`, by what stands for the star."""
+    """The group's `klamm.consumer.assignor.load.*`, by the rest of the key after that prefix."""
     now: Millis = Millis(0)
-    """The time on the clock of `previous_owners`."""
+    """The present time, on the same clock as the times in `previous_owners`."""
 
 
 class Assignor(Protocol):
-    """One way to share partitions."""
+    """A strategy for distributing partitions among the members of a group."""
 
     @property
     def name(self) -> str:
-        """What members and configurations call it."""
+        """The name that members and configurations use."""
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """The target of every member by member id; each partition of each topic that has a subscriber has one owner.
+        """Returns each member's target by member id; each partition of a subscribed topic has exactly one owner.
 
-        A member whose target stays may get the very object that the specification has.
-
-        Raises AssignorFailed.
+        A member whose target does not change may get the same object as in the specification. Raises AssignorFailed.
         """

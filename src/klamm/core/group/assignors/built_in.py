@@ -1,4 +1,4 @@
-"""The server-side assignors that klamm brings along."""
+"""The server-side assignors that klamm contains."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ __all__ = ["BUILT_IN"]
 BUILT_IN: Final[Mapping[str, Assignor]] = MappingProxyType(
     {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor(), LoadAssignor())}
 )
-"""By the name that configurations and clients use."""
+"""The assignors by name, as configurations and clients use it."""

@@ -1,11 +1,11 @@
-"""The order in which Java's HashMap and HashSet hand out their keys, on which Apache Kafka's assignors rest.
+"""The iteration order of Java's HashMap and HashSet, on which the results of Apache Kafka's assignors depend.
 
 Kafka's `uniform` gives partitions to members, and takes them back, in the order of the hash tables that hold members,
-topics and partitions. That order follows from the keys' hashes, the number of buckets and, within a bucket, the order
-of arrival, so it can be worked out. What is not followed: a bucket of more than eight keys in a table of 64 buckets or
-more, which Java turns into a tree; here its keys stay in their order of arrival. The keys of members and topics are
-random enough that it does not happen; among partitions it takes a member with nine partitions of one topic whose
-numbers differ by multiples of 64.
+topics and partitions. That order is deterministic: it follows from the keys' hashes, the number of buckets and, within
+a bucket, the order of arrival. One case is not reproduced: a bucket of more than eight keys in a table of 64 or more
+buckets, which Java turns into a tree. Here the keys of such a bucket stay in their order of arrival. The keys of
+members and topics are random enough that this does not happen. For partitions, it requires a member with nine
+partitions of one topic whose numbers differ by multiples of 64.
 
 After the specification of `java.util.HashMap` (JDK 8 and later) and Apache Kafka's `BaseHashTable`.
 """
@@ -46,10 +46,10 @@ _kept_hash: Final = lru_cache(maxsize=16_384)(java_hash)
 
 
 class JavaHashTable(Generic[Key]):
-    """The keys of a HashMap or HashSet; iteration is in Java's order, and does not change the table.
+    """The keys of a HashMap or HashSet. Iteration is in Java's order.
 
-    `hash_of` is the key's `hashCode`, as a number of 32 bits with or without sign; `capacity` is the number of buckets,
-    a power of two.
+    `hash_of` returns a key's `hashCode` as a signed or unsigned 32-bit number. `capacity` is the number of buckets, a
+    power of two.
     """
 
     __slots__ = ("_arrivals", "_capacity", "_hash_of", "_ticket")
@@ -58,7 +58,7 @@ class JavaHashTable(Generic[Key]):
         self._hash_of = hash_of
         self._capacity = capacity
         self._arrivals: dict[Key, tuple[int, int]] = {}
-        """By key: the hash that picks the bucket, and the place within the bucket."""
+        """By key: the hash that selects the bucket, and the position within the bucket."""
         self._ticket = 0
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class JavaHashTable(Generic[Key]):
         return iter(sorted(arrivals, key=lambda key: (arrivals[key][0] & mask, arrivals[key][1])))
 
     def put(self, key: Key) -> None:
-        """`put`, `putIfAbsent` and `add`: a new key goes to the end of its bucket."""
+        """Adds a key as `put`, `putIfAbsent` and `add` do: a new key goes to the end of its bucket."""
         if key in self._arrivals:
             return
         spread = self._spread(key)
@@ -86,13 +86,13 @@ class JavaHashTable(Generic[Key]):
             self._capacity *= 2
 
     def put_all(self, keys: Iterable[Key]) -> JavaHashTable[Key]:
-        """Put one after the other; returns the table."""
+        """Puts the keys in this order; returns the table."""
         for key in keys:
             self.put(key)
         return self
 
     def compute_if_absent(self, key: Key) -> None:
-        """`computeIfAbsent`: a new key goes to the front of its bucket, and the table grows one key later."""
+        """Adds a key as `computeIfAbsent` does: at the front of its bucket, and the table grows one key later."""
         if len(self._arrivals) > self._threshold():
             self._capacity *= 2
         if key in self._arrivals:
@@ -105,7 +105,7 @@ class JavaHashTable(Generic[Key]):
             self._capacity *= 2
 
     def remove(self, key: Key) -> None:
-        """Take the key out; the table keeps its size."""
+        """Removes the key; the capacity stays the same."""
         self._arrivals.pop(key, None)
 
     def _spread(self, key: Key) -> int:
@@ -116,7 +116,7 @@ class JavaHashTable(Generic[Key]):
         return self._capacity * 3 // 4
 
     def _bucket_is_long(self, spread: int) -> bool:
-        """Whether one more key in this bucket makes a small table grow."""
+        """Returns whether one more key in this bucket makes a small table grow."""
         if len(self._arrivals) < _LONG_BUCKET or self._capacity >= _SMALLEST_TABLE_WITH_TREES:
             return False
         mask = self._capacity - 1
@@ -125,58 +125,58 @@ class JavaHashTable(Generic[Key]):
 
 
 def capacity_for(initial_capacity: int) -> int:
-    """The buckets of `new HashMap<>(initialCapacity)`: the next power of two."""
+    """Returns the number of buckets of `new HashMap<>(initialCapacity)`: the next power of two."""
     return 1 << max(initial_capacity - 1, 0).bit_length()
 
 
 def capacity_of_copy(size: int) -> int:
-    """The buckets of `new HashSet<>(collection)` for a collection of that size."""
+    """Returns the number of buckets of `new HashSet<>(collection)` for a collection of that size."""
     return capacity_for(max(size * 4 // 3 + 1, DEFAULT_CAPACITY))
 
 
 def member_hash(member_id: str) -> int:
-    """`String.hashCode`, kept for a while: a target needs that of every member, and every change of one a target."""
+    """Returns `String.hashCode`, cached, because each new target needs the hash of every member."""
     return _kept_hash(member_id)
 
 
 def topic_hash(topic_id: TopicId) -> int:
-    """`org.apache.kafka.common.Uuid.hashCode`, without sign."""
+    """Returns `org.apache.kafka.common.Uuid.hashCode`, unsigned."""
     folded = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
     return (folded >> 32) ^ (folded & _MASK_32)
 
 
 def partition_hash(partition: PartitionIndex) -> int:
-    """`Integer.hashCode`."""
+    """Returns `Integer.hashCode`."""
     return partition
 
 
 def member_table(member_ids: Iterable[str]) -> JavaHashTable[str]:
-    """A HashMap into which the members were put in that order."""
+    """Returns a HashMap into which the members were put in this order."""
     return JavaHashTable(member_hash).put_all(member_ids)
 
 
 def topic_table(topics: Iterable[TopicId], capacity: int = DEFAULT_CAPACITY) -> JavaHashTable[TopicId]:
-    """A HashMap or HashSet into which the topics were put in that order."""
+    """Returns a HashMap or HashSet into which the topics were put in this order."""
     return JavaHashTable(topic_hash, capacity).put_all(topics)
 
 
 def hash_set_of_partitions(partitions: Sequence[PartitionIndex]) -> JavaHashTable[PartitionIndex]:
-    """`new HashSet<>(list)`."""
+    """Returns `new HashSet<>(list)`."""
     return JavaHashTable(partition_hash, capacity_of_copy(len(partitions))).put_all(partitions)
 
 
 def timeline_order(keys: Iterable[str], largest_size: int = 0) -> list[str]:
-    """The order in which Kafka's TimelineHashMap hands out keys that were put in this order, first to last.
+    """Returns keys, given in the order in which they were put, in the iteration order of Kafka's TimelineHashMap.
 
-    Members of a group are kept in such a map. It never shrinks: `largest_size` is the most keys that it ever had. Where
-    that is not known, the order is that of a map which had no more than now.
+    Kafka keeps the members of a group in such a map. The map never shrinks: `largest_size` is the largest number of
+    keys that it ever had. Without it, the map is assumed to have never had more keys than now.
     """
     arrived = list(keys)
     capacity = 2
-    # Replacing a value makes the table grow as a new key would, and every member is replaced soon after it joined.
+    # Replacing a value makes the table grow like a new key, and every member is replaced soon after it joined.
     while (max(len(arrived), largest_size) + 1) * 0.75 > capacity:
         capacity *= 2
     shift = 65 - capacity.bit_length()
     slots = [((member_hash(key) * _GOLDEN) & _MASK_64) >> shift for key in arrived]
-    # Of those that share a slot the last one comes out first.
+    # Among keys that share a slot, the last one comes first.
     return [arrived[index] for index in sorted(range(len(arrived)), key=lambda index: (slots[index], -index))]

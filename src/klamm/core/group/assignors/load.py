@@ -1,21 +1,21 @@
-"""The assignor `load`: as even as needed by what partitions cost, and moving as little as that allows.
+"""The assignor `load`: balances the cost of partitions as evenly as needed, and moves as few partitions as possible.
 
-Each partition has a weight (`load_weights.py`), each member carries the sum of its partitions' weights. A target is
+Each partition has a weight (`load_weights.py`). The load of a member is the sum of its partitions' weights. A target is
 made in steps:
 
-1. Everybody keeps what it has and still reads.
-2. Partitions without an owner, the heaviest first, go to the lightest reader; the previous owner, or a reader in a
-   rack of the partition's replicas, is preferred where it carries no more than the average then. They may be exchanged
-   among each other until that brings no more than one per cent.
-3. Other partitions move only where a member carries more than another one will by more than the hysteresis: to members
-   that have nothing yet, a returning one being offered what it had; then, if nobody has left anything behind, to
-   whoever carries least, or in exchange for a lighter one (where newcomers have been served, only if the heaviest
-   load falls by the hysteresis). So a group that loses a member moves that member's partitions and no others. What
-   moved less than the minimum dwell time ago stays.
-4. Whatever the weights have become, nobody is left with more than the bound allows (`load_bound.py`): the optimum plus
-   the heaviest partition, so less than twice the optimum or as much.
+1. Each member keeps the partitions that it has and still reads.
+2. Partitions without an owner, the heaviest first, go to the lightest reader. The previous owner, or a reader in a
+   rack of the partition's replicas, is preferred if its load then does not exceed the average. These partitions may be
+   exchanged among each other until that improves the balance by no more than one per cent.
+3. Other partitions move only if the giver's load exceeds the taker's new load by more than the hysteresis. They move
+   first to members that had no partitions; a returning one is offered its old partitions. If step 2 placed no
+   partitions, or all of them, partitions then move to the lightest members, or are exchanged for lighter partitions (if
+   members without partitions were served first, only if the heaviest load falls by the hysteresis). So a group that
+   loses a member moves only that member's partitions. Partitions that moved less than the minimum dwell time ago stay.
+4. Regardless of the weights, no member gets more than the bound (`load_bound.py`): the optimum plus the heaviest
+   partition, which is at most twice the optimum.
 
-Without any figures the answer is that of `uniform`. All choices depend on the specification alone.
+Without any figures the result is that of `uniform`. All choices depend on the specification alone.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _PER_MILLE: Final = 1000
 
 
 class LoadAssignor:
-    """See the module's docstring."""
+    """The assignor `load`; see the module's docstring."""
 
     name = "load"
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """The target of every member. Raises AssignorFailed for a topic that does not exist."""
+        """Returns each member's target. Raises AssignorFailed for a topic that does not exist."""
         settings = LoadSettings.from_mapping(spec.settings)
         weights = partition_weights(spec, settings)
         if weights is None:
@@ -53,11 +53,12 @@ class LoadAssignor:
 
 
 def is_improvement(spec: GroupSpec, assigned_at: Millis) -> bool:
-    """Whether `load` would make the heaviest member's load so much lighter that a rebalance is worth it.
+    """Returns whether a new target of `load` reduces the heaviest load enough to justify a rebalance.
 
-    That is: the group has rested for the minimum dwell time since its target was made, at `assigned_at`; there are
-    figures; every partition has an owner, or else a rebalance is due anyway; and the heaviest load of the present
-    target is more than that of a new one by more than the hysteresis ratio. Raises AssignorFailed.
+    All of these conditions must hold: the minimum dwell time has passed since the present target was made, at
+    `assigned_at`; there are figures; every partition has an owner, since otherwise a rebalance is due anyway; the
+    heaviest load of the present target exceeds that of a new one by more than the hysteresis ratio.
+    Raises AssignorFailed.
     """
     settings = LoadSettings.from_mapping(spec.settings)
     if spec.now - assigned_at < settings.min_dwell_ms:
@@ -78,7 +79,7 @@ def is_improvement(spec: GroupSpec, assigned_at: Millis) -> bool:
 
 
 class _Target:
-    """A target while it is made. It begins with what members keep."""
+    """A target while it is made. It begins with the partitions that members keep."""
 
     def __init__(self, spec: GroupSpec, settings: LoadSettings, weights: dict[Partition, int]) -> None:
         self.spec = spec
@@ -103,7 +104,7 @@ class _Target:
                         self.balance.give(self.index[topic_id, partition], member)
 
     def make(self) -> dict[str, Assignment]:
-        """The target of every member."""
+        """Returns each member's target."""
         balance = self.balance
         places = {member_id: member for member, member_id in enumerate(self.member_ids)}
         returning = {
@@ -122,12 +123,12 @@ class _Target:
         if may_even_out:
             self._even_out(self._rested(returning), per_mille, is_asked_for=not has_served)
         if keep_bound(balance) and may_even_out:
-            # What was handed on has opened other ways; nothing that is worth moving makes the heaviest load heavier.
+            # Keeping the bound may allow more moves. A move that is worth it never increases the heaviest load.
             balance.improve(self._rested(returning), per_mille)
         return self._assignments()
 
     def _serve_newcomers(self, newcomers: frozenset[int], returning: dict[int, int], per_mille: int) -> bool:
-        """Give those who have nothing what is worth moving; returns whether there was anything."""
+        """Gives partitions that are worth moving to members that had none; returns whether any moved."""
         balance = self.balance
         has_changed = False
         for partition in sorted(returning, key=lambda partition: (-balance.weights[partition], partition)):
@@ -140,7 +141,7 @@ class _Target:
         return balance.improve(self._rested(returning), per_mille, newcomers) or has_changed
 
     def _even_out(self, partitions: list[int], per_mille: int, *, is_asked_for: bool) -> None:
-        """Move what is worth moving; where it is not asked for, only if the heaviest load falls by the hysteresis."""
+        """Moves what is worth moving; unless `is_asked_for`, only if the heaviest load falls by the hysteresis."""
         balance = self.balance
         before, heaviest = list(balance.owners), max(balance.loads, default=0)
         balance.improve(partitions, per_mille)
@@ -151,7 +152,7 @@ class _Target:
                 balance.give(partition, owner)
 
     def _rested(self, returning: dict[int, int]) -> list[int]:
-        """What may move by its load alone: nothing that has come home, and nothing that has moved a while ago."""
+        """Returns what load alone may move: no recently moved partitions, and none that its previous owner got back."""
         limit = self.spec.now - self.settings.min_dwell_ms
         left = self.spec.previous_owners
         return [
@@ -173,7 +174,7 @@ class _Target:
 
 
 def _kinds(spec: GroupSpec, members: list[MemberSpec]) -> tuple[dict[TopicId, int], list[tuple[int, ...]]]:
-    """The kind of each topic that is read, and who reads each kind."""
+    """Returns the kind of each topic that has readers, and the readers of each kind."""
     by_subscription: dict[frozenset[TopicId], list[int]] = {}
     for member, specification in enumerate(members):
         by_subscription.setdefault(frozenset(specification.topic_ids), []).append(member)

@@ -1,8 +1,7 @@
-"""Partitions with weights on members with loads, and the moves that make the loads even.
+"""Weights of partitions, loads of members, and the moves that balance the loads.
 
-Members and partitions are numbers here, in an order that everybody agrees on, and so all choices are the same wherever
-they are made. Topics that the same members read are of one kind: a partition of a kind may go to any reader of the
-kind.
+Members and partitions are numbers here, in a fixed order, so that all choices are deterministic. Topics with the same
+readers are of one kind: a partition of a kind may go to any reader of the kind.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ _PER_MILLE: Final = 1000
 
 
 class Balance:
-    """Who has what, and what each member carries.
+    """The owner of each partition and the load of each member.
 
-    `weights`, `kinds` and `racks` are those of each partition; `readers` are the members that read a kind, and
-    `member_racks` where the members are. All weights are at least 1.
+    `weights`, `kinds` and `racks` are indexed by partition, `readers` by kind, and `member_racks` by member. All
+    weights are at least 1.
     """
 
     def __init__(
@@ -47,9 +46,9 @@ class Balance:
             for member in members:
                 self.kinds_read[member].append(kind)
         self.active = [member for member, kinds_read in enumerate(self.kinds_read) if kinds_read]
-        """The members that read anything."""
+        """The members that read at least one kind."""
         self.average = -(-sum(weights) // max(len(self.active), 1))
-        """What each member would carry if partitions could be cut in pieces: no assignment has a lighter heaviest."""
+        """The average load of the active members, rounded up: in any assignment the heaviest load is at least this."""
         self._lightest: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
         self._queues_of: list[list[list[tuple[int, int]]]] = [[] for _ in member_racks]
         used_racks = frozenset().union(*racks) if racks else frozenset()
@@ -62,7 +61,7 @@ class Balance:
             heapify(queue)
 
     def give(self, partition: int, member: int) -> None:
-        """The partition is the member's from now on, and no other's."""
+        """Makes the member the owner of the partition."""
         weight = self.weights[partition]
         owner = self.owners[partition]
         if owner != NOBODY:
@@ -71,7 +70,7 @@ class Balance:
         self._set_load(member, self.loads[member] + weight)
 
     def lightest(self, kind: int, rack: str | None = None) -> int | None:
-        """The reader of the kind that carries least, of those in the rack if one is named; None if there is none."""
+        """Returns the lightest reader of the kind, in the rack if one is given; None if there is no such reader."""
         queue = self._lightest.get((kind, rack))
         if queue is None:
             return None
@@ -81,10 +80,10 @@ class Balance:
         return queue[0][1]
 
     def place(self, partition: int, favourite: int | None) -> None:
-        """Find an owner for a partition that has none.
+        """Gives a partition without an owner to the lightest reader.
 
-        That is the lightest reader; but a favourite, or else the lightest one in a rack of the partition's replicas,
-        is preferred where it is as light, or carries no more than the average afterwards.
+        A favourite, or else the lightest reader in a rack of the partition's replicas, is preferred if it is as light,
+        or if its load afterwards does not exceed the average.
         """
         kind, weight = self.kinds[partition], self.weights[partition]
         chosen = self.lightest(kind)
@@ -100,11 +99,11 @@ class Balance:
         self.give(partition, chosen)
 
     def improve(self, partitions: Iterable[int], per_mille: int, receivers: frozenset[int] | None = None) -> bool:
-        """Move or exchange these partitions where that lightens a member which carries more than another one, by more
-        than `per_mille` of what the other one then has; returns whether anything moved.
+        """Moves or exchanges these partitions to balance the loads; returns whether anything moved.
 
-        It starts with the heaviest, and looks for the partition that brings both nearest to the average, until there is
-        nothing left to do. With `receivers`, partitions move to these members only, and none are exchanged.
+        A move is worth it if the giver's load exceeds the taker's new load by more than `per_mille` of the latter. The
+        heaviest member gives first, each time the partition that brings giver and taker nearest to the average, until
+        no such move is left. With `receivers`, partitions move to these members only, and are not exchanged.
         """
         movable = Movable(self, partitions)
         has_changed = False
@@ -134,15 +133,17 @@ class Balance:
         return has_changed
 
     def is_worth_it(self, weight: int, giver: int, taker: int, per_mille: int) -> bool:
-        """Whether the giver still carries more than the taker will, by more than `per_mille` of that."""
+        """Returns whether the giver's load exceeds the taker's new load by more than `per_mille` of the latter."""
         return weight <= self._heaviest_worth_it(giver, taker, per_mille)
 
     def _heaviest_worth_it(self, giver: int, taker: int, per_mille: int) -> int:
         return (self.loads[giver] * _PER_MILLE - 1) // (_PER_MILLE + per_mille) - self.loads[taker]
 
     def _wanted(self, giver: int, taker: int, per_mille: int) -> int:
-        """The weight that brings the taker to the average, or the giver as far below it as still counts as even, so
-        that few partitions move; half the difference if both are above or below.
+        """Returns the best weight to move, chosen so that few partitions move.
+
+        It brings the taker up to the average or the giver as far below it as still counts as even, whichever is less;
+        it is half the difference of their loads if that does not apply to both.
         """
         over = self.loads[giver] - self.average * _PER_MILLE // (_PER_MILLE + per_mille)
         under = self.average - self.loads[taker]
@@ -200,19 +201,19 @@ class Balance:
 
 
 class _Step(NamedTuple):
-    """A move, and perhaps one in return; the smaller the better."""
+    """A move, or an exchange of two partitions; the smallest tuple is the best."""
 
     miss: int
-    """How far it is from the weight that was wanted."""
+    """The distance from the best weight (`_wanted`)."""
     partition: int
     member: int
-    """Who gets it."""
+    """The new owner of `partition`."""
     returned: int
-    """What comes back for it, or NOBODY."""
+    """The partition given back in exchange, or NOBODY."""
 
 
 class Movable:
-    """The partitions that may move, by owner and kind, from the lightest to the heaviest."""
+    """The partitions that may move, by owner and kind, the lightest first."""
 
     def __init__(self, balance: Balance, partitions: Iterable[int]) -> None:
         self._balance = balance
@@ -225,17 +226,17 @@ class Movable:
                 entries.sort()
 
     def kinds_of(self, member: int) -> list[int]:
-        """The kinds of which the member has something to give."""
+        """Returns the kinds of which the member has a movable partition."""
         return sorted(kind for kind, entries in self._of[member].items() if entries)
 
     def of(self, member: int, kind: int) -> Sequence[tuple[int, int]]:
-        """What the member may give of the kind, with weights."""
+        """Returns the member's movable partitions of the kind, as pairs of weight and partition."""
         return self._of[member][kind]
 
     def nearest(self, member: int, kind: int, wanted: int, limit: int, rack: str | None) -> int | None:
-        """The member's partition of the kind whose weight is nearest to `wanted` and at most `limit`.
+        """Returns the member's partition of the kind whose weight is nearest to `wanted` and at most `limit`.
 
-        Of equals, one with a replica in the rack.
+        Among partitions of equal weight, one with a replica in the rack is preferred.
         """
         entries = self._of[member][kind]
         end = bisect_right(entries, (limit, len(self._balance.weights)))
@@ -254,7 +255,7 @@ class Movable:
         return chosen
 
     def move(self, partition: int, member: int) -> None:
-        """Give the partition to the member; it may move again."""
+        """Gives the partition to the member; the partition may move again."""
         balance = self._balance
         entry = (balance.weights[partition], partition)
         kind = balance.kinds[partition]

@@ -1,15 +1,15 @@
-"""The bound that the assignor `load` keeps: nobody carries more than the optimum plus the heaviest partition.
+"""The bound that the assignor `load` keeps: no member's load exceeds the optimum plus the heaviest partition.
 
-The optimum is the least that the heaviest member can carry in any assignment. It is at least the average, and that is
-where the search begins: a member that carries more than `floor + heaviest partition` is overloaded, one that carries
-at most `floor` has room. As long as someone is overloaded:
+The optimum is the smallest possible heaviest load over all assignments. It is at least the average, with which `floor`
+begins. A member with a load above `floor + heaviest partition` is overloaded; a member with a load of at most `floor`
+has room. While there is an overloaded member:
 
-- If partitions can be handed on from it, from reader to reader, to a member with room, then it gives one to the next
-  member on a shortest such way. Handing on never makes a way shorter, and each step brings a partition nearer to a
-  member with room, so this ends.
-- If no such way exists, look at all members to which partitions could be handed on from it. Each carries more than
-  `floor`, and none of their partitions may go to anyone else, so the optimum is at least what they carry on average.
-  That becomes the floor; it has risen, and never above the optimum.
+- If partitions can be passed on from it, from reader to reader, to a member with room, it gives one to the next member
+  on a shortest such path. Passing on never makes a path shorter, and each step brings a partition nearer to a member
+  with room, so this ends.
+- If there is no such path, consider all members to which its partitions could be passed on. Each has a load above
+  `floor`, and none of their partitions may go to any other member, so the optimum is at least their average load. This
+  average becomes the floor. So the floor rises, but never above the optimum.
 
 After the push algorithm for restricted links of Gairing, Luecking, Mavronicolas and Monien ("Computing Nash equilibria
 for scheduling on restricted parallel links", STOC 2004).
@@ -25,7 +25,7 @@ __all__ = ["keep_bound"]
 
 
 def keep_bound(balance: Balance) -> bool:
-    """Move what has to move until nobody is above the bound; returns whether anything did."""
+    """Moves partitions until no member's load exceeds the bound; returns whether any moved."""
     heaviest = max(balance.weights, default=0)
     floor = balance.average
     movable: Movable | None = None
@@ -47,7 +47,7 @@ def keep_bound(balance: Balance) -> bool:
 
 
 def _hand_on(balance: Balance, movable: Movable, distances: dict[int, int], member: int, excess: int) -> None:
-    """Give a partition to the lightest of those who are next on a shortest way."""
+    """Gives a partition to the lightest member among the next ones on a shortest path."""
     taker, kind = min(
         (
             (taker, kind)
@@ -63,7 +63,7 @@ def _hand_on(balance: Balance, movable: Movable, distances: dict[int, int], memb
 
 
 def _distances(balance: Balance, movable: Movable, floor: int) -> dict[int, int]:
-    """How many hands lead from each member to one with room; members from which there is no way are left out."""
+    """Returns the shortest path length from each member to one with room; members without a path are left out."""
     givers: dict[int, list[int]] = {}
     for member in balance.active:
         for kind in movable.kinds_of(member):
@@ -73,7 +73,7 @@ def _distances(balance: Balance, movable: Movable, floor: int) -> dict[int, int]
     while waiting:
         member = waiting.popleft()
         for kind in balance.kinds_read[member]:
-            # Whoever can give to one reader of the kind can give to all: the first one that comes by is the nearest.
+            # A member that can give to one reader of a kind can give to all; the first one found is the nearest.
             for giver in givers.pop(kind, ()):
                 if giver not in distances:
                     distances[giver] = distances[member] + 1
@@ -82,7 +82,7 @@ def _distances(balance: Balance, movable: Movable, floor: int) -> dict[int, int]
 
 
 def _reached(balance: Balance, movable: Movable, member: int) -> set[int]:
-    """All members to which partitions may be handed on from this one, itself included."""
+    """Returns all members to which partitions may be passed on from this one, itself included."""
     reached = {member}
     waiting = [member]
     kinds: set[int] = set()

@@ -1,4 +1,4 @@
-"""What the assignor `load` may be told by a group's configuration, `klamm.consumer.assignor.load.*`."""
+"""Settings of the assignor `load` in a group's configuration, `klamm.consumer.assignor.load.*`."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ TOPIC_WEIGHT_PREFIX: Final = "topic.weight."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
-    """Each field says its key, without `klamm.consumer.assignor.load.`. None may be negative, `lag_drain_ms` not 0."""
+    """Settings of `load`. Each field's docstring names its key, without `klamm.consumer.assignor.load.`.
+
+    No value may be negative, and `lag_drain_ms` may not be 0.
+    """
 
     lag_drain_ms: float = 300_000
-    """`lag.drain.ms`: the time in which a group should work off its lag. The shorter, the more lag weighs beside the
-    arrival rate."""
+    """`lag.drain.ms`: the time in which a group should work off its lag. The shorter it is, the more the lag counts
+    relative to the arrival rate."""
     partition_cost: float = 1
-    """`partition.cost`: what a partition costs its member even if nothing arrives, in records a second."""
+    """`partition.cost`: the cost of a partition without traffic, in records a second."""
     topic_weights: Mapping[str, float] = field(default_factory=dict)
-    """`topic.weight.TOPIC`: how much dearer than usual a record of that topic is; 1 unless it is set."""
+    """`topic.weight.TOPIC`: the cost of a record of that topic relative to others; 1 unless it is set."""
     hysteresis_ratio: float = 0.2
-    """`hysteresis.ratio`: by how much of the lighter one's load two members have to differ before a partition moves,
-    and how much the heaviest load has to fall for a rebalance."""
+    """`hysteresis.ratio`: how much two members' loads must differ before a partition moves, as a part of the lighter
+    load, and how much the heaviest load must fall for a rebalance."""
     min_dwell_ms: float = 300_000
-    """`min.dwell.ms`: how long a group rests after a rebalance before load alone is cause for another, and a partition
-    after it moved."""
+    """`min.dwell.ms`: the time after a rebalance before load alone may cause another one, and the time after a move
+    before load alone may move the partition again."""
     target_lag: float = 0
-    """`target.lag`: the lag of the whole group, in records, for which "members needed" is worked out; it should be
-    reached within `lag.drain.ms`."""
+    """`target.lag`: the lag of the whole group, in records, that "members needed" assumes as the goal within
+    `lag.drain.ms`."""
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, float]) -> LoadSettings:
-        """From `GroupSpec.settings`; names that mean nothing here are passed over."""
+        """Reads the settings from `GroupSpec.settings`; ignores unknown names."""
         if not settings:
             return DEFAULT_LOAD_SETTINGS
         names = {name.replace("_", "."): name for name in cls.__dataclass_fields__}

@@ -1,10 +1,10 @@
-"""What a partition weighs for the assignor `load`: the records a second that its member has to get through.
+"""The weight of a partition for the assignor `load`: the records a second that its member has to process.
 
     weight = topic weight x (arrival rate + lag / drain time) + partition cost
 
-A partition without figures weighs like the average of its topic, and where a topic has none, like the average of all
-topics: it is new, or led by a broker that has not told yet. Weights are whole thousandths of a record a second, so that
-sums don't depend on their order.
+A partition without figures is new, or its leader has not reported them yet. It gets the average of its topic, or the
+average of all topics if its topic has no figures. Weights are whole thousandths of a record a second, so that sums
+don't depend on their order.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _UNITS: Final = 1000
 
 
 def partition_weights(spec: GroupSpec, settings: LoadSettings) -> dict[Partition, int] | None:
-    """The weight of each partition of each topic in the specification, at least 1, in order of topic id and index.
+    """Returns the weight of each partition in the specification, at least 1, in order of topic id and index.
 
-    None if there are no figures at all for any of them.
+    Returns None if there are no figures for any partition.
     """
     demands: dict[TopicId, dict[PartitionIndex, float]] = {}
     for (topic_id, partition), load in spec.loads.items():
@@ -51,7 +51,7 @@ def partition_weights(spec: GroupSpec, settings: LoadSettings) -> dict[Partition
 
 
 def load_of(assignment: Assignment, weights: Mapping[Partition, int]) -> int:
-    """What a member with that assignment has to carry; partitions without a weight are gone and weigh nothing."""
+    """Returns the load of an assignment; partitions without a weight no longer exist and count as 0."""
     return sum(
         weights.get((topic_id, partition), 0) for topic_id, partitions in assignment.items() for partition in partitions
     )
@@ -62,6 +62,6 @@ def _demand(load: PartitionLoad, settings: LoadSettings) -> float:
 
 
 def _average(values: Iterable[float]) -> float:
-    """Exact sums, because figures come in no particular order."""
+    """Returns the average, from an exact sum, because the order of the figures varies."""
     found = list(values)
     return fsum(found) / len(found)

@@ -1,6 +1,7 @@
-"""How many members a group needs, for whoever scales it (an autoscaler, or a person who reads a description).
+"""Calculates how many members a group needs, for an autoscaler or for a person who reads a group's description.
 
-It is found out in steps, for a group may read very many partitions and a broker has others to answer meanwhile.
+The calculation runs in steps, because a group may read very many partitions and the broker has to answer other requests
+meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 __all__ = ["members_needed"]
 
 _PARTITIONS_AT_ONCE: Final = 1000
-"""So many are packed in one step: about a millisecond."""
+"""How many partitions one step packs: about a millisecond."""
 
 
 def members_needed(
@@ -23,15 +24,14 @@ def members_needed(
     target_lag: float,
     target_ms: float,
 ) -> Generator[None, None, int | None]:
-    """The members with which the group's lag comes down to `target_lag` records within `target_ms`, and stays there.
+    """Returns the number of members that reduce the group's lag to `target_lag` records within `target_ms`.
 
-    `arrival_rates` (records a second) and `lags` (records) are those of all partitions that the group reads, of a group
-    of either protocol; they must stay as they are between the steps. `consumption_rate` is how many records a second
-    one member gets through when it does not wait for records. Partitions are whole: members are
-    counted by packing partitions, the largest first, into what one member manages, each time where it fits most
-    tightly, which takes at most 11/9 of the fewest possible, plus one. A partition that is too much for any member
-    gets one of its own, since a group cannot do better. At least 1 where there are partitions, 0 without; None where
-    the rate is not known (0 or less).
+    `arrival_rates` (records a second) and `lags` (records) cover all partitions that a group of either protocol reads;
+    they must not change between the steps. `consumption_rate` is how many records a second one member processes when it
+    does not wait for records. A partition cannot be split. Members are counted by packing the partitions, the largest
+    first, into members of that rate, each time where it fits most tightly. This takes at most 11/9 of the fewest
+    possible members, plus one. A partition that exceeds the rate of a member gets its own member, since a group cannot
+    do better. The result is at least 1 with partitions and 0 without; None if the rate is not known (0 or less).
     """
     if consumption_rate <= 0:
         return None

@@ -1,9 +1,9 @@
-"""Sets of partitions that know in which order they were written down.
+"""Sets of partitions that keep the order in which a record lists them.
 
-Apache Kafka's `uniform` takes from a member with too many partitions those that come last in a hash set, and that
-depends on the order in which the target assignment's record lists them. So the order is kept from the assignor's answer
-to the record, and from the record to the assignor's next question. Nothing else may depend on it: two such sets with
-the same partitions are equal.
+If a member has too many partitions, Apache Kafka's `uniform` takes those that come last in a hash set. That depends on
+the order in which the target assignment's record lists them. So the order is kept from the assignor's result to the
+record, and from the record to the assignor's next input. Nothing else may depend on the order: two such sets with the
+same partitions are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["OrderedPartitions", "in_order", "ordered"]
 
 
 class OrderedPartitions(frozenset[PartitionIndex]):
-    """A set of partitions whose order is not the ascending one."""
+    """A set of partitions whose order is not ascending."""
 
     __slots__ = ("order",)
 
@@ -25,7 +25,7 @@ class OrderedPartitions(frozenset[PartitionIndex]):
 
 
 def ordered(partitions: Sequence[PartitionIndex]) -> frozenset[PartitionIndex]:
-    """The set of these partitions, which are all different; the common case of ascending numbers costs nothing."""
+    """Returns the set of these distinct partitions; the common case of ascending numbers is a plain frozenset."""
     if len(partitions) < 2 or all(map(lt, partitions, partitions[1:])):
         return frozenset(partitions)
     result = OrderedPartitions(partitions)
@@ -34,5 +34,5 @@ def ordered(partitions: Sequence[PartitionIndex]) -> frozenset[PartitionIndex]:
 
 
 def in_order(partitions: frozenset[PartitionIndex]) -> Sequence[PartitionIndex]:
-    """The partitions in the order that `ordered` was given."""
+    """Returns the partitions in the order that was passed to `ordered`."""
     return partitions.order if isinstance(partitions, OrderedPartitions) else sorted(partitions)

@@ -1,8 +1,8 @@
-"""Who comes back soon gets back what it had.
+"""Gives members that return soon their previous partitions.
 
-An application that keeps something for each partition (a cache, a state store) is glad of a partition that it had a
-while ago. Handing back never changes how many partitions a member has, and never moves more of them than the target
-moves anyway: a partition is only exchanged for one that the returning member would get instead.
+An application that keeps state per partition (a cache, a state store) profits from a partition that it owned recently.
+Handing back never changes how many partitions a member has, and never moves more partitions than the target moves
+anyway: a partition is only exchanged for one that the returning member would get instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Partition: TypeAlias = tuple[TopicId, PartitionIndex]
 
 
 def owners(assignments: dict[str, Assignment]) -> dict[Partition, str]:
-    """The member that has each partition."""
+    """Returns the owner of each partition."""
     return {
         (topic_id, partition): member_id
         for member_id, assignment in assignments.items()
@@ -28,7 +28,7 @@ def owners(assignments: dict[str, Assignment]) -> dict[Partition, str]:
 
 
 def returning_owners(spec: GroupSpec) -> dict[Partition, str]:
-    """The member ids of previous owners that are here in time, may be assigned and still read the topic; sorted."""
+    """Returns the ids of previous owners that returned in time, may be assigned and read the topic, by partition."""
     ids = {
         member_id if member.instance_id is None else member.instance_id: member_id
         for member_id, member in spec.members.items()
@@ -46,7 +46,7 @@ def returning_owners(spec: GroupSpec) -> dict[Partition, str]:
 
 
 def hand_back(spec: GroupSpec, result: dict[str, Assignment]) -> dict[str, Assignment]:
-    """`result`, with partitions exchanged so that returning members get what they had."""
+    """Returns `result` with partitions exchanged, so that returning members get their previous partitions."""
     returning = returning_owners(spec)
     before = owners({member_id: member.target for member_id, member in spec.members.items()})
     after = owners(result)

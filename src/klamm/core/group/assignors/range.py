@@ -1,9 +1,9 @@
 """The assignor `range`: each member gets a contiguous range of each topic's partitions.
 
-The same assignments as those of Apache Kafka 4.3's `RangeAssignor`. Members are ordered by instance id, then those
-without one by member id; of a topic that doesn't divide evenly the first members get one partition more. Topics with as
-many partitions, read by the same members, are assigned alike, so that they may be joined. What members had before
-counts for nothing, and racks don't either.
+The assignments are the same as those of Apache Kafka 4.3's `RangeAssignor`. Members are ordered by instance id; members
+without one follow, by member id. If a topic's partitions don't divide evenly, the first members get one partition more.
+Topics with the same number of partitions and the same readers are assigned in the same way, so that they can be joined.
+Previous assignments and racks have no influence.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["RangeAssignor"]
 
 
 class RangeAssignor:
-    """See the module's docstring."""
+    """The assignor `range`; see the module's docstring."""
 
     name = "range"
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """The target of every member. Raises AssignorFailed for a topic that does not exist."""
+        """Returns each member's target. Raises AssignorFailed for a topic that does not exist."""
         members = assignable_members(spec)
         topics_of: dict[str, list[TopicId]] = {}
         subscribers: dict[TopicId, int] = {}
@@ -50,13 +50,13 @@ class RangeAssignor:
 
 
 def _rank(member_id: str, member: MemberSpec) -> tuple[bool, bytes]:
-    """Static members come first. Java compares strings by their UTF-16 units."""
+    """Returns the sort key: static members come first. Java compares strings by their UTF-16 units."""
     name = member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
 
 def _share(partition_count: int, member_count: int, rank: int) -> range:
-    """The partitions of the member with that rank, from 0."""
+    """Returns the partitions of the member with that rank, counted from 0."""
     quota, extra = divmod(partition_count, member_count)
     start = rank * quota + min(rank, extra)
     return range(start, start + quota + (rank < extra))

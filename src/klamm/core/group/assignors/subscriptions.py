@@ -1,4 +1,4 @@
-"""What all assignors ask of a specification first: who may be assigned, and to which topics they subscribed."""
+"""The members that may be assigned and their subscribed topics, for all assignors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING: Assignment = {}
 
 
 def assignable_members(spec: GroupSpec) -> dict[str, MemberSpec]:
-    """The members without those that are held back, in the specification's order."""
+    """Returns the members that are not held back, in the specification's order."""
     return {member_id: member for member_id, member in spec.members.items() if member.may_be_assigned}
 
 
@@ -29,10 +29,10 @@ def check_topics(spec: GroupSpec, topic_ids: Iterable[TopicId]) -> None:
 
 
 def subscribed_topics(spec: GroupSpec, member: MemberSpec) -> list[TopicId]:
-    """The member's topics in the order of Kafka's set of their names.
+    """Returns the member's topics in the iteration order of Kafka's set of their names.
 
-    Records list the names in order, so that they come into the set in that order. Raises AssignorFailed for a topic
-    that does not exist.
+    Records list the names in sorted order, so they are added to the set in that order. Raises AssignorFailed for a
+    topic that does not exist.
     """
     check_topics(spec, member.topic_ids)
     ids = {spec.topics[topic_id].name: topic_id for topic_id in member.topic_ids}

@@ -1,7 +1,7 @@
-"""The assignor `uniform`: as even as possible by count, and moving as little as that allows.
+"""The assignor `uniform`: balances the number of partitions per member, and moves as few partitions as possible.
 
-The same assignments as those of Apache Kafka 4.3's `UniformAssignor`, as long as nobody comes back for partitions that
-it had a while ago (`previous_owners.py`). Racks count for nothing, as in Kafka 4.3.
+The assignments are the same as those of Apache Kafka 4.3's `UniformAssignor`, unless a member returns to partitions
+that it owned recently (`previous_owners.py`). Racks have no influence, as in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["UniformAssignor"]
 
 
 class UniformAssignor:
-    """See the module's docstring."""
+    """The assignor `uniform`; see the module's docstring."""
 
     name = "uniform"
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """The target of every member. Raises AssignorFailed for a topic that does not exist."""
+        """Returns each member's target. Raises AssignorFailed for a topic that does not exist."""
         result = dict.fromkeys(spec.members, NOTHING)
         members = assignable_members(spec)
         if members:

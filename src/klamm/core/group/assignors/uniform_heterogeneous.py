@@ -1,10 +1,10 @@
-"""`uniform` where members read different topics: partitions go where the fewest are, topic by topic, and what members
-have stays where the balance allows it.
+"""`uniform` for groups whose members read different topics: gives each topic's partitions to the subscribers with the
+fewest, and leaves partitions with their owners if the balance allows it.
 
-First every member loses what it doesn't read any more; then free partitions go to the subscribers with the fewest
-partitions; then partitions move from those with the most to those with the fewest, topic after topic, until no topic's
-subscribers differ by more than one or sixteen rounds are over. Topics with many partitions for few subscribers come
-first. After Apache Kafka 4.3's `UniformHeterogeneousAssignmentBuilder`; it looks at no racks.
+First, every member loses the topics that it no longer reads. Then free partitions go to the subscribers with the fewest
+partitions. Then partitions move from the subscribers with the most to those with the fewest, topic by topic, until no
+topic's subscribers differ by more than one, or for sixteen rounds. Topics with many partitions for few subscribers
+come first. After Apache Kafka 4.3's `UniformHeterogeneousAssignmentBuilder`; it ignores racks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOBODY: Final = -1
 
 
 def assign_heterogeneous(spec: GroupSpec, members: Mapping[str, MemberSpec]) -> dict[str, Assignment]:
-    """The target of each of `members`, of which there is at least one; none at all if no topic exists.
+    """Returns the target of each of `members`, which must not be empty; returns {} if there are no topics.
 
     Raises AssignorFailed.
     """
@@ -38,7 +38,7 @@ def assign_heterogeneous(spec: GroupSpec, members: Mapping[str, MemberSpec]) -> 
 
 
 class _Assignment:
-    """The assignment while it is made. Members are known by their place in Java's order."""
+    """The assignment while it is made. Members are identified by their index in Java's order."""
 
     def __init__(self, spec: GroupSpec, members: Mapping[str, MemberSpec]) -> None:
         self.spec = spec
@@ -64,7 +64,7 @@ class _Assignment:
                     owners[partition] = index
 
     def give_free_partitions(self) -> None:
-        """Each partition that nobody has goes to the subscriber with the fewest."""
+        """Gives each partition without an owner to the subscriber with the fewest partitions."""
         for topic_id in self.topics:
             owners = self.owners[topic_id]
             free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
@@ -73,7 +73,7 @@ class _Assignment:
                 self._give(topic_id, partition, taker)
 
     def balance(self) -> None:
-        """Go round the topics until a whole round has changed nothing."""
+        """Balances topic by topic until a whole round changes nothing, for at most `_MAX_ROUNDS` rounds."""
         topics = [topic_id for topic_id in self.topics if len(self.subscribers[topic_id]) >= 2]
         last_changed = None
         for _ in range(_MAX_ROUNDS):
@@ -84,14 +84,14 @@ class _Assignment:
                     last_changed = topic_id
 
     def result(self) -> dict[str, Assignment]:
-        """The target of each member."""
+        """Returns each member's target."""
         return {
             member_id: self.copies[index].freeze() if index in self.copies else self.targets[index]
             for index, member_id in enumerate(self.member_ids)
         }
 
     def _balance_topic(self, topic_id: TopicId) -> bool:
-        """Level the topic's subscribers with its partitions; returns whether any has moved."""
+        """Balances the topic's subscribers by moving its partitions; returns whether any moved."""
         by_size = self._by_size(topic_id)
         if self.sizes[by_size[-1]] - self.sizes[by_size[0]] <= 1:
             return False
@@ -128,11 +128,11 @@ class _Assignment:
         return copy
 
     def _by_size(self, topic_id: TopicId) -> list[int]:
-        """The topic's subscribers, those with the fewest partitions first."""
+        """Returns the topic's subscribers, those with the fewest partitions first."""
         return sorted(self.subscribers[topic_id], key=lambda member: (self.sizes[member], member))
 
     def _topic_rank(self, topic_id: TopicId) -> tuple[float, int, int, int]:
-        """Many partitions for each subscriber first, then few subscribers; ids are two signed numbers in Java."""
+        """Returns the sort key: most partitions per subscriber, fewest subscribers, id (two signed numbers in Java)."""
         subscriber_count = len(self.subscribers[topic_id])
         return (
             -self.spec.topics[topic_id].partition_count / subscriber_count,
@@ -143,8 +143,9 @@ class _Assignment:
 
 
 def _fewest_first(by_size: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """To whom the next partition goes, with how many the fewest have, as if each one named got it: like water that
-    rises over steps.
+    """Yields the member that gets the next partition, and the smallest number of partitions that a member has.
+
+    It assumes that each yielded member gets one partition.
     """
     steps = [sizes[member] for member in by_size]
     members = list(by_size)
@@ -159,9 +160,9 @@ def _fewest_first(by_size: list[int], sizes: list[int]) -> Iterator[tuple[int, i
 
 
 class _MostFirst:
-    """From whom the next partition comes: those with the most, as if each one named had given one.
+    """Selects the member that gives the next partition: one with the most, assuming that each selected member gave one.
 
-    `level` is how many the last one named had, or would have had if it had been asked in its turn.
+    `level` is how many partitions the last selected member had, or would have had if each had given in its turn.
     """
 
     def __init__(self, by_size: list[int], sizes: list[int]) -> None:
@@ -172,8 +173,9 @@ class _MostFirst:
         self.level = sizes[by_size[-1]] + 1
 
     def next_with_any_of(self, owned: Mapping[int, list[int]]) -> int | None:
-        """The next member that has a partition left to give; None if there is none. Those without are passed over for
-        good.
+        """Returns the next member with a partition left to give; None if there is none.
+
+        Members without one are skipped permanently.
         """
         while True:
             if self._next < self._start:
@@ -185,12 +187,12 @@ class _MostFirst:
             member = self._members[place]
             if owned.get(member):
                 return member
-            # It goes to the end of the range and out of it.
+            # The skipped member moves to the end of the range and out of it.
             self._end -= 1
             self._members[place], self._members[self._end] = self._members[self._end], member
 
     def _widen(self) -> None:
-        """Everyone in the range has given one: the next level's members join them."""
+        """Adds the members of the next level to the range, after each member in the range gave one partition."""
         if self._end <= self._start and self._start > 0:
             self.level = self._sizes[self._members[self._start - 1]]
         else:

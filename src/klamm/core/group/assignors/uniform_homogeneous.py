@@ -1,9 +1,9 @@
-"""`uniform` where all members read the same topics: everyone gets as many partitions as the others, give or take one.
+"""`uniform` for groups whose members all read the same topics: the members' partition counts differ by at most one.
 
-A member keeps what it has up to its quota, in the order in which Java's hash tables hold it; what is left over goes to
-those with room, in the order of the members. The quotas differ by one where the partitions don't divide evenly, and
-the larger ones go to members that have so many already. After Apache Kafka 4.3's
-`UniformHomogeneousAssignmentBuilder`; it looks at no racks.
+A member keeps its partitions up to its quota, in the order of Java's hash tables. The remaining partitions go to the
+members with room, in the order of the members. If the partitions don't divide evenly, the quotas differ by one, and the
+larger quotas go to members that already have that many partitions. After Apache Kafka 4.3's
+`UniformHomogeneousAssignmentBuilder`; it ignores racks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["assign_homogeneous"]
 
 
 def assign_homogeneous(spec: GroupSpec, members: Mapping[str, MemberSpec]) -> dict[str, Assignment]:
-    """The target of each of `members`, of which there is at least one; none at all if no topic exists.
+    """Returns the target of each of `members`, which must not be empty; returns {} if there are no topics.
 
     Raises AssignorFailed.
     """
@@ -55,7 +55,7 @@ def assign_homogeneous(spec: GroupSpec, members: Mapping[str, MemberSpec]) -> di
                 copy.remove(topic_id, partition)
                 free.append((topic_id, partition))
         if size < quota and has_larger and len(member_ids) - index > larger_quotas:
-            # It does not need the larger quota to keep what it has, and there are members enough who may.
+            # The member does not need the larger quota to keep its partitions, and enough other members may get it.
             has_larger = False
             quota -= 1
         if size < quota:
@@ -77,7 +77,7 @@ def assign_homogeneous(spec: GroupSpec, members: Mapping[str, MemberSpec]) -> di
 def _free_partitions(
     spec: GroupSpec, members: Mapping[str, MemberSpec], topics: Sequence[TopicId]
 ) -> list[tuple[TopicId, PartitionIndex]]:
-    """What is in nobody's target, topic by topic."""
+    """Returns the partitions that are in no member's target, topic by topic."""
     taken: dict[TopicId, set[PartitionIndex]] = {topic_id: set() for topic_id in topics}
     for member in members.values():
         for topic_id, partitions in member.target.items():

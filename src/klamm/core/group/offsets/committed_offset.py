@@ -1,7 +1,7 @@
-"""What a group committed, and how very many of them are kept in little memory.
+"""Committed offsets of groups, stored compactly.
 
-A coordinator may hold millions of offsets. Kept as bytes, one takes a third of what it takes as a tuple of numbers, and
-the garbage collector never looks at it, so that its pauses don't grow with the offsets.
+A coordinator may hold millions of offsets. As bytes, an offset takes a third of the memory of a tuple of numbers. The
+garbage collector does not visit bytes, so its pauses don't grow with the number of offsets.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ __all__ = ["NO_EXPIRY", "NO_OFFSETS", "CommittedOffset", "PartitionOffsets", "pa
 
 
 class CommittedOffset(NamedTuple):
-    """What a group committed for one partition."""
+    """A group's committed offset for one partition."""
 
     offset: Offset
     leader_epoch: LeaderEpoch
-    """-1 if the client did not say."""
+    """-1 if the client did not send one."""
     metadata: str
     commit_timestamp_ms: Millis
     expire_timestamp_ms: Millis | None
     topic_id: TopicId
-    """Zero if the record did not say."""
+    """Zero if the record does not contain it."""
     record_offset: Offset
-    """Where the record lies in the log."""
+    """The offset of the record in the log."""
 
 
-# The record's offset and the time of the commit come first: what follows is what the commit says.
+# The record's offset and the time of the commit come first; the content of the commit follows.
 _LAYOUT: Final = Struct(">qqqqi16s")
 _SAID: Final = Struct(">qqi16s")
 _SAID_FROM: Final = _LAYOUT.size - _SAID.size
 _POSITION: Final = Struct(">q")
 _POSITION_FROM: Final = 3 * _POSITION.size
 NO_EXPIRY: Final = -1
-"""Stands for an expiry time that nobody named, as in the record."""
+"""The value for no expiry time, as in the record."""
 
 
 def pack(  # noqa: PLR0917 - in the order of the layout, for speed
@@ -49,7 +49,7 @@ def pack(  # noqa: PLR0917 - in the order of the layout, for speed
     topic_id: bytes,
     metadata: bytes,
 ) -> bytes:
-    """A committed offset as bytes; without an expiry time that is -1. `metadata` is UTF-8."""
+    """Returns a committed offset as bytes. Without an expiry time, `expire_timestamp_ms` is -1; `metadata` is UTF-8."""
     return _LAYOUT.pack(record_offset, commit_timestamp_ms, expire_timestamp_ms, offset, leader_epoch, topic_id) + (
         metadata
     )
@@ -93,7 +93,7 @@ class PartitionOffsets(Mapping[PartitionIndex, CommittedOffset]):
         return _unpack(self._packed[partition])
 
     def get(self, partition: PartitionIndex, default: Any = None) -> Any:
-        """The offset of a partition, without an exception for one that has none."""
+        """Returns the offset of a partition, or `default` without raising an exception internally, for speed."""
         packed = self._packed.get(partition)
         return default if packed is None else _unpack(packed)
 
@@ -123,25 +123,25 @@ class PartitionOffsets(Mapping[PartitionIndex, CommittedOffset]):
         del self._packed[partition]
 
     def copy(self) -> PartitionOffsets:
-        """The same, which stays as it is while this one changes."""
+        """Returns an independent copy."""
         copy = PartitionOffsets()
         copy._packed = self._packed.copy()
         return copy
 
     def positions(self) -> Iterator[tuple[PartitionIndex, Offset]]:
-        """Each partition with how far the group has come, and nothing else of the offset: a fraction of the time."""
+        """Yields each partition with only the offset number, in a fraction of the time of `items`."""
         unpack = _POSITION.unpack_from
         for partition, packed in self._packed.items():
             yield PartitionIndex(partition), Offset(unpack(packed, _POSITION_FROM)[0])
 
     def put_packed(self, partition: int, packed: bytes) -> None:
-        """Keep what `pack` made."""
+        """Stores an offset that `pack` returned."""
         self._packed[partition] = packed
 
     def says(  # noqa: PLR0917 - once for each partition of each commit
         self, partition: int, offset: int, leader_epoch: int, topic_id: bytes, metadata: str, since_ms: int
     ) -> bool:
-        """Whether the partition has just this offset, without an expiry time, committed at `since_ms` or later."""
+        """Returns whether the partition has exactly this offset, without expiry, committed at `since_ms` or later."""
         packed = self._packed.get(partition)
         if packed is None:
             return False
@@ -152,4 +152,4 @@ class PartitionOffsets(Mapping[PartitionIndex, CommittedOffset]):
 
 
 NO_OFFSETS: Final = PartitionOffsets()
-"""Those of a topic that nothing was committed for; it stays empty."""
+"""The offsets of a topic without commits; it stays empty."""

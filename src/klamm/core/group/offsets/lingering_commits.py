@@ -1,9 +1,9 @@
-"""Commits that have been accepted and are not written yet, so that a later one of the same partition replaces them.
+"""Commits that are accepted but not appended yet, so that a later commit of the same partition can replace them.
 
-Within one generation or member epoch the last arrival wins, whole, be its offset larger or smaller: it is what the
-group's log would say in the end. Commits of different epochs are both written, in the order in which they came.
+Within one generation or member epoch the last commit replaces the previous one, even if its offset is smaller, because
+the log would have the same final state. Commits of different epochs are both written, in their order of arrival.
 
-This is volatile state: what lingers has not been acknowledged to anybody.
+This is volatile state: lingering commits have not been acknowledged to any client.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from klamm.protocol.types import PartitionIndex
 __all__ = ["LingeringCommits"]
 
 _RECORD_BYTES: Final = 128
-"""More than a record takes, its three texts left out."""
+"""An upper limit for the size of a record without its three texts."""
 
 _Partitions: TypeAlias = dict[PartitionIndex, tuple[int, CoordinatorRecord]]
 _NONE: Final[Mapping[PartitionIndex, tuple[int, CoordinatorRecord]]] = MappingProxyType({})
 
 
 class LingeringCommits:
-    """Records of OffsetCommits, by group, topic and partition, each with the epoch that it was committed in."""
+    """Records of OffsetCommits, by group, topic and partition, each with the epoch of its commit."""
 
     __slots__ = ("_latest", "_settled", "_size_bytes")
 
     def __init__(self) -> None:
         self._latest: dict[tuple[str, str], _Partitions] = {}
         self._settled: list[CoordinatorRecord] = []
-        """What can't be replaced any more, since a commit of another epoch follows."""
+        """Records that can no longer be replaced, because a commit of another epoch follows."""
         self._size_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._latest)
 
     def of_topic(self, group_id: str, topic: str) -> Mapping[PartitionIndex, tuple[int, CoordinatorRecord]]:
-        """The latest commits of a group to a topic, by partition, each after its epoch."""
+        """Returns the latest lingering commits of a group to a topic: epoch and record by partition."""
         return self._latest.get((group_id, topic), _NONE)
 
     def put(self, records: Iterable[CoordinatorRecord], epoch: int, limit_bytes: int) -> bool:
-        """Keep the records of one commit, all of them or, if more than `limit_bytes` would linger then, none."""
+        """Keeps the records of one commit; returns False and keeps none if more than `limit_bytes` would linger."""
         added: list[tuple[_Partitions, PartitionIndex, CoordinatorRecord]] = []
         size_bytes = self._size_bytes
         for record in records:
@@ -69,7 +69,7 @@ class LingeringCommits:
         return True
 
     def take(self) -> list[CoordinatorRecord]:
-        """All that lingers, older epochs of a partition first; nothing lingers any more."""
+        """Returns all lingering records, older epochs of a partition first, and stops keeping them."""
         records = self._settled
         for partitions in self._latest.values():
             records += [record for _, record in partitions.values()]

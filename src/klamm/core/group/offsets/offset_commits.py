@@ -1,8 +1,8 @@
-"""What follows from an OffsetCommit request.
+"""Decides OffsetCommit requests.
 
-Versions 2 to 4 may name a retention time, version 6 brought leader epochs, 7 static members, 9 consumer groups
+Versions 2 to 4 may contain a retention time. Version 6 added leader epochs, 7 static members, 9 consumer groups
 (KIP-848), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.commitOffset` and
-`ClassicGroup.validateOffsetCommit`; that a commit which says nothing new is not written is klamm's own.
+`ClassicGroup.validateOffsetCommit`. Unlike Kafka, klamm does not write a commit that changes nothing.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def commit_offsets(
     ticket: Ticket,
     now: Millis,
 ) -> Result:
-    """Write the offsets down, if the one who commits may. Each topic has its name, and its id where that is known.
+    """Commits the offsets, if the member is allowed to. Each topic has its name, and its id if that is known.
 
-    What says nothing new is not written. The rest may linger, unless the group only begins with it: others have to
-    know that it exists.
+    Unchanged offsets are not written. The other records may linger, unless they create the group: other requests have
+    to see that it exists.
 
     Raises GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or REBALANCE_IN_PROGRESS, and
     in consumer groups STALE_MEMBER_EPOCH or UNSUPPORTED_VERSION.
@@ -68,14 +68,14 @@ def commit_offsets(
     if consumer_group is not None:
         check_partition = check_commit(consumer_group, request, context.api_version)
     elif group is None:
-        # Whoever commits without being a member makes a simple group, which begins with its first offset.
+        # A commit without a member creates a simple group, which begins with its first offset.
         if request.generation_id_or_member_epoch >= 0:
             is_recent = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
             raise KafkaError(ErrorCode.group_id_not_found if is_recent else ErrorCode.illegal_generation)
     else:
         member = _check(group, request)
         if member is not None:
-            # A member that commits is alive.
+            # A commit is a sign of life, so the session timer starts again.
             result.timers.append((member.session_timer, member.session_timeout_ms))
     commit = _Commit(groups.store, lingering, config, request, check_partition=check_partition, now=now)
     topics = []
@@ -87,7 +87,7 @@ def commit_offsets(
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     result.records = commit.records
     if member is not None and not member.has_committed:
-        # A commit that says nothing new is one: whoever makes it has nothing to read, and is in no crash loop.
+        # An unchanged commit counts as well: its member has nothing to read, and is in no crash loop.
         member.has_committed = any(not each.error_code for topic in topics for each in topic.partitions)
     is_known = group is not None or consumer_group is not None
     if is_known and (commit.records or commit.is_lingering_already):
@@ -97,10 +97,10 @@ def commit_offsets(
 
 
 class _Commit:
-    """What is new in one request.
+    """The new offsets of one request.
 
-    `records` are those to write; `is_lingering_already` says that something in it was found among the commits that
-    linger, so that the answer has to wait with them.
+    `records` are the records to write. `is_lingering_already` is set if a lingering commit has the same content; then
+    the response has to wait for it.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class _Commit:
         self._open_transactions = store.open_transactions.get(group_id, {})
         retention_ms = request.retention_time_ms
         self._expire_timestamp_ms = None if retention_ms == _BROKER_RETENTION else Millis(now + retention_ms)
-        # An offset expires from its commit on, so one that is committed again and again must not look old.
+        # An offset's retention starts at its commit, so an offset that is committed repeatedly must not look old.
         self._since_ms = now - config.offsets_retention_of(group_id) // _REFRESHES_PER_RETENTION
 
     def topic(self, topic: OffsetCommitRequestTopic) -> Iterator[tuple[OffsetCommitRequestPartition, ErrorCode]]:
-        """The answer for each partition of a topic; what is to be written is added to `records`.
+        """Yields the answer for each partition of a topic, and adds new offsets to `records`.
 
-        Raises what `check_partition` does.
+        Raises the errors of `check_partition`.
         """
         check_partition, topic_id = self._check_partition, TopicId(topic.topic_id)
         committed = self._committed.get(topic.name, NO_OFFSETS)
@@ -150,7 +150,7 @@ class _Commit:
                 is_old_news = _says(lingering[index][1], offset, leader_epoch, topic_id, metadata)
                 self.is_lingering_already |= is_old_news
             else:
-                # What a transaction holds for the partition will count as newer than what there is now.
+                # A transaction's pending offset will count as newer than the present offset.
                 is_old_news = (
                     may_be_old_news
                     and index not in in_transactions
@@ -186,7 +186,7 @@ def _says(record: CoordinatorRecord, offset: int, leader_epoch: int, topic_id: b
 
 
 def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:
-    """The member that commits, or None if it is somebody outside of an empty group."""
+    """Returns the committing member, or None for a commit without a member to an empty group."""
     generation = request.generation_id_or_member_epoch
     if generation < 0 and group.state is GroupState.EMPTY:
         return None
@@ -196,13 +196,13 @@ def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:
     if generation != group.generation:
         raise KafkaError(ErrorCode.illegal_generation)
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the generation, so it has joined; it has nothing to commit before it has its assignment.
+        # The member knows the generation, so it has joined; it has nothing to commit before it gets its assignment.
         raise KafkaError(ErrorCode.rebalance_in_progress)
     return member
 
 
 def is_longer(text: str, max_length: int) -> bool:
-    """Whether the text has more UTF-16 units than that: Java's idea of length."""
+    """Returns whether the text has more than `max_length` UTF-16 units, as Java counts length."""
     if len(text) > max_length:
         return True
     return not text.isascii() and len(text.encode("utf-16-le", "surrogatepass")) // 2 > max_length

@@ -1,6 +1,6 @@
-"""What a group has committed: OffsetFetch.
+"""Decides OffsetFetch requests: returns the committed offsets of a group.
 
-Since version 2 a request may ask for all topics and since 8 for several groups; version 7 brought `require_stable`
+From version 2 a request may ask for all topics, and from version 8 for several groups. Version 7 added `require_stable`
 (KIP-447), 10 topic ids. After Apache Kafka's `OffsetMetadataManager.fetchOffsets` and `fetchAllOffsets`.
 """
 
@@ -28,10 +28,10 @@ _NO_OFFSET: Final = -1
 
 
 def fetch_offsets(store: GroupStore, request: OffsetFetchRequest, ticket: Ticket) -> Result:
-    """The offsets of the request's one group. Partitions without an offset get -1, and so does a group that is unknown.
+    """Answers with the offsets of the request's only group; the offset is -1 for partitions and groups without one.
 
-    With `require_stable` a partition that an unfinished transaction has an offset for gets UNSTABLE_OFFSET_COMMIT.
-    Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION for a member of a consumer group that is none.
+    With `require_stable`, a partition with a pending offset of an open transaction gets UNSTABLE_OFFSET_COMMIT. Raises
+    UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION if the member is not valid in its consumer group.
     """
     (group,) = request.groups
     consumer_group = store.consumer_groups.get(group.group_id)
@@ -97,5 +97,5 @@ def _partition(
 
 
 def _is_of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
-    """Whether the offset was committed to a topic of that name that is gone, as far as the ids are known."""
+    """Returns whether the offset belongs to a deleted topic of the same name, if both topic ids are known."""
     return topic_id not in (ZERO_UUID, offset.topic_id) and offset.topic_id != ZERO_UUID

@@ -1,9 +1,8 @@
-"""The short way of committed offsets from the log into the store, for a load of very many of them.
+"""The fast path for loading committed offsets from the log into the store.
 
-Nearly all records of `__consumer_offsets` are offsets, nearly all of them in the two versions of the value that brokers
-have written for years (3, and 4 with topic ids), outside of transactions. These are read here with a few
-`struct` calls and without an object on the way. Whatever is not quite as expected goes the long way, through the
-generated codec, which also knows what is wrong with it.
+Nearly all records of `__consumer_offsets` are offsets outside of transactions, in the two versions of the value that
+brokers have written for years (3, and 4 with topic ids). This module reads them with a few `struct` calls and without
+intermediate objects. All other records take the slow path through the generated codec, which also reports errors.
 """
 
 from __future__ import annotations
@@ -22,34 +21,34 @@ _OFFSET_COMMIT_KEY: Final = b"\x00\x01"
 _LENGTH: Final = Struct(">h")
 _PARTITION_BYTES: Final = 4
 
-# Version, offset, leader epoch; then the metadata, and behind it the rest.
+# Version, offset, leader epoch; the metadata and the tail follow.
 _HEAD: Final = Struct(">hqi")
 _TIMESTAMP: Final = Struct(">q")
-# Version 4: time of the commit, number of tagged fields, tag and size of the one there is, topic id.
+# Version 4: time of the commit, number of tagged fields, tag and size of the only one, topic id.
 _TAIL_OF_4: Final = Struct(">qBBB16s")
 _TAIL_OF_4_WITHOUT_TOPIC_ID: Final = Struct(">qB")
 _TOPIC_ID_FIELD: Final = (1, 0, 16)
-# All of version 4 without metadata and with a topic id, as most values are.
+# All of version 4 without metadata and with a topic id, like most values.
 _PLAIN: Final = Struct(">hqixq3x16s")
 _PLAIN_FIELD: Final = bytes(_TOPIC_ID_FIELD)
 _UNKNOWN: Final = (0, ZERO_UUID, -1)
-"""Ends nowhere."""
+"""An unknown tail; its end matches no value's length."""
 
 
 class OffsetLoader:
-    """Puts offsets into the store while a log is replayed into it, and knows where the last ones went."""
+    """Puts offsets into the store while a log is loaded, and caches the target of each group and topic."""
 
     __slots__ = ("_offsets", "_store")
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
         self._offsets: dict[bytes, PartitionOffsets] = {}
-        """By the key of the record without the partition: group and topic."""
+        """By the record's key without the partition (group and topic)."""
 
     def replay(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
-        """Apply a record, if it is an offset of the common kind; False leaves it to the caller."""
+        """Applies a record if it is an offset of the common kind; returns False to leave it to the caller."""
         if value is None:
-            # It may take an offset, or a whole group, out of the store.
+            # A tombstone may remove an offset or a whole group from the store, so the cached targets are not valid.
             self._offsets.clear()
             return False
         if key[:2] != _OFFSET_COMMIT_KEY or producer_id != -1:
@@ -70,7 +69,7 @@ class OffsetLoader:
 
 
 def _names(where: bytes) -> tuple[str, str] | None:
-    """Group and topic in what comes before the partition, if they are all there is."""
+    """Returns group and topic from a key without its partition; None if the key contains anything else."""
     try:
         group_end = 4 + _LENGTH.unpack_from(where, 2)[0]
         topic_end = group_end + 2 + _LENGTH.unpack_from(where, group_end)[0]
@@ -82,7 +81,7 @@ def _names(where: bytes) -> tuple[str, str] | None:
 
 
 def _packed(record_offset: int, value: bytes) -> bytes | None:
-    """A value as the store keeps it, if it is quite as expected."""
+    """Returns a value in the store's packed form; None if it is not of the common kind."""
     if len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _PLAIN_FIELD:
         version, offset, leader_epoch, timestamp, topic_id = _PLAIN.unpack(value)
         if version == 4:
@@ -90,7 +89,7 @@ def _packed(record_offset: int, value: bytes) -> bytes | None:
     try:
         version, offset, leader_epoch = _HEAD.unpack_from(value)
         if version == 4:
-            # The length is one more than it is, and has a second byte where it is larger.
+            # The length is stored plus one, as a varint; from 128 on it has a second byte.
             metadata_from, metadata_end = 15, 14 + value[14]
             timestamp, topic_id, end = _tail_of_4(value, metadata_end) if value[14] < 128 else _UNKNOWN
         elif version == 3:
@@ -103,14 +102,14 @@ def _packed(record_offset: int, value: bytes) -> bytes | None:
     except (error, IndexError):
         return None
     metadata = value[metadata_from:metadata_end]
-    # What is no ASCII may be no UTF-8 either.
+    # Metadata that is not ASCII may be invalid UTF-8.
     if end != len(value) or metadata_end < metadata_from or not metadata.isascii():
         return None
     return pack(record_offset, timestamp, NO_EXPIRY, offset, leader_epoch, topic_id, metadata)
 
 
 def _tail_of_4(value: bytes, start: int) -> tuple[int, bytes, int]:
-    """Time of the commit, topic id, and where they end."""
+    """Returns the time of the commit, the topic id, and the position of their end."""
     end = start + _TAIL_OF_4.size
     if end == len(value):
         timestamp, field_count, tag, size, topic_id = _TAIL_OF_4.unpack_from(value, start)

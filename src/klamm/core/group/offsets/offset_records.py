@@ -1,7 +1,7 @@
-"""The records of committed offsets, made from durable state and read back into it.
+"""Creates and reads the records of committed offsets.
 
-The written versions are Kafka's: OffsetCommitValue 4, or 1 if the client named an expiry time (only version 1 can carry
-it). After Apache Kafka's `GroupCoordinatorRecordHelpers`.
+The written versions are Kafka's: OffsetCommitValue 4, or 1 if the client sent an expiry time (only version 1 can
+contain it). After Apache Kafka's `GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def offset_commit_record(
     expire_timestamp_ms: Millis | None,
     topic_id: TopicId,
 ) -> CoordinatorRecord:
-    """The record that says what a group committed.
+    """Returns the record of a committed offset.
 
-    A commit with an expiry time loses leader epoch and topic id, here and not only on the wire: memory must not know
-    more than the log.
+    A commit with an expiry time loses leader epoch and topic id here and not only when it is encoded, because the state
+    in memory must equal the state in the log.
     """
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     if expire_timestamp_ms is None:
@@ -63,9 +63,9 @@ def offset_commit_record(
 
 
 def committed_offset(record_offset: Offset, value: OffsetCommitValue | LegacyOffsetCommitValue) -> CommittedOffset:
-    """What a group committed, as a record says.
+    """Returns the committed offset in a record's value.
 
-    The legacy value is that of record type 0, which Kafka wrote long ago.
+    The legacy value is that of record type 0, from old versions of Kafka.
     """
     if isinstance(value, LegacyOffsetCommitValue):
         return CommittedOffset(
@@ -90,7 +90,7 @@ def committed_offset(record_offset: Offset, value: OffsetCommitValue | LegacyOff
 
 
 def offset_tombstone(group_id: str, topic: str, partition: PartitionIndex) -> CoordinatorRecord:
-    """The record that says a group has no offset for the partition any more."""
+    """Returns the record that removes a group's offset for the partition."""
     return CoordinatorRecord(
         OffsetCommitKey(group=group_id, topic=topic, partition=partition), None, _OFFSET_COMMIT_VERSION
     )

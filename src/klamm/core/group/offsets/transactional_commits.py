@@ -1,11 +1,11 @@
-"""What follows from a TxnOffsetCommit request, and from the end of a transaction that had offsets.
+"""Decides TxnOffsetCommit requests, and markers of transactions with offsets.
 
-The offsets are pending (unstable) until the marker of their transaction (`group_store.py`). Each of them is written,
-whatever is committed already, and none lingers: the marker decides which of them count.
+The offsets are pending (unstable) until the marker of their transaction (`group_store.py`). Each offset is written,
+even if it equals the committed one, and none lingers: the marker decides which offsets count.
 
-Version 2 brought leader epochs, 3 the member and its generation, so that a zombie is refused (KIP-447), 5 transaction
-version 2. After Apache Kafka's `OffsetMetadataManager.commitTransactionalOffset`, `ClassicGroup.validateOffsetCommit`
-and `ConsumerGroup.validateOffsetCommit`.
+Version 2 added leader epochs, 3 the member and its generation, to fence zombies (KIP-447), 5 transaction version 2.
+After Apache Kafka's `OffsetMetadataManager.commitTransactionalOffset`, `ClassicGroup.validateOffsetCommit` and
+`ConsumerGroup.validateOffsetCommit`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def commit_transactional_offsets(
     ticket: Ticket,
     now: Millis,
 ) -> Result:
-    """Write the offsets down for the transaction, if the one who commits may.
+    """Writes the offsets as part of the transaction, if the member is allowed to commit.
 
     Raises ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
@@ -68,7 +68,7 @@ def commit_transactional_offsets(
     elif group is not None:
         member = _check_classic_group(group, request)
     elif request.generation_id >= 0:
-        # Whoever commits without being a member makes a simple group, which begins with its first offset.
+        # A commit without a member creates a simple group, which begins with its first offset.
         raise KafkaError(ErrorCode.illegal_generation)
     result = Result()
     answers = [_commit_topic(result.records, group_id, topic, config, now) for topic in request.topics]
@@ -77,14 +77,14 @@ def commit_transactional_offsets(
             ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch), verification_guard
         )
         if member is not None:
-            # A producer that the log refuses has got nothing done.
+            # Noted after the append, because a commit that the log refuses does not count.
             after_append(result, partial(_note_commit, member))
     result.reply(ticket, TxnOffsetCommitResponse(topics=answers))
     return result
 
 
 def end_transaction(partition: PartitionIndex, marker: WritableTxnMarker, ticket: Ticket) -> Result:
-    """Write the marker, be there offsets of the transaction here or not; answered when it is committed."""
+    """Writes the marker, even if this partition has no offsets of the transaction; answers when it is committed."""
     result = Result()
     result.transaction = EndOfTransaction(
         ProducerId(marker.producer_id),
@@ -131,9 +131,9 @@ def _commit_topic(
 
 
 def _check_classic_group(group: ClassicGroup, request: TxnOffsetCommitRequest) -> Member | None:
-    """The member that commits, if it says so.
+    """Returns the committing member, or None if the request names no member.
 
-    Older versions don't say who commits, so nobody is asked; the state of the group does not matter either.
+    Older versions don't contain the member, so it is not checked; neither is the state of the group.
     """
     generation = request.generation_id
     if generation < 0 and group.state is GroupState.EMPTY:
@@ -161,7 +161,7 @@ def _check_consumer_group(
         partitions += [
             (topic.name, topic_id, each.partition_index)
             for each in topic.partitions
-            if not is_longer(each.committed_metadata or "", limit)  # Refused by itself, whatever the epoch.
+            if not is_longer(each.committed_metadata or "", limit)  # Refused individually, with any epoch.
         ]
     check_transactional_commit(
         group,
