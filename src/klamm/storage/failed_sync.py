@@ -66,7 +66,7 @@ def forget_all_cached_pages(directory: Path) -> None:
 
 
 def forget_unsynced_cached_pages(directory: Path, recovery_point: Offset) -> None:
-    """Drops the cached clean pages of log files above the recovery point, so that the next read comes from the disk.
+    """Drops the cached clean pages of log files that reach above the recovery point: the next read comes from the disk.
 
     Pages that Linux still has to write stay in memory: the next sync reports whether that succeeds. Raises OSError.
     """
