@@ -1,4 +1,6 @@
-"""The names of files and folders in a data directory. All of them are Kafka's.
+"""The names of files and folders in a data directory.
+
+They are Kafka's, except for the suffix of quarantined files and the names of deleted log files.
 
 Source: `storage/internals/log/LogFileUtils.java`, `LocalLog.java` (`logDeleteDirName`) of Apache Kafka 4.3.
 """
