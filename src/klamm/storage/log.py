@@ -327,7 +327,7 @@ class Log:
         return is_clean
 
     def close(self) -> bool:
-        """Writes, syncs and closes everything. Returns whether the next start may trust the files unread."""
+        """Flushes and closes the log. Returns whether the next start may trust the files unread."""
         flush = self.begin_close()
         if flush is not None:
             flush.run()
