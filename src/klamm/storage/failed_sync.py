@@ -46,7 +46,7 @@ def note_failed_sync(directory: Path) -> None:
         sync_file(path)
         sync_file(directory)
     except OSError as error:
-        logger.error("%s can't be marked for a check of what is really on its disk: %s", directory, error)
+        logger.error("the failed sync of %s can't be marked for the next start: %s", directory, error)
 
 
 def has_failed_sync(directory: Path) -> bool:

@@ -188,7 +188,7 @@ class LogAppender:
         try:
             segment.read_indexes()
         except CorruptIndex as error:
-            logger.warning("%s; it is built anew", error)
+            logger.warning("%s; it is rebuilt", error)
             rebuild_for_reading(segment)
 
     def _undo_append(self, segment: Segment, error: Exception) -> NoReturn:

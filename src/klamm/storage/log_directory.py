@@ -364,7 +364,7 @@ class LogDirectory:
         for log in strays:
             folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
             if folder is not None:
-                logger.warning("%s is of a topic that is no more: it was renamed to %s", log, folder)
+                logger.warning("%s is of a topic that does not exist any more: it was renamed to %s", log, folder)
                 aside.append(folder)
         return aside
 

@@ -181,7 +181,7 @@ def _cut_and_sync_indexes(segment: Segment, log_end_offset: Offset) -> None:
 def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
     for segment in files.segments:
         if segment.base_offset in files.without_index:
-            logger.warning("%s has no index, which is built anew", segment.path)
+            logger.warning("%s has no index, which is rebuilt", segment.path)
             rebuild_or_fail(segment)
     if not files.segments:
         return request.log_start_offset
@@ -191,7 +191,7 @@ def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
         try:
             return read_next_offset(active)
         except CorruptIndex as error:
-            logger.warning("%s; the index is built anew", error)
+            logger.warning("%s; the index is rebuilt", error)
             rebuild_or_fail(active)
             return read_next_offset(active)
     except BadBatch as error:

@@ -85,7 +85,7 @@ def end_of(segment: Segment) -> Offset:
         try:
             last = find_last_batch(segment)
         except CorruptIndex as error:
-            logger.warning("%s; the index is built anew", error)
+            logger.warning("%s; the index is rebuilt", error)
             rebuild_or_fail(segment)
             last = find_last_batch(segment)
     except BadBatch as error:

@@ -82,7 +82,7 @@ class LogReader:
         """Raises the error for the response, unless a damaged index was rebuilt: then the reader tries again."""
         log = self._log
         if isinstance(error, CorruptIndex):
-            logger.warning("%s; it is built anew", error)
+            logger.warning("%s; it is rebuilt", error)
             try:
                 for segment in self._segments:
                     if segment.base_offset == error.base_offset:

@@ -149,7 +149,7 @@ class LogTransactions:
         try:
             segment.transaction_index.load()
         except CorruptIndex as error:
-            logger.warning("%s; it is built anew", error)
+            logger.warning("%s; it is rebuilt", error)
             log = self._log
             segments = list(log.segments)
             up_to = segments[: segments.index(segment) + 1]

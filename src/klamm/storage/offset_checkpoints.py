@@ -72,7 +72,7 @@ class OffsetCheckpoints:
             return read_offsets(self._directory / name)
         except MalformedCheckpoint as error:
             # Without the checkpoint, recovery reads more of the log, with the same result.
-            logger.warning("%s; it is taken for empty", error)
+            logger.warning("%s; it is treated as empty", error)
             return {}
 
     def may_name(self, topic_partition: TopicPartition) -> bool:

@@ -80,7 +80,7 @@ class _Scan:
 def _may_lack_ends(request: LoadRequest) -> bool:
     """Returns whether a segment may end before the next one begins.
 
-    In a folder without a recovery point, Apache Kafka may have cleaned any segment.
+    Without a recovery point, Apache Kafka may have cleaned any segment of the log if it may have gaps.
     """
     return request.has_gaps and request.recovery_point == 0
 

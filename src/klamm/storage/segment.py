@@ -95,7 +95,8 @@ class Segment:
         self.created_ms = created_ms
         self.used = True
         self.unchecked_end = size_bytes
-        """The size of the file when it was opened: see `first_read`."""
+        """Batches below this position were on the disk when the segment was opened, and need the check of
+        `first_read`."""
         self.checked = 0, 0
         """The range below `unchecked_end` that is known to be intact."""
         self.offset_index = OffsetIndex(
@@ -118,7 +119,7 @@ class Segment:
 
     @classmethod
     def create(cls, directory: Path, base_offset: Offset, settings: SegmentSettings, *, created_ms: Millis) -> Segment:
-        """Creates an empty segment with its files. If that fails, none of them is left."""
+        """Creates an empty segment with its three files. If that fails, none of them is left."""
         segment = cls(directory, base_offset, settings, created_ms=created_ms)
         try:
             segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE))

@@ -42,7 +42,7 @@ class CleanerCheckpoint:
         try:
             self._offsets = read_offsets(self._path)
         except MalformedCheckpoint as error:
-            logger.warning("%s; it is taken for empty", error)
+            logger.warning("%s; it is treated as empty", error)
 
     def get(self, topic_partition: TopicPartition) -> Offset | None:
         """Returns the offset at which the last cleaning stopped, None if the log was never cleaned."""

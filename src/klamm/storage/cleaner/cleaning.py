@@ -156,4 +156,4 @@ def _report(cleaning: Cleaning, end_offset: Offset, statistics: CleaningStatisti
         statistics.records_read,
     )
     if statistics.records_without_key:
-        logger.warning("%d records of %s had no key and went", statistics.records_without_key, log)
+        logger.warning("%d records of %s had no key and were removed", statistics.records_without_key, log)

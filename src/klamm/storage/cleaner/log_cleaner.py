@@ -107,11 +107,11 @@ class LogCleaner:
                 return None  # the active segment is never cleaned
             plan = log.compaction.plan(self._checkpoint.get(log.topic_partition), now_ms)
         except KafkaError as error:
-            logger.error("what there is to clean in %s can't be told: %s", log, error)
+            logger.error("the cleaning of %s can't be planned: %s", log, error)
             return None
         if plan.is_checkpoint_wrong and not log.config.delete:
             logger.warning(
-                "the cleaning of %s begins anew at offset %d: it ended outside of the log last time",
+                "the cleaning of %s restarts at offset %d: the last one ended outside of the log",
                 log,
                 plan.first_dirty_offset,
             )
@@ -151,7 +151,7 @@ class LogCleaner:
         try:
             return (yield from clean_log(cleaning, self._table, settings, note, clock))
         except CleaningAborted:
-            logger.info("the cleaning of %s was called off", log)
+            logger.info("the cleaning of %s was aborted", log)
         except UncleanableSegment as error:
             self._uncleanable[topic_partition] = log
             logger.error("%s is not cleaned any more: %s", log, error)
