@@ -1,7 +1,7 @@
-"""What the metadata log of an Apache Kafka cluster says: its records, folded in order.
+"""The state of an Apache Kafka cluster, built by applying the records of its metadata log in order.
 
-Records between a BeginTransactionRecord and its end count when the end is there, and not at all when the transaction
-was aborted or never ended (KIP-866).
+Records between a BeginTransactionRecord and its end are applied at the end. They are ignored if the transaction was
+aborted or never ended (KIP-866).
 
 Source: `image/TopicsDelta.java`, `metadata/PartitionRegistration.merge`, `controller/OffsetControlManager.java` of
 Apache Kafka 4.3.
@@ -50,7 +50,8 @@ class KafkaPartition(NamedTuple):
 
     @property
     def holders(self) -> frozenset[int]:
-        """In-sync replicas, and those that left them in order (KIP-966): after a clean stop of all, only the latter."""
+        """In-sync replicas and eligible leader replicas (KIP-966); after a clean shutdown of all brokers, only the
+        latter."""
         return frozenset(self.isr) | frozenset(self.eligible)
 
 
@@ -65,7 +66,7 @@ class KafkaTopic:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """The cluster as its log has it; `configs` by resource type and name, topics included."""
+    """The cluster's metadata; `configs` by resource type and name, including topics."""
 
     topics: dict[TopicId, KafkaTopic] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
@@ -78,12 +79,12 @@ class KafkaCluster:
 
     @property
     def is_formatted(self) -> bool:
-        """Whether the cluster has begun: before that, its bootstrap records count."""
+        """Whether the log has a metadata version; before that, the bootstrap records apply."""
         return "metadata.version" in self.features
 
 
 def fold(records: Iterable[MetadataRecord]) -> KafkaCluster:
-    """The cluster after these records. Raises ValueError for a record about a topic that isn't there."""
+    """Builds the cluster from the records. Raises ValueError for a record about a topic that does not exist."""
     cluster = KafkaCluster()
     pending: list[Message] | None = None
     for message, _ in records:
@@ -197,4 +198,4 @@ _APPLY: Final[dict[type[Message], Callable[[KafkaCluster, Any], None]]] = {
     DelegationTokenRecord: lambda cluster, record: cluster.tokens.add(record.token_id),
     RemoveDelegationTokenRecord: lambda cluster, record: cluster.tokens.discard(record.token_id),
 }
-"""What is not here (registrations of brokers and controllers, fencing, ELR notes) has no bearing on one node."""
+"""Other records (registrations of brokers and controllers, fencing, ELR notes) are irrelevant for a single node."""

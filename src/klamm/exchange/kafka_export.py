@@ -1,8 +1,8 @@
-"""klamm's metadata as the records that an Apache Kafka cluster begins with.
+"""Exports klamm's metadata as the bootstrap records of an Apache Kafka cluster.
 
-The finalized features are those of Kafka 4.0, so that every 4.x opens it; `kafka-features upgrade` raises them later.
-Without eligible leader replicas (KIP-966) a broker that Kafka sees for the first time takes the lead of what its disk
-holds, whatever its last stop was.
+The finalized features are those of Kafka 4.0, so that every 4.x can open it; `kafka-features upgrade` can raise them
+later. Without eligible leader replicas (KIP-966), a broker that registers for the first time becomes leader of the
+partitions on its disk, whether or not its last shutdown was clean.
 
 Source: `image/TopicImage.java`, `image/ConfigurationsImage.java` (`write`),
 `controller/ReplicationControlManager.handleBrokerShutdown` of Apache Kafka 4.3.
@@ -31,7 +31,7 @@ _NO_BROKER_EPOCH: Final = -1
 
 
 class Export(NamedTuple):
-    """The records, and in words what has no counterpart in Kafka."""
+    """The records, and descriptions of what has no counterpart in Kafka."""
 
     records: list[MetadataRecord]
     left_behind: list[str]
@@ -44,9 +44,9 @@ def export_metadata(
     directory_id: bytes,
     known_keys: Mapping[int, Collection[str]],
 ) -> Export:
-    """What a cluster of this one node begins with: its partitions are all led by the node, from the directory.
+    """Returns the bootstrap records of a cluster with this one node, which leads all partitions from the directory.
 
-    `known_keys` has, by type of resource, the configuration keys that Kafka knows; others are left behind.
+    `known_keys` has the configuration keys that Kafka knows, by type of resource; others are left out.
     """
     records = [
         MetadataRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in FEATURES.items()

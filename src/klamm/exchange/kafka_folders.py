@@ -1,4 +1,4 @@
-"""The folders in a data directory that Apache Kafka wrote: which of them klamm can go on with."""
+"""The partition folders in a data directory of Apache Kafka, and which of them klamm can use."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _MAGIC_AT: Final = 16
 
 
 class KafkaFolders(NamedTuple):
-    """What is there."""
+    """The folders of the directory."""
 
     partitions: dict[TopicPartition, TopicId]
-    """With the topic id that is noted in the folder."""
+    """The partitions, with the topic ids from their folders."""
     unused: list[str]
-    """Folders that no partition is served from, in words."""
+    """Descriptions of folders that klamm does not use."""
     old_format: list[Path]
     """Segments that begin with records of a format from before Kafka 0.11."""
 
 
 def find_folders(directory: Path) -> KafkaFolders:
-    """Looks through the directory, and at the first bytes of each segment. Raises OSError."""
+    """Lists the folders of the directory, and reads the first bytes of each segment. Raises OSError."""
     found = KafkaFolders({}, [], [])
     for folder in sorted(directory.iterdir()):
         if not folder.is_dir() or folder.name == METADATA_FOLDER:
@@ -63,7 +63,7 @@ def find_folders(directory: Path) -> KafkaFolders:
 
 
 def note_gaps(folder: Path) -> None:
-    """Notes where a segment of a partition ends before the next one begins: Apache Kafka's cleaner leaves that.
+    """Notes the gaps that Apache Kafka's cleaner left between the segments of a partition.
 
     Raises Damage, OSError.
     """

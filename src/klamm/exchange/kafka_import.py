@@ -1,7 +1,7 @@
-"""What becomes of an Apache Kafka cluster's metadata when one of its data directories becomes klamm's.
+"""Imports the metadata of an Apache Kafka cluster when klamm takes over one of its data directories.
 
-Topics keep their names, ids, partitions, configuration and leader epochs, and producers their ids. Each partition has
-one replica from then on: the one in the directory, which must have every committed record.
+Topics keep their names, ids, partitions, configuration and leader epochs, and the cluster keeps its next producer id.
+Each partition then has one replica: the one in the directory, which must have every committed record.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _SHOWN: Final = 10
 _KINDS: Final = frozenset(map(int, ResourceType))
 
 WhyRefused = Callable[[int, str, str], str | None]
-"""Resource type, key and value; why klamm can't have it, or None."""
+"""Takes resource type, key and value. Returns why klamm can't accept the setting, or None."""
 
 
 class ImportRefused(KlammError):
-    """The directory can't be taken over as it is; nothing was changed."""
+    """The directory can't be taken over in its current state. Nothing was changed."""
 
 
 class Import(NamedTuple):
-    """The entries of klamm's metadata store, and in words what is not among them."""
+    """The entries of klamm's metadata store, and descriptions of what was left out."""
 
     changes: list[Change]
     topics: int
@@ -46,9 +46,9 @@ def plan_import(
     folders: Mapping[TopicPartition, TopicId],
     why_refused: WhyRefused,
 ) -> Import:
-    """The store of a klamm broker that goes on with the partitions in `folders` (topic ids as noted there).
+    """Returns the metadata store of a klamm broker for the partitions in `folders` (with the topic ids from there).
 
-    Raises `ImportRefused` if a partition is not in the directory, or not with all of its committed records.
+    Raises `ImportRefused` if a partition is not in the directory, or lacks committed records.
     """
     problems = [problem for topic in cluster.topics.values() for problem in _problems(topic, node_id, folders)]
     if problems:

@@ -1,8 +1,8 @@
 """The metadata log of an Apache Kafka cluster: `__cluster_metadata-0` with its snapshots, and `bootstrap.checkpoint`.
 
-klamm keeps its metadata elsewhere; this is read when a data directory is taken over from Kafka, and written when one is
-handed to it. A snapshot `<end offset>-<epoch>.checkpoint` stands for all of the log before its end offset. The records
-of `bootstrap.checkpoint` are what a cluster begins with whose log is empty.
+klamm keeps its metadata elsewhere. It reads this log to take over a data directory from Kafka, and writes it to hand
+one over. A snapshot `<end offset>-<epoch>.checkpoint` replaces all of the log before its end offset. The records of
+`bootstrap.checkpoint` are the first ones of a cluster whose log is empty.
 
 Source: `raft/internals/KafkaRaftLog.java`, `snapshot/Snapshots.java`, `metadata/bootstrap/BootstrapDirectory.java`,
 `metadata/util/BatchFileWriter.java` of Apache Kafka 4.3.
@@ -53,13 +53,13 @@ _EPOCH: Final = LeaderEpoch(0)
 
 
 class UnusableMetadataLog(KlammError):
-    """The log or a snapshot is damaged, incomplete, or of a version that is not known; the text names the file."""
+    """The log or a snapshot is damaged, incomplete, or of an unknown version. The text names the file."""
 
 
 def read_metadata_log(folder: Path) -> Iterator[MetadataRecord]:
-    """All records of the log in order: those of the newest snapshot, and of the log from its end on.
+    """Yields all records in order: those of the newest snapshot, then those of the log from the snapshot's end on.
 
-    Records of Kafka's own bookkeeping (control records) are left out. Raises `UnusableMetadataLog`, OSError.
+    Control records are left out. Raises `UnusableMetadataLog`, OSError.
     """
     snapshots = sorted((name, path) for path in folder.iterdir() if (name := parse_snapshot_name(path.name)))
     start = Offset(0)
@@ -80,7 +80,7 @@ def read_metadata_log(folder: Path) -> Iterator[MetadataRecord]:
 
 
 def read_bootstrap(directory: Path) -> list[MetadataRecord]:
-    """The records that a cluster with an empty log begins with; none where there is no such file.
+    """Returns the first records of a cluster with an empty log, an empty list if the file does not exist.
 
     Raises `UnusableMetadataLog`, OSError.
     """
@@ -117,7 +117,7 @@ def write_bootstrap(directory: Path, records: Sequence[MetadataRecord], *, now_m
 
 
 def write_first_snapshot(directory: Path, voters: VotersRecord, *, now_ms: Millis) -> None:
-    """Makes the folder of the metadata log with the snapshot that says who its voters are. Raises OSError."""
+    """Creates the folder of the metadata log, with the snapshot that names its voters. Raises OSError."""
     folder = directory / METADATA_FOLDER
     folder.mkdir(mode=FOLDER_MODE)
     controls: Iterable[tuple[ControlRecordType, KRaftVersionRecord | VotersRecord]] = (

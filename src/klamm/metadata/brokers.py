@@ -1,4 +1,5 @@
-"""What is written when a broker starts: its registration, and a new leader epoch for everything it leads."""
+"""The metadata changes at a broker's start: its registration, and new leader epochs for the partitions that it
+leads."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ __all__ = ["plan_deregistration", "plan_registration"]
 
 
 def plan_deregistration(image: MetadataImage, broker_id: BrokerId) -> Plan[None]:
-    """Takes back what an earlier life of the broker registered, so that the new registration is created anew."""
+    """Removes an earlier registration of the broker, so that the key of the new one gets a new create revision."""
     if broker_id not in image.brokers:
         return Plan(None)
     return Plan(None, [Change(broker_key(broker_id), None)])
@@ -31,11 +32,12 @@ def plan_registration(
     cluster_defaults: Mapping[str, str],
     minimum_leader_epochs: Mapping[TopicPartition, int],
 ) -> Plan[None]:
-    """The broker's registration, and with it, in one transaction, a higher leader epoch for each partition it leads.
+    """Plans the broker's registration and, in the same transaction, a higher leader epoch for each partition that it
+    leads.
 
-    A client that was ahead of a log which lost its tail in a crash notices by the epoch (KIP-320).
-    `cluster_defaults`: what a new cluster sets on all its brokers. `minimum_leader_epochs` is the lowest epoch that a
-    partition may get, for logs that have seen higher epochs than the store has.
+    The epoch tells a client that was ahead of a log which lost its tail in a crash (KIP-320). `cluster_defaults`: the
+    settings of a new cluster for all its brokers. `minimum_leader_epochs`: the lowest epoch that a partition may get,
+    for logs with higher epochs than the store.
     """
     changes = [put_broker(broker_id, host, port, rack)]
     if image.cluster_id != cluster_id:

@@ -1,4 +1,4 @@
-"""Decides about requests to set or unset config overrides. Pure."""
+"""Decides requests that set or unset config overrides. The functions are pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ConfigChanges = Mapping[tuple[int, str], Mapping[str, str | None]]
 
 
 def check_new_topic(overrides: Mapping[str, str], defaults: TopicConfig) -> None:
-    """Raises INVALID_CONFIG when a new topic can't have these overrides over the `defaults` of its broker."""
+    """Raises INVALID_CONFIG if a new topic can't have these overrides on top of the `defaults` of its broker."""
     if overrides:
-        # The table of all keys is read when the first topic that has overrides is made, and not by every start.
+        # The table of all keys is loaded for the first new topic with overrides, not at every start.
         from klamm.config.alteration import check_sizes
         from klamm.config.validation import validate_topic_configs
 
@@ -28,10 +28,10 @@ def check_new_topic(overrides: Mapping[str, str], defaults: TopicConfig) -> None
 
 
 def plan_configs(image: MetadataImage, changes: ConfigChanges) -> Planning[None]:
-    """Lays `changes` (resource type and name to key to value, None to unset) over what is set.
+    """Merges `changes` (resource type and name to key to value, None to unset) into the existing overrides.
 
-    Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that isn't there; then nothing is changed. Values are taken as they
-    are: who asks has checked them.
+    Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist; then nothing is changed. The caller must have
+    checked the values.
     """
     writes: list[Change] = []
     for (resource_type, name), wanted in changes.items():

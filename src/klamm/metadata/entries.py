@@ -1,4 +1,4 @@
-"""How metadata is written as keys and values, and the one way back: every image is a fold of commits.
+"""Encodes metadata as keys and values, and decodes it: every image is a fold of commits.
 
     cluster                          {"id": text}
     producer-ids                     {"next": first id of the next block}
@@ -8,7 +8,7 @@
     configs/<resource type>/<name>   {key: value}
 
 A topic's key is its collision key (see `topic_name`), so that two brokers cannot create `a.b` and `a_b` at the same
-moment. Values are JSON: a person can read them with sqlite3 or etcdctl, and a later version can add fields.
+moment. Values are JSON, so that a person can read them with sqlite3 or etcdctl, and a later version can add fields.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=
 
 @lru_cache(maxsize=256)
 def uuid_text(uuid: bytes) -> str:
-    """Kafka's way to write 16 bytes: URL-safe base64 without padding, 22 characters."""
+    """Returns Kafka's text form of 16 bytes: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
@@ -70,7 +70,7 @@ def partition_key(topic_id: TopicId, index: PartitionIndex) -> str:
 
 
 def config_key(resource_type: int, name: str) -> str:
-    """Where the overrides of a resource live, topics excepted: theirs are part of the topic."""
+    """Returns the key for the overrides of a resource other than a topic, whose overrides are in its own entry."""
     assert resource_type != ResourceType.topic
     return f"configs/{int(resource_type)}/{name}"
 
@@ -88,7 +88,7 @@ def put_broker(broker_id: BrokerId, host: str, port: int, rack: str | None) -> C
 
 
 def put_topic(topic: TopicImage) -> Change:
-    """The topic's own entry, without its partitions."""
+    """Returns the change that writes the topic's own entry, without its partitions."""
     body = {"name": topic.name, "id": uuid_text(topic.topic_id), "configs": dict(topic.configs)}
     return _put(topic_key(topic.name), body)
 
@@ -97,7 +97,7 @@ def put_partition(topic_id: TopicId, partition: PartitionImage) -> Change:
     return Change(partition_key(topic_id, partition.index), _partition_value(partition))
 
 
-# A start reads and rewrites every partition there is, and their values are nearly all the same: one leader, one epoch.
+# A start reads and rewrites every partition, and most values are the same: one leader, one epoch.
 @lru_cache(maxsize=4096)
 def _partition_value(partition: PartitionImage) -> bytes:
     body = {
@@ -110,7 +110,10 @@ def _partition_value(partition: PartitionImage) -> bytes:
 
 
 def put_configs(resource_type: int, name: str, overrides: Mapping[str, str]) -> Change:
-    """The overrides of a resource that is not a topic; its entry goes with the last of them."""
+    """Returns the change that writes the overrides of a resource other than a topic.
+
+    Without overrides it removes the entry.
+    """
     key = config_key(resource_type, name)
     return _put(key, dict(overrides)) if overrides else Change(key, None)
 
@@ -120,10 +123,10 @@ def _put(key: str, body: Mapping[str, Any]) -> Change:
 
 
 def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned | None]) -> MetadataImage:
-    """The image after a commit, whatever the order of `entries`.
+    """Returns the image after a commit, whatever the order of `entries`.
 
-    The image of a store is what its first commit, which holds everything, makes of `EMPTY_IMAGE`. Raises ValueError for
-    a key this version does not know: an older program must not serve what a newer one wrote.
+    The first commit of a store holds everything and is applied to `EMPTY_IMAGE`. Raises ValueError for a key that this
+    version does not know: an older program must not serve metadata of a newer one.
     """
     by_room: dict[str, list[tuple[str, Versioned | None]]] = {}
     for key, entry in entries.items():
@@ -137,7 +140,7 @@ def apply(image: MetadataImage, revision: int, entries: Mapping[str, Versioned |
     brokers = _apply_brokers(image.brokers, by_room.pop("brokers", []))
     configs = _apply_configs(image.configs, by_room.pop("configs", []))
     topics = _Topics(image)
-    # Topics first: a new topic's partitions need it, a removed topic's partitions go with it.
+    # Topics first: a new topic's partitions need it, a removed topic's partitions are removed with it.
     for key, entry in by_room.pop("topics", []):
         topics.change_topic(key, entry)
     topics.change_partitions(by_room.pop("partitions", []))
@@ -196,7 +199,7 @@ def _apply_configs(
 
 
 class _Topics:
-    """The image's three views of its topics while a commit is applied: copied when first changed, and only then."""
+    """The image's three views of its topics while a commit is applied. They are copied at the first change only."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.by_name = image.topics
@@ -232,7 +235,8 @@ class _Topics:
         topic_id = _uuid_bytes(body["id"])
         old = self.by_id.get(topic_id)
         if old is None:
-            # The name may have been another topic's until now, deleted and created again between two looks of a watch.
+            # The name may have belonged to another topic, which was deleted and created again between two events of a
+            # watch.
             self._remove(key)
         self._store(TopicImage(body["name"], topic_id, () if old is None else old.partitions, body["configs"]))
 

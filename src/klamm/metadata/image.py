@@ -1,9 +1,8 @@
-"""What the cluster has agreed on, as of one revision of the metadata store: an immutable picture of topics, brokers
-and configs.
+"""An immutable image of the metadata at one revision of the metadata store: topics, brokers and configs.
 
-A new revision makes a new picture that shares everything that did not change, so holding an old one is free and
-comparing two is a matter of identity: a topic that is the same object has not changed. Kafka's counterpart is
-`MetadataImage` (KIP-631).
+A new revision makes a new image, which shares all unchanged objects with the old one. Keeping an old image therefore
+costs nothing, and two images can be compared by identity: a topic that is the same object has not changed. Kafka's
+counterpart is `MetadataImage` (KIP-631).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ResourceType(IntEnum):
-    """What a config override belongs to: `org.apache.kafka.common.config.ConfigResource.Type`."""
+    """The type of a resource with config overrides: `org.apache.kafka.common.config.ConfigResource.Type`."""
 
     topic = 2
     broker = 4
@@ -43,7 +42,7 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """Who leads a partition and who follows. `leader` is -1 while nobody does."""
+    """The leader and the replicas of a partition. `leader` is -1 while it has none."""
 
     index: PartitionIndex
     leader: BrokerId
@@ -63,7 +62,7 @@ class TopicImage:
 
     @property
     def is_internal(self) -> bool:
-        """Whether consumers leave it out of pattern subscriptions, by Kafka's list of names."""
+        """Whether pattern subscriptions of consumers leave the topic out, by Kafka's list of names."""
         return is_internal(self.name)
 
 
@@ -79,31 +78,33 @@ class BrokerImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class MetadataImage:
-    """Everything at `revision`. The mappings must not be changed by who reads them."""
+    """All metadata at `revision`. Readers must not change the mappings."""
 
     revision: int = 0
     cluster_id: str = ""
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
     names_by_collision_key: Mapping[str, str] = field(default_factory=dict)
-    """Topic name by the name with '.' as '_': Kafka refuses two topics that differ only there."""
+    """Topic names by the name with '_' for '.': Kafka refuses two topics that differ only in these characters."""
     brokers: Mapping[BrokerId, BrokerImage] = field(default_factory=dict)
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
-    """Overrides of all resources but topics, which carry their own."""
+    """The overrides of all resources except topics, which have their own."""
     next_producer_id: int = 0
-    """The first producer id that no block handed out yet contains."""
+    """The first producer id that is in no allocated block yet."""
 
     @property
     def controller_id(self) -> BrokerId:
-        """The broker that clients send administration to; any broker will do, so it is the lowest id. -1 without
-        brokers.
+        """The broker to which clients send administrative requests, -1 without brokers.
+
+        Any broker can handle them, so it is the lowest id.
         """
         return min(self.brokers, default=NO_BROKER)
 
     def config_overrides(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What was set on this resource itself; empty when nothing was or when there is no such resource.
+        """Returns the overrides of this resource itself, an empty mapping if there are none or the resource does not
+        exist.
 
-        Broker resources are named by the id in decimal digits, "" being the default of the whole cluster.
+        Broker resources are named by the id in decimal digits; "" is the default of the whole cluster.
         """
         if resource_type == ResourceType.topic:
             topic = self.topics.get(name)

@@ -1,9 +1,8 @@
-"""Where agreed metadata lives: ordered keys with revisions, changed by compare-and-set, watched in order.
+"""The interface of a metadata store: ordered keys with revisions, changed by compare-and-set, watched in order.
 
-The interface is the part of etcd's that the argument for safety needs, so that a single node's SQLite file and a
-cluster's etcd serve the same `MetadataService`. Leases are not in it yet: they only tell a cluster that a broker is
-gone, and a store that serves one broker has nobody to tell. They come as one more field of `Change`, with the store
-that can expire a key.
+It is the part of etcd's interface that the safety argument needs, so that a single node's SQLite file and a cluster's
+etcd can serve the same `MetadataService`. Leases are not included yet: they tell a cluster that a broker is gone, which
+a store with one broker does not need. They will be one more field of `Change`, with a store that can expire keys.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ T = TypeVar("T")
 
 
 class MetadataStoreError(KlammError):
-    """The store could not do what was asked: nothing was changed, or (see `transact`) nobody knows."""
+    """The store could not perform the operation: nothing was changed, or (see `transact`) the outcome is unknown."""
 
 
 class ConditionFailed(KlammError):
-    """A key was not as the transaction required; nothing was changed."""
+    """A key was not as the transaction required. Nothing was changed."""
 
 
 class Change(NamedTuple):
-    """A key's new value; None removes it."""
+    """A key's new value; None removes the key."""
 
     key: str
     value: bytes | None
@@ -45,10 +44,10 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[T]):
-    """A decision about metadata that is made but not written yet.
+    """A decision about metadata that is not written yet.
 
-    `result` is true once `changes` are written, which must happen in one transaction or not at all. The transaction
-    holds only if every key in `changes` and in `reads` is as the image showed it when the plan was made.
+    `result` is valid once `changes` are written, in one transaction or not at all. The transaction succeeds only if
+    every key in `changes` and in `reads` is still as in the image on which the plan is based.
     """
 
     result: T
@@ -57,7 +56,7 @@ class Plan(Generic[T]):
 
 
 Planning: TypeAlias = Generator[None, None, Plan[T]]
-"""Makes a plan in steps: other work may run at each yield, and the image does not change meanwhile."""
+"""Makes a plan in steps. Other tasks may run at each yield; the image does not change meanwhile."""
 
 
 class Versioned(NamedTuple):
@@ -69,7 +68,7 @@ class Versioned(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """One transaction as it took effect. `entries` maps every key it changed to what is there now, None for nothing."""
+    """One committed transaction. `entries` maps every changed key to its new entry, None if the key was removed."""
 
     revision: int
     entries: Mapping[str, Versioned | None]
@@ -81,25 +80,26 @@ class MetadataStore(Protocol):
     async def watch(
         self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
     ) -> None:
-        """Tell `on_commit` everything there is as one commit, then every later commit, whoever made it, once, in order.
+        """Calls `on_commit` with the whole content as one commit, then with every later commit of any writer, once, in
+        order.
 
-        It is called on the loop's thread and must not raise. This returns once the first call was made. `prepare` is
-        told of each commit before that, in the same order and one at a time, on another thread: for what takes long.
+        It is called on the loop's thread and must not raise. This method returns after the first call. `prepare`, for
+        slow work, is called with each commit before that, in the same order and one at a time, on another thread.
         """
         ...
 
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
-        """Make all changes durable, or none of them; answers the new revision.
+        """Makes all changes durable, or none of them. Returns the new revision.
 
-        `conditions` maps keys to the `mod_revision` they must have, 0 meaning absent. A key occurs once in `changes`.
+        `conditions` maps keys to the `mod_revision` they must have; 0 means absent. A key may occur once in `changes`.
 
-        Raises ConditionFailed when a condition does not hold, MetadataStoreError when the store can't write. In both
-        cases, and on success, watchers have been told of every commit that this call has seen, so that who called can
-        decide on what it watched. If the caller is cancelled the transaction may still happen, and watchers are told
-        if it does.
+        Raises ConditionFailed if a condition does not hold, MetadataStoreError if the store can't write. In both cases,
+        and on success, watchers have received every commit that this call has seen, so that the caller can decide again
+        on what it watched. If the caller is cancelled, the transaction may still happen; watchers are notified if it
+        does.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was begun and let go. Further calls raise MetadataStoreError."""
+        """Finishes operations in progress and closes the store. Further calls raise MetadataStoreError."""
         ...

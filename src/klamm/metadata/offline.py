@@ -1,4 +1,4 @@
-"""The metadata of a broker that does not run: read or made as a whole, for commands that work on a data directory."""
+"""Reads and creates the metadata of a stopped broker, for commands that work on a data directory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _UNFINISHED_SUFFIX: Final = ".unfinished"
 
 
 def read_commit(path: Path) -> Commit:
-    """Every entry of the store. Raises MetadataStoreError where there is none, or a broker has it open."""
+    """Returns every entry of the store. Raises MetadataStoreError if there is no store, or if a broker has it open."""
     if not path.exists():
         raise MetadataStoreError(f"there is no metadata store {path}")
     return asyncio.run(_read(path))
 
 
 def read_image(path: Path) -> MetadataImage:
-    """What the store says. Raises MetadataStoreError as `read_commit`, and for entries that can't be understood."""
+    """Returns the image of the store.
+
+    Raises the errors of `read_commit`, and MetadataStoreError for malformed entries.
+    """
     commit = read_commit(path)
     try:
         return apply(EMPTY_IMAGE, commit.revision, commit.entries)
@@ -35,9 +38,9 @@ def read_image(path: Path) -> MetadataImage:
 
 
 def create_store(path: Path, changes: Sequence[Change]) -> None:
-    """Makes the store with these entries: the file is there with all of them, or it is not there.
+    """Creates the store with these entries. The file exists with all of them, or not at all.
 
-    Raises MetadataStoreError, OSError; FileExistsError where there is one.
+    Raises MetadataStoreError, OSError; FileExistsError if a store exists.
     """
     if path.exists():
         raise FileExistsError(f"there is a metadata store {path} already")

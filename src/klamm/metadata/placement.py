@@ -1,6 +1,7 @@
-"""Which brokers hold a new partition: spread over those registered, or as the client said.
+"""Chooses the brokers for a new partition: spread over the registered brokers, or as the client requested.
 
-Rules and words from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. Racks are not weighed.
+Rules and messages are from `ReplicationControlManager` and `StripedReplicaPlacer` of Apache Kafka 4.3. Racks are
+ignored.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ MAXIMUM_REPLICAS: Final = 10_000
 def place(
     brokers: Collection[BrokerId], partitions: range, replication_factor: int, shift: int
 ) -> list[tuple[BrokerId, ...]]:
-    """The replicas of each of `partitions`, the preferred leader first, so that every broker leads as many as any
-    other.
+    """Returns the replicas of each of `partitions`, the preferred leader first, with leaders spread evenly over the
+    brokers.
 
     `shift` moves the first leader, so that topics with few partitions do not all lie on the lowest broker. Raises
-    INVALID_REPLICATION_FACTOR when there are not enough brokers.
+    INVALID_REPLICATION_FACTOR if there are not enough brokers.
     """
     if not brokers:
         reason = "All brokers are currently fenced, or have all their log directories cordoned."
@@ -44,7 +45,8 @@ def place(
 def check_assignment(
     brokers: Collection[BrokerId], replicas: Sequence[int], replication_factor: int | None
 ) -> tuple[BrokerId, ...]:
-    """The replicas that a client gave for one partition. Raises INVALID_REPLICA_ASSIGNMENT when they can't be had.
+    """Returns the replicas that a client requested for one partition. Raises INVALID_REPLICA_ASSIGNMENT if they are
+    invalid.
 
     `replication_factor` is that of the topic's other partitions, None for the first.
     """
@@ -54,7 +56,7 @@ def check_assignment(
 
     if not replicas:
         raise refuse("an empty replica list.")
-    if len(replicas) > MAXIMUM_REPLICAS:  # to sort them would take long
+    if len(replicas) > MAXIMUM_REPLICAS:  # sorting would be slow
         raise refuse(f"{len(replicas)} brokers, but there are only {len(brokers)}.")
     ordered = sorted(replicas)
     for position, broker in enumerate(ordered):

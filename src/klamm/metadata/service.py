@@ -1,9 +1,9 @@
-"""What the broker and its handlers ask of the agreed metadata, and the one place where it changes.
+"""The metadata for the broker and its handlers, and the only place that changes it.
 
-A change is decided on the current image by a pure function (`topics`, `configs`, `brokers` in this package), written
-as one transaction that holds only if nothing it was decided on has changed, and becomes visible when the store's
-watch brings it back. So an image is always what the store says, and a second broker on the same store needs nothing
-else.
+A pure function decides a change on the current image (`topic_changes`, `config_changes`, `brokers` in this package).
+The change is written as one transaction, which fails if anything that the decision depends on has changed. It becomes
+visible when the store's watch delivers it. So the image always shows the store's state, and a second broker on the same
+store needs nothing else.
 """
 
 from __future__ import annotations
@@ -41,69 +41,72 @@ Subscriber = Callable[[MetadataImage, MetadataImage], None]
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 _DELETED_AT_ONCE: Final = 1000
-"""So many partitions are deleted in one transaction."""
+"""Number of partitions that are deleted in one transaction."""
 _NAMES_AT_ONCE: Final = 10_000
-"""So many names are collected before others have their turn: less than a millisecond."""
+"""Number of names that are collected per step, which takes less than a millisecond."""
 _STEP_S: Final = 0.002
-"""For so long a change is decided on before others have their turn."""
+"""Longest time to decide a change before other tasks run."""
 
 _log = logging.getLogger(__name__)
 
 
 class MetadataService:
-    """The agreed metadata as one broker sees it. Made with `open`; used on the event loop's thread only.
+    """The metadata as one broker sees it. Created with `open`; used only on the event loop's thread.
 
-    Every method that changes something returns once the change is durable, `image` shows it and all subscribers have
-    been called. It raises KAFKA_STORAGE_ERROR when the store can't write; then nothing has changed.
+    Every method that changes something returns after the change is durable, `image` shows it and all subscribers were
+    called. It raises KAFKA_STORAGE_ERROR if the store can't write; then nothing has changed.
     """
 
     def __init__(self, store: MetadataStore, config: BrokerConfig) -> None:
-        """Use `open`: before the store was read there is nothing to serve."""
+        """Creates an empty service. Use `open`, which also reads the store."""
         self.image: MetadataImage = EMPTY_IMAGE
         self.is_closed = False
         self._store = store
         self._broker_id = config.node_id
         self._rules = _rules_of(config)
-        # With eligible leader replicas (KIP-966) this key is the cluster's to set, and Kafka sets it when it makes one.
+        # With eligible leader replicas (KIP-966) this key is set for the cluster, and Kafka sets it when it creates
+        # one.
         self._cluster_defaults = {"min.insync.replicas": str(config.topic_defaults.min_insync_replicas)}
         self._revisions: dict[str, int] = {}
         self._subscribers: list[Subscriber] = []
         self._before_creation: Callable[[Collection[str]], Awaitable[None]] = _ready
-        # Decide, write, see: one change at a time, or the second would be decided on what the first is about to change.
+        # One change at a time: otherwise the second would be decided on an image that the first is about to change.
         self._changing = asyncio.Lock()
         self._images: deque[MetadataImage] = deque()
-        """What comes after `image`: made, and not shown yet."""
+        """The images after `image`: applied, but not shown yet."""
         self._latest = EMPTY_IMAGE
-        """The last of them. Of these two the store's thread writes the one, and both threads use the other."""
+        """The newest of these images. Only the store's thread writes `_latest`; both threads use `_images`."""
         self._producer_ids = range(0)
-        # Who finds the block used up fetches the next one for all who wait.
+        # The first caller that finds the block used up allocates the next one for all that wait.
         self._giving_producer_ids = asyncio.Lock()
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> Self:
-        """A service that shows what is in the store. Raises MetadataStoreError when that can't be read."""
+        """Creates a service with the content of the store. Raises MetadataStoreError if it can't be read."""
         service = cls(store, config)
         await store.watch(service._show_commit, prepare=service._apply_commit)
         return service
 
     async def close(self) -> None:
-        """Finish the change that is under way, and close the store."""
+        """Finishes the change in progress, and closes the store."""
         async with self._changing:
             await self._store.close()
         self.is_closed = True
 
     def use_config(self, config: BrokerConfig) -> None:
-        """Judge new topics by what the broker's configuration says from now on."""
+        """Applies the broker's new configuration to topics that are created later."""
         self._rules = _rules_of(config)
 
     def before_creation(self, prepare: Callable[[Collection[str]], Awaitable[None]]) -> None:
-        """Awaits `prepare` with the names of topics that are about to be created, while nothing else changes."""
+        """Sets a function to await with the names of topics about to be created, while nothing else changes."""
         self._before_creation = prepare
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber(old, new)` on the loop for each new image, in order, before the change is answered.
+        """Calls `subscriber(old, new)` on the loop for each new image, in order, before the change returns to its
+        caller.
 
-        Subscribers are called in the order of subscription. What one raises is logged: the change has happened by then.
+        Subscribers are called in the order of subscription. Their exceptions are only logged, because the change has
+        already happened.
         """
         self._subscribers.append(subscriber)
 
@@ -116,12 +119,12 @@ class MetadataService:
         cluster_id: str | None = None,
         minimum_leader_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> BrokerImage:
-        """Register this broker under a new epoch and raise the leader epoch of every partition that it leads.
+        """Registers this broker under a new epoch and raises the leader epoch of every partition that it leads.
 
-        The first start makes the cluster: its id, or the one given (as found in the data directory), and the default of
-        `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
-        `minimum_leader_epochs`: the lowest epoch a partition may get, one above the last its log has seen. Raises
-        KlammError when the store belongs to another cluster than `cluster_id`.
+        The first start creates the cluster. It sets the cluster id (the given one, from the data directory, or a new
+        one) and the default of `min.insync.replicas`, which is dynamic from then on, as in Kafka 4.3.
+        `minimum_leader_epochs`: the lowest epoch that a partition may get, one above the last in its log. Raises
+        KlammError if the store belongs to another cluster than `cluster_id`.
         """
         known = self.image.cluster_id
         if known and cluster_id is not None and known != cluster_id:
@@ -147,9 +150,9 @@ class MetadataService:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicImage | KafkaError]:
-        """Each topic as it was created, or why it was not. No name may occur twice.
+        """Creates topics. Returns each topic, or the reason why it was not created. Names must be unique.
 
-        Raises POLICY_VIOLATION when the request is too large as a whole.
+        Raises POLICY_VIOLATION if the whole request is too large.
         """
         rules = self._rules
         if validate_only:
@@ -167,11 +170,14 @@ class MetadataService:
         await self._before_creation(names)
 
     async def ensure_topic(self, topic: NewTopic) -> TopicImage:
-        """The topic of that name, created if it isn't there yet. Raises what CreateTopics would answer."""
+        """Returns the topic of that name, and creates it if necessary.
+
+        Raises the error that CreateTopics would return.
+        """
         known = self.image.topics.get(topic.name)
         if known is None:
             result = (await self.create_topics([topic]))[topic.name]
-            # Somebody else may have created it while this waited for its turn.
+            # Another request may have created it while this one waited for the lock.
             known = self.image.topics.get(topic.name)
             if known is None:
                 assert isinstance(result, KafkaError)
@@ -179,9 +185,9 @@ class MetadataService:
         return known
 
     async def delete_topics(self, topic_ids: Collection[TopicId]) -> dict[TopicId, KafkaError | None]:
-        """None for each topic that was deleted, UNKNOWN_TOPIC_ID for one that isn't there.
+        """Deletes topics. Returns None for each deleted topic, UNKNOWN_TOPIC_ID for one that does not exist.
 
-        Very many are deleted in several transactions.
+        A large number is deleted in several transactions.
         """
         results: dict[TopicId, KafkaError | None] = {}
         some: list[TopicId] = []
@@ -201,20 +207,20 @@ class MetadataService:
     async def create_partitions(
         self, wanted_changes: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """None for each topic that got its partitions, else why it did not. No topic may occur twice."""
+        """Adds partitions. Returns None for each topic on success, otherwise the reason. Topics must be unique."""
         if validate_only:
             return (await _in_steps(plan_partition_creation(self.image, wanted_changes))).result
         return await self._change(lambda image: plan_partition_creation(image, wanted_changes))
 
     async def alter_configs(self, changes: ConfigChanges) -> None:
-        """Set (or unset, by None) overrides of resources, named by type and name; all of them or none.
+        """Sets overrides of resources (None unsets one), by resource type and name: all of them or none.
 
-        Values must have been checked. Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that isn't there.
+        The values must have been checked. Raises UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist.
         """
         await self._change(lambda image: plan_configs(image, changes))
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK_SIZE) -> range:
-        """`count` producer ids that nobody was given before, nor will be."""
+        """Allocates `count` producer ids that are used nowhere else, neither before nor later."""
 
         def plan(image: MetadataImage) -> Plan[range]:
             block = range(image.next_producer_id, image.next_producer_id + count)
@@ -223,7 +229,7 @@ class MetadataService:
         return await self._change(plan)
 
     async def next_producer_id(self) -> ProducerId:
-        """A producer id that nobody was given before; only each thousandth call writes."""
+        """Returns a new producer id. Only every thousandth call writes to the store."""
         async with self._giving_producer_ids:
             if not self._producer_ids:
                 self._producer_ids = await self.allocate_producer_ids()
@@ -248,14 +254,15 @@ class MetadataService:
                 try:
                     await self._store.transact({key: self._revisions.get(key, 0) for key in keys}, plan.changes)
                 except ConditionFailed:
-                    # Another broker was faster; by now the watch has told of it, so the next decision knows.
+                    # Another broker was faster. The watch has already delivered its change, so the next decision
+                    # includes it.
                     continue
                 except MetadataStoreError as error:
                     raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
                 return plan.result
 
     def _apply_commit(self, commit: Commit) -> None:
-        """Makes the next image, on the store's thread: thousands of partitions take their time."""
+        """Makes the next image, on the store's thread, because this is slow with thousands of partitions."""
         self._latest = apply(self._latest, commit.revision, commit.entries)
         self._images.append(self._latest)
 
@@ -275,11 +282,11 @@ class MetadataService:
 
 
 async def _ready(topics: Collection[str]) -> None:
-    """Nothing is to be done before they are created."""
+    """Does nothing before topics are created."""
 
 
 async def _in_steps(planning: Planning[T]) -> Plan[T]:
-    """The plan. There may be very much to decide, so others have their turn meanwhile."""
+    """Runs the planning and returns the plan. Lets other tasks run meanwhile, because there may be much to decide."""
     ends = monotonic() + _STEP_S
     while True:
         try:
@@ -302,7 +309,8 @@ def _rules_of(config: BrokerConfig) -> TopicRules:
 
 
 def random_uuid() -> bytes:
-    """A random UUID as Kafka's `Uuid.randomUuid`: not a reserved one, and its text does not look like an option."""
+    """Returns a random UUID as Kafka's `Uuid.randomUuid` does: not a reserved one, and its text does not begin with
+    '-'."""
     while True:
         drawn = uuid.uuid4().bytes
         # The reserved ones (0 and 1) are not of version 4, so they can't be drawn.

@@ -1,7 +1,7 @@
-"""The metadata store of a single node: one SQLite file, one thread that writes it.
+"""The metadata store of a single node: one SQLite file, written by one thread.
 
-A transaction is on the disk before it is answered (WAL with synchronous=FULL), so what a client was told survives a
-power loss. SQLite is in Python's standard library, and any tool can look into its file while the broker is down.
+A transaction is on the disk before it returns (WAL with synchronous=FULL), so acknowledged changes survive a power
+failure. SQLite is in Python's standard library, and any tool can read its file while the broker is stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SqliteStore"]
 
 _FORMAT: Final = 1
 _FILE_MODE: Final = 0o600
-"""Only the user that the broker runs as may read it, as the logs."""
+"""Only the user that runs the broker may read it, as for the logs."""
 _SCHEMA: Final = f"""
     BEGIN;
     CREATE TABLE entries (
@@ -44,35 +44,36 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """`MetadataStore` over a file. Made and used on the event loop's thread; its own thread has the connection."""
+    """A `MetadataStore` in a file. Created and used on the event loop's thread; its own thread owns the connection."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        """Use `open`. From here on the connection belongs to the store's thread."""
+        """Starts the store's thread, which owns the connection from now on. Use `open`."""
         self._path = path
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._requests: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._watchers: list[Callable[[Commit], None]] = []
         self._preparing: list[Callable[[Commit], None]] = []
-        """What the store's own thread tells of a commit."""
+        """The functions that the store's own thread calls with each commit."""
         self._closed = False
         self._finished: asyncio.Future[None] = self._loop.create_future()
-        # A daemon, so that a process whose loop died can still end: a transaction is whole or not there at any moment.
+        # A daemon, so that a process whose loop died can still end: at any moment a transaction is complete or absent.
         self._thread = threading.Thread(target=self._run, name="metadata-store", daemon=True)
         self._thread.start()
 
     @classmethod
     async def open(cls, path: Path) -> Self:
-        """The store in the file at `path`, which is made if there is none.
+        """Opens the store in the file at `path`, and creates the file if necessary.
 
-        Raises MetadataStoreError when it can't be opened, is in use, is not a metadata store, or is of a later format.
+        Raises MetadataStoreError if the file can't be opened, is in use, is not a metadata store, or has a later
+        format.
         """
         return cls(path, await asyncio.to_thread(_open, path))
 
     async def watch(
         self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
     ) -> None:
-        """See `MetadataStore.watch`."""
+        """Implements `MetadataStore.watch`."""
 
         def read() -> Commit:
             everything = _read_all(self._connection)
@@ -88,7 +89,7 @@ class SqliteStore:
         await self._submit(read, begin)
 
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
-        """See `MetadataStore.transact`."""
+        """Implements `MetadataStore.transact`."""
         assert len({change.key for change in changes}) == len(changes), "a key occurs once in a transaction"
 
         def write() -> Commit:
@@ -100,7 +101,7 @@ class SqliteStore:
         return (await self._submit(write, self._publish)).revision
 
     async def close(self) -> None:
-        """See `MetadataStore.close`."""
+        """Implements `MetadataStore.close`."""
         if not self._closed:
             self._closed = True
             self._requests.put(None)
@@ -112,9 +113,9 @@ class SqliteStore:
             on_commit(commit)
 
     async def _submit(self, work: Callable[[], T], then: Callable[[T], None]) -> T:
-        """Do `work` in the store's thread and `then` on the loop, before anything that a later request brings there.
+        """Runs `work` on the store's thread and then `then` on the loop, in the order of the requests.
 
-        `then` does not depend on the caller's patience: a cancelled caller's commit is published like any other.
+        `then` also runs if the caller is cancelled: its commit is published like any other.
         """
         if self._closed:
             raise MetadataStoreError("the metadata store is closed")
@@ -157,17 +158,18 @@ class SqliteStore:
 
 def _open(path: Path) -> sqlite3.Connection:
     try:
-        # SQLite gives what it makes beside the file the same mode. An empty file is an empty store to it.
+        # SQLite creates its other files with the same mode. It treats an empty file as an empty store.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
     except OSError as error:
         raise MetadataStoreError(f"cannot open the metadata store {path}: {error.strerror}") from error
     try:
-        # Autocommit: every transaction below says its own BEGIN. No waiting for locks: who holds one is another broker.
+        # Autocommit: every transaction below has its own BEGIN. No waiting for locks, because only another broker can
+        # hold one.
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise MetadataStoreError(f"cannot open the metadata store {path}: {error}") from error
     try:
-        # One process at a time; this also spares the shared-memory file, which network file systems do badly.
+        # One process at a time. This also avoids the shared-memory file, which network file systems support badly.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -204,7 +206,7 @@ def _transact(connection: sqlite3.Connection, conditions: Mapping[str, int], cha
         entries = {key: _write(connection, revision, key, value) for key, value in changes}
         connection.execute("COMMIT")
     except BaseException:
-        # After some errors, a full disk among them, SQLite has rolled back already.
+        # After some errors, for example a full disk, SQLite has already rolled back.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

@@ -1,7 +1,7 @@
-"""Decides about requests to create, delete or widen topics: pure decisions on an image, in steps.
+"""Decides requests that create, delete or widen topics: pure functions on an image, in steps.
 
-Order of the checks, codes and words are those of `ReplicationControlManager` of Apache Kafka 4.3, so that a client
-reads the same refusal. Each topic of a request succeeds or fails by itself.
+The order of the checks, the error codes and the messages are those of `ReplicationControlManager` of Apache Kafka 4.3,
+so that a client gets the same refusal. Each topic of a request succeeds or fails by itself.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ __all__ = [
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 _PLACED_AT_ONCE: Final = 500
 MAX_CONFIGS_PER_TOPIC: Final = 10_000
-"""As many records as Kafka writes in one operation."""
+"""The number of records that Kafka writes in one operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be: -1 takes the broker's default; `assignments` (partition to replicas) excludes both numbers."""
+    """A topic to create. -1 means the broker's default; with `assignments` (partition to replicas) both numbers must be
+    -1."""
 
     name: str
     _: KW_ONLY
@@ -48,8 +49,9 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
-    """A topic is to have `count` partitions in all; `assignments` holds the replicas of each new one, None lets us
-    place.
+    """A request to raise a topic's number of partitions to `count`.
+
+    `assignments` has the replicas of each new partition; with None they are placed automatically.
     """
 
     topic: str
@@ -59,21 +61,21 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRules:
-    """What a new topic takes from this broker."""
+    """This broker's defaults and checks for new topics."""
 
     partitions: int
     replication_factor: int
     check_configs: Callable[[Mapping[str, str]], None]
-    """Raises INVALID_CONFIG when a topic can't have these overrides."""
+    """Raises INVALID_CONFIG if a topic can't have these overrides."""
     new_topic_id: Callable[[], TopicId]
 
 
 def plan_topic_creation(
     image: MetadataImage, topics: Sequence[NewTopic], rules: TopicRules
 ) -> Planning[dict[str, TopicImage | KafkaError]]:
-    """Each topic as it will be, or why not. No name occurs twice in `topics`.
+    """Plans new topics: the result has each topic, or the reason against it. Names in `topics` must be unique.
 
-    Raises POLICY_VIOLATION when the request as a whole asks for more partitions than one transaction should hold.
+    Raises POLICY_VIOLATION if the whole request has more partitions than one transaction should hold.
     """
     wanted = 0
     for topic in topics:
@@ -89,7 +91,7 @@ def plan_topic_creation(
         try:
             created = yield from _new_topic(image, names, wanted_change, rules)
         except KafkaError as error:
-            results[wanted_change.name] = error.with_traceback(None)  # which refers to the results: a cycle
+            results[wanted_change.name] = error.with_traceback(None)  # the traceback refers to the results: a cycle
             continue
         names[collision_key(created.name)] = created.name
         results[created.name] = created
@@ -190,7 +192,7 @@ def _place(
 
 
 def _shift(topic_id: TopicId) -> int:
-    """As good as random, and the same each time the topic is asked about."""
+    """Returns a number that is practically random, but the same for each call with the topic."""
     return int.from_bytes(topic_id[:4], "big")
 
 
@@ -207,7 +209,8 @@ def _new_partitions(
 def plan_topic_deletion(
     image: MetadataImage, topic_ids: Collection[TopicId]
 ) -> Planning[dict[TopicId, KafkaError | None]]:
-    """None for each topic that goes, with all that was agreed about it; UNKNOWN_TOPIC_ID for one that isn't there."""
+    """Plans the deletion of topics with all their entries: the result has None for each, UNKNOWN_TOPIC_ID for missing
+    ones."""
     results: dict[TopicId, KafkaError | None] = {}
     changes: list[Change] = []
     for topic_id in topic_ids:
@@ -227,7 +230,7 @@ def plan_topic_deletion(
 def plan_partition_creation(
     image: MetadataImage, wanted_changes: Sequence[NewPartitions]
 ) -> Planning[dict[str, KafkaError | None]]:
-    """None for each topic that gets its partitions, else why not. No topic occurs twice in `wanted_changes`."""
+    """Plans new partitions: the result has None for each topic, or the reason against it. Topics must be unique."""
     results: dict[str, KafkaError | None] = {}
     changes: list[Change] = []
     reads: list[str] = []
@@ -241,7 +244,7 @@ def plan_partition_creation(
             results[wanted_change.topic] = error.with_traceback(None)
             continue
         results[wanted_change.topic] = None
-        # The topic must still be there: its own entry is not written, so it has to be named.
+        # The topic must still exist. Its own entry is not written, so its key must be in `reads`.
         reads.append(topic_key(topic.name))
         yield from _put_partitions(changes, topic.topic_id, partitions)
     return Plan(results, changes, reads)
@@ -265,7 +268,7 @@ def _more_partitions(
     additional = wanted_change.count - present
     factor = len(topic.partitions[0].replicas)
     if additional > MAX_PARTITIONS_PER_REQUEST:
-        # Said before they are placed, which would take memory in proportion to a number that a client made up.
+        # Refused before the placement, whose memory would be proportional to a number from the client.
         raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
     if wanted_change.assignments is not None:
         if len(wanted_change.assignments) != additional:

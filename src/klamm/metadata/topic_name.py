@@ -1,4 +1,4 @@
-"""Which names a topic may have. Source: `org.apache.kafka.common.internals.Topic` of Apache Kafka 4.3."""
+"""Rules for topic names. Source: `org.apache.kafka.common.internals.Topic` of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_LENGTH: Final = 249
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 GROUP_HISTORY_TOPIC: Final = "__group_history"
-"""klamm's own: what groups go through."""
+"""klamm's own topic with the history of groups."""
 INTERNAL_TOPICS: Final = frozenset(
     {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state", GROUP_HISTORY_TOPIC}
 )
@@ -32,7 +32,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """The reason, in Kafka's words, why no topic may be called so; None for a name that may be used."""
+    """Returns the reason, in Kafka's words, why a topic name is invalid, None for a valid name."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in {".", ".."}:
@@ -47,18 +47,18 @@ def why_invalid(name: str) -> str | None:
 
 
 def shortened(name: str) -> str:
-    """The name as messages about single partitions have it: one that no topic can have is cut off.
+    """Shortens a name that is too long for a topic, for messages about single partitions.
 
-    A request gives it once. Its answer would repeat it for each of very many partitions: gigabytes in all.
+    A request contains the name once. The response would repeat it for each of many partitions: gigabytes in total.
     """
     return name if len(name) <= MAX_LENGTH else f"{name[:MAX_LENGTH]}..."
 
 
 def collision_key(name: str) -> str:
-    """What must differ between any two topics: '.' and '_' are one character in the names of Kafka's metrics."""
+    """Returns the key that must be unique among topics: Kafka's metric names don't distinguish '.' and '_'."""
     return name.replace(".", "_")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the topic is the broker's own: nobody else writes to it, and pattern subscriptions leave it out."""
+    """Returns whether the topic is internal: only the broker writes to it, and pattern subscriptions leave it out."""
     return name in INTERNAL_TOPICS

@@ -1,7 +1,7 @@
-"""Files that are there as a whole or not at all, whenever the power goes.
+"""Writes files that exist either completely or not at all, even after a power failure.
 
-Only the user that the broker runs as may read what it stores: records, offsets and ids are as confidential as topics
-are. The umask may take more away. Files and folders that exist keep the mode that they have.
+Only the user that runs the broker may read its files: records, offsets and ids are as confidential as the topics. The
+umask may restrict access further. Existing files and folders keep their mode.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ FOLDER_MODE: Final = 0o700
 
 
 def write_atomically(path: Path, content: bytes | bytearray, *, sync: bool = True) -> None:
-    """Replaces the file by one of that content; a reader finds the old one or the new one.
+    """Replaces the file's content. A reader finds the old file or the new one.
 
-    With `sync` the content is on the disk before the name is; the name is once the folder is synced. Raises OSError.
+    With `sync` the content is on the disk before the name is; the name is durable once the folder is synced. Raises
+    OSError.
     """
     temporary = path.with_name(path.name + ".tmp")
-    # One that is there may be of an attempt whose sync failed: the system may take its pages for written.
+    # An existing file may be left over from a failed sync: the system may treat its unwritten pages as clean.
     temporary.unlink(missing_ok=True)
     write_file(temporary, content, sync=sync)
     os.replace(temporary, path)
 
 
 def write_file(path: Path, content: bytes | bytearray, *, sync: bool = False) -> None:
-    """Makes a file of that content, which may be there in part after a failure. Raises OSError."""
+    """Writes a file, which may be incomplete after a failure. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:
         view = memoryview(content)
@@ -42,12 +43,12 @@ def write_file(path: Path, content: bytes | bytearray, *, sync: bool = False) ->
 
 
 def sync_directory(path: Path) -> None:
-    """Makes names in the folder last. Raises OSError."""
+    """Makes the names in the folder durable. Raises OSError."""
     sync_file(path)
 
 
 def sync_file(path: Path) -> None:
-    """Makes the content of the file (or the names in the folder) last. Raises OSError."""
+    """Makes the content of the file (or the names in the folder) durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Walking the batches of a log file from a position on, reading ahead in chunks instead of one read for a header."""
+"""Walks the batches of a log file, reading ahead in chunks instead of once per header."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _LENGTH, _MAGIC, _CRC, _LAST_OFFSET_DELTA = map(
 )
 
 SCAN_BYTES: Final = 16 * 1024
-"""Read ahead when only headers are wanted: a few index intervals."""
+"""Bytes to read ahead when only headers are needed: a few index intervals."""
 
 CHECK_BYTES: Final = 1024 * 1024
-"""Read ahead when every byte is checked."""
+"""Bytes to read ahead when every byte is checked."""
 
 
 class ScannedBatch(NamedTuple):
@@ -47,7 +47,7 @@ class ScannedBatch(NamedTuple):
 
 
 class BatchBounds(NamedTuple):
-    """Where a batch lies in a log file, and its offsets."""
+    """The position of a batch in a log file, and its offsets."""
 
     position: int
     end: int
@@ -56,7 +56,7 @@ class BatchBounds(NamedTuple):
 
 
 class BadBatch(Exception):
-    """The file holds no valid batch at `position`; the text says why."""
+    """The file holds no valid batch at `position`. The text gives the reason."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
@@ -64,7 +64,8 @@ class BadBatch(Exception):
 
 
 def scan_bounds(descriptor: int, start: int, end: int) -> Iterator[BatchBounds]:
-    """As `scan_headers`, in less time: of the headers only the length and the offsets are read."""
+    """Yields the batches as `scan_headers` does, but faster: it decodes only the length and the offsets of each
+    header."""
     position = start
     chunk = b""
     chunk_start = start
@@ -87,9 +88,9 @@ def scan_bounds(descriptor: int, start: int, end: int) -> Iterator[BatchBounds]:
 
 
 def scan_headers(descriptor: int, start: int, end: int) -> Iterator[ScannedBatch]:
-    """The batches between two positions; `start` must be that of a batch.
+    """Yields the batches between two positions; a batch must begin at `start`.
 
-    Only headers are looked at. Raises `BadBatch` where there is no header or the batch reaches beyond `end`, OSError.
+    Only headers are checked. Raises `BadBatch` if there is no header or the batch extends beyond `end`, OSError.
     """
     position = start
     chunk = b""
@@ -109,11 +110,11 @@ def scan_headers(descriptor: int, start: int, end: int) -> Iterator[ScannedBatch
 
 
 def check_batches(descriptor: int, end: int, start: int = 0) -> Iterator[ScannedBatch]:
-    """The batches between two positions, each with its CRC checked.
+    """Yields the batches between two positions, each with its CRC checked.
 
-    Raises `BadBatch` at the first that is cut short or not what was written, OSError.
+    Raises `BadBatch` at the first batch that is incomplete or has a wrong CRC, OSError.
     """
-    # A log may hold millions of small batches, and each costs what is done here: hence in line, and no call twice.
+    # A log may hold millions of small batches, so this loop is inlined and avoids function calls.
     position = start
     chunk = memoryview(b"")
     chunk_start = start
@@ -144,7 +145,7 @@ def check_batches(descriptor: int, end: int, start: int = 0) -> Iterator[Scanned
 
 
 def _read_on(descriptor: int, position: int, end: int, wanted: int) -> memoryview:
-    """At least `wanted` bytes from `position` on, unless the file has fewer up to `end`."""
+    """Returns at least `wanted` bytes from `position` on, fewer only up to `end`. Raises BadBatch."""
     chunk = os.pread(descriptor, min(max(CHECK_BYTES, wanted), end - position), position)
     if len(chunk) < min(wanted, end - position):
         raise BadBatch(position, f"only {len(chunk)} bytes could be read")

@@ -1,7 +1,7 @@
-"""The small text files of a data directory: offset checkpoints, leader epochs, topic ids, the mark of a clean stop.
+"""The small text files of a data directory: offset checkpoints, leader epochs, topic ids, the clean shutdown mark.
 
-An offset checkpoint is a line with the version 0, a line with the number of entries, and for each a line
-`topic partition offset`; a leader epoch checkpoint has lines `epoch start-offset`.
+An offset checkpoint is a line with the version 0, a line with the number of entries, and for each a line `topic
+partition offset`; a leader epoch checkpoint has lines `epoch start-offset`.
 
 Source: `storage/internals/checkpoint/` and `server/common/CheckpointFile.java` of Apache Kafka 4.3.
 """
@@ -47,7 +47,7 @@ _VERSION: Final = 0
 
 
 class MalformedCheckpoint(Exception):
-    """The file is not what it should be; the text names the file."""
+    """The file is malformed. The text names the file."""
 
 
 def _encode(lines: list[str]) -> bytes:
@@ -55,7 +55,7 @@ def _encode(lines: list[str]) -> bytes:
 
 
 def _read(path: Path, fields: int) -> list[list[str]]:
-    """The entries' fields; none where there is no file, or an empty one, as in Kafka."""
+    """Returns the fields of each entry; none if the file is missing or empty, as in Kafka."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -73,12 +73,12 @@ def _read(path: Path, fields: int) -> list[list[str]]:
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The content of an offset checkpoint."""
+    """Returns the content of an offset checkpoint."""
     return _encode([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
-    """The offsets of a checkpoint. Raises `MalformedCheckpoint`, OSError."""
+    """Reads the offsets of a checkpoint. Raises `MalformedCheckpoint`, OSError."""
     try:
         return {
             TopicPartition(topic, PartitionIndex(int(partition))): Offset(int(offset))
@@ -89,12 +89,12 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
 
 
 def encode_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
-    """The content of a leader epoch checkpoint."""
+    """Returns the content of a leader epoch checkpoint."""
     return _encode([f"{epoch} {start_offset}" for epoch, start_offset in entries])
 
 
 def read_leader_epochs(path: Path) -> list[EpochEntry]:
-    """The epochs of a checkpoint. Raises `MalformedCheckpoint`, OSError."""
+    """Reads the epochs of a checkpoint. Raises `MalformedCheckpoint`, OSError."""
     try:
         return [EpochEntry(LeaderEpoch(int(epoch)), Offset(int(start))) for epoch, start in _read(path, 2)]
     except ValueError as error:
@@ -102,16 +102,19 @@ def read_leader_epochs(path: Path) -> list[EpochEntry]:
 
 
 def write_topic_id(directory: Path, topic_id: TopicId) -> None:
-    """Notes in a partition's new folder which topic it is of. Raises OSError.
+    """Writes the topic id into a partition's new folder. Raises OSError.
 
-    Not synced: the metadata store knows the id too.
+    It is not synced, because the metadata store has the id, too.
     """
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     write_file(directory / PARTITION_METADATA_FILE, f"version: {_VERSION}\ntopic_id: {text}".encode("ascii"))
 
 
 def read_topic_id(directory: Path) -> TopicId:
-    """The topic id that is noted in a partition's folder, zero if none is there that can be read. Raises OSError."""
+    """Reads the topic id from a partition's folder. Returns the zero id if there is none or it is malformed.
+
+    Raises OSError.
+    """
     try:
         content = (directory / PARTITION_METADATA_FILE).read_bytes()
     except FileNotFoundError:
@@ -125,13 +128,13 @@ def read_topic_id(directory: Path) -> TopicId:
 
 
 def write_clean_shutdown_mark(directory: Path, broker_epoch: int) -> None:
-    """Says that every log was closed in order, so that the next start need not look. Raises OSError."""
+    """Writes the mark that every log was closed cleanly, so that the next start can skip recovery. Raises OSError."""
     content = json.dumps({"version": _VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
     write_atomically(directory / CLEAN_SHUTDOWN_FILE, content)
 
 
 def take_clean_shutdown_mark(directory: Path) -> bool:
-    """Whether the last stop was clean. The mark is gone afterwards: what ends from now on without one was not.
+    """Returns whether the last shutdown was clean, and removes the mark: a later crash must not find it.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""Damage: something that was on the disk is not there any more. It is reported, never repaired by forgetting it."""
+"""Damage: records that were on the disk are lost. It is reported, never repaired by ignoring the loss."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ DAMAGE_ADVICE: Final = (
     "Nothing was changed. Bring the file back from a copy and start again, or keep what can still be read with "
     "`klamm log verify DIR --repair`."
 )
-"""What follows a report of damage."""
+"""The end of a message about damaged data."""
 
 LOSS_ADVICE: Final = (
     "Nothing was changed. Bring what is missing back from a copy and start again, or accept the loss with "
     "`klamm log verify DIR --repair`."
 )
-"""What follows a report of something that is not there."""
+"""The end of a message about missing data."""
 
 
 class Damage(Exception):
-    """Something that was on the disk is not there any more: not to be repaired by forgetting it."""
+    """Records that were on the disk are lost. The broker does not repair this by ignoring the loss."""
 
 
 def damage_in(segment: Segment, error: BadBatch, offset: Offset | None = None) -> Damage:
-    """What to raise for a bad batch among those that were on the disk.
+    """Creates the error for a bad batch among those that were on the disk.
 
-    `offset` is the first that can't be relied on; where it isn't given it is looked up, and left out if the way there
-    is damaged, too.
+    `offset` is the first one that can't be trusted. If it is not given, it is looked up, and left out of the message if
+    the batches before it are damaged, too.
     """
     offset = offset if offset is not None else _offset_at(segment, error.position)
     where = f"offset {offset}, " if offset is not None else ""
@@ -41,7 +41,7 @@ def damage_in(segment: Segment, error: BadBatch, offset: Offset | None = None) -
 
 
 def _offset_at(segment: Segment, position: int) -> Offset | None:
-    """The offset after the batch that ends at `position`."""
+    """Returns the offset after the batch that ends at `position`, None if it can't be read."""
     offset = segment.base_offset
     try:
         start = segment.offset_index.last_position_up_to(position - 1, 0)

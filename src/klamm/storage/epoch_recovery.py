@@ -1,4 +1,4 @@
-"""The leader epochs of a partition at start: those of its checkpoint, or where that is unreadable, of its batches.
+"""The leader epochs of a partition at start: read from the checkpoint or, if that is unreadable, from the batches.
 
 Source: `LeaderEpochFileCache` and `LogSegment.recover` of Apache Kafka 4.3.
 """
@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def load_leader_epochs(directory: Path, segments: list[Segment]) -> LeaderEpochs:
-    """Those of a partition's folder; of the batches up to the first bad one, of which recovery decides what comes."""
+    """Returns the leader epochs from the partition's checkpoint, or from its batches if the checkpoint is malformed.
+
+    Reading the batches stops at the first bad one; recovery decides what follows it. Raises OSError.
+    """
     try:
         return LeaderEpochs(read_leader_epochs(directory / LEADER_EPOCH_FILE))
     except MalformedCheckpoint as error:
@@ -37,6 +40,6 @@ def load_leader_epochs(directory: Path, segments: list[Segment]) -> LeaderEpochs
 
 
 def note_epoch(epochs: LeaderEpochs, epoch: LeaderEpoch, offset: Offset) -> None:
-    """A batch of that epoch stands at that offset: a newer epoch than all known ones begins there."""
+    """Assigns the epoch of a batch, with the batch's base offset as its start, if it is newer than all known epochs."""
     if epoch > epochs.latest_epoch:
         epochs.assign(epoch, offset)

@@ -1,14 +1,14 @@
-"""What a partition's folder remembers of a failed sync.
+"""The mark of a failed sync in a partition's folder.
 
-After an fsync has failed, Linux takes the pages that could not be written for clean: they can be read for as long as
-they are in memory, are never written again, and the next fsync reports success. A restart that read them from there
-would find a sound log, acknowledge on top of it, and lose it all with the power. So a failed sync leaves a mark beside
-the log, and recovery has the log read from the disk itself.
+After a failed fsync, Linux treats the pages that could not be written as clean: they can be read while they are in
+memory, are never written again, and the next fsync reports success. A restart that read these pages from memory would
+find an intact log, append to it, acknowledge the records, and lose all of them in a power failure. Therefore a failed
+sync leaves a mark in the folder, and recovery reads the log from the disk itself.
 
-A process that is killed while it waits for a failing disk has no time to leave the mark. So after any stop that was not
-a clean one, what had not been synced is read from the disk as well.
+A process that is killed while it waits for a failing disk has no time to leave the mark. Therefore recovery reads
+unsynced data from the disk after any unclean shutdown.
 
-Source: "Can Applications Recover from fsync Failures?" (USENIX ATC 2020); the log's own rule, Kafka stops instead.
+Source: "Can Applications Recover from fsync Failures?" (USENIX ATC 2020). The rule is klamm's own; Kafka stops instead.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ FAILED_SYNC_FILE: Final = ".failed-sync"
 
 
 def note_failed_sync(directory: Path) -> None:
-    """Leaves the mark, as far as the disk still takes one; raises nothing."""
+    """Creates the mark if the disk still allows it. Never raises."""
     path = directory / FAILED_SYNC_FILE
     try:
         path.touch()
         sync_file(path)
         sync_file(directory)
     except OSError as error:
-        logger.error("%s can't be marked for a check of what is really on its disk: %s", directory, error)
+        logger.error("the failed sync of %s can't be marked for the next start: %s", directory, error)
 
 
 def has_failed_sync(directory: Path) -> bool:
-    """Whether there is a mark."""
+    """Returns whether the folder has the mark."""
     return (directory / FAILED_SYNC_FILE).exists()
 
 
 def forget_all_cached_pages(directory: Path) -> None:
-    """Makes the next read of each log file one from the disk.
+    """Drops the cached pages of all log files, so that the next read comes from the disk.
 
-    Raises OSError when the files can't be synced now either: nobody knows then what is on the disk.
+    Raises OSError if the files can't be synced now either: then it is unknown what is on the disk.
     """
     for path in directory.glob(f"*{LOG_SUFFIX}"):
         with _opened(path) as descriptor:
@@ -66,9 +66,9 @@ def forget_all_cached_pages(directory: Path) -> None:
 
 
 def forget_unsynced_cached_pages(directory: Path, recovery_point: Offset) -> None:
-    """Makes the next read of what was not known to be synced one from the disk, as far as Linux takes it for written.
+    """Drops the cached clean pages of log files that reach above the recovery point: the next read comes from the disk.
 
-    Pages that it knows it has still to write stay in memory: the next sync tells the truth of them. Raises OSError.
+    Pages that Linux still has to write stay in memory: the next sync reports whether that succeeds. Raises OSError.
     """
     paths = {
         offset: path for path in directory.glob(f"*{LOG_SUFFIX}") if (offset := parse_offset(path.name)) is not None
@@ -90,10 +90,10 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _forget_clean_pages(descriptor: int) -> None:
-    with suppress(AttributeError):  # where there is no such call, nothing is cached that way
+    with suppress(AttributeError):  # systems without this call don't cache that way
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def forget_failed_sync(directory: Path) -> None:
-    """Removes the mark, once the log was read and found sound. Raises OSError."""
+    """Removes the mark after the log was read and found intact. Raises OSError."""
     (directory / FAILED_SYNC_FILE).unlink(missing_ok=True)

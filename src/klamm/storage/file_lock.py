@@ -1,4 +1,4 @@
-"""One broker for one data directory."""
+"""The lock that allows only one broker per data directory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LOCK_FILE: Final = ".lock"
 
 
 class DataDirectoryInUse(KlammError):
-    """Another broker has the folder open."""
+    """Another broker has locked the folder."""
 
 
 class FileLock:
     """Holds `.lock` in a folder until `release`, or until the process ends.
 
-    Two kinds of lock are taken: flock, which also keeps a second broker of the same process out, and the one that
-    Java's FileChannel takes, so that Apache Kafka and klamm keep each other out.
+    It takes two kinds of lock: flock, which also keeps out a second broker of the same process, and the lock of Java's
+    FileChannel, so that Apache Kafka and klamm keep each other out.
     """
 
     __slots__ = ("_descriptor",)
@@ -44,7 +44,7 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Lets go; harmless the second time."""
+        """Releases the lock. A second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""A bound on the files that logs hold open: a thousand idle partitions need no thousand file descriptors."""
+"""Limits the number of files that logs keep open, so that many idle partitions do not use up the file descriptors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _MOST: Final = 16_384
 
 
 class PooledFile(Protocol):
-    """Something that holds a file open while it is used and can open it again."""
+    """Something that keeps a file open while it is used, and can open it again."""
 
     used: bool
-    """Set by its owner at every use, cleared by the pool: who was not used for a round is closed."""
+    """Set by its owner at every use, cleared by the pool. A file that was not used for one round is closed."""
 
     def release(self) -> None:
         """Closes the file."""
 
 
 class FilePool:
-    """At most `limit` open files; the one to close is found as a clock finds a page (second chance)."""
+    """At most `limit` open files. The file to close is chosen by the clock algorithm (second chance)."""
 
     __slots__ = ("_limit", "_open")
 
@@ -35,7 +35,7 @@ class FilePool:
         return len(self._open)
 
     def opened(self, file: PooledFile) -> None:
-        """Takes in a file that was opened just now, and closes one that was not used for long if there are too many."""
+        """Adds a file that was just opened. If there are too many, closes one that was not used recently."""
         files = self._open
         while len(files) >= self._limit:
             candidate = files.popleft()
@@ -47,7 +47,7 @@ class FilePool:
         files.append(file)
 
     def closed(self, file: PooledFile) -> None:
-        """Forgets a file that its owner closed."""
+        """Removes a file that its owner closed."""
         try:
             self._open.remove(file)
         except ValueError:
@@ -55,7 +55,7 @@ class FilePool:
 
 
 def default_open_files() -> int:
-    """Half of the descriptors that the process may have; the other half is for connections."""
+    """Returns half of the file descriptors that the process may have; the other half is for connections."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = _MOST if soft == resource.RLIM_INFINITY else soft // 2
     return max(_FEWEST, min(allowed, _MOST))

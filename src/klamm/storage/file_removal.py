@@ -1,7 +1,7 @@
-"""Removing what a data directory has no use for any more.
+"""Removes files that a data directory no longer needs.
 
-The log file of a segment that retention has let go of is removed once the new log start offset is on the disk. Before,
-a crash would look as if somebody had deleted the segment.
+The log file of a segment that retention has deleted is removed only when the new log start offset is on the disk.
+Otherwise, after a crash, the segment would seem to be lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Removes files and folders; raises nothing."""
+    """Removes files and folders. Never raises."""
     for path in paths:
         try:
             if path.is_dir():
@@ -33,9 +33,9 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def remove_let_go(paths: Sequence[Path], note_log_starts: Callable[[], None]) -> Sequence[Path]:
-    """Removes files of segments; the ones that must wait, because `note_log_starts` has raised OSError.
+    """Removes files of deleted segments. Returns those that must wait, because `note_log_starts` has raised OSError.
 
-    Their content goes all the same: a disk may be too full to note anything.
+    The files that must wait are emptied nevertheless, because the disk may be full.
     """
     try:
         note_log_starts()
@@ -50,7 +50,7 @@ def remove_let_go(paths: Sequence[Path], note_log_starts: Callable[[], None]) ->
     remove(path for path in paths if path not in kept)
     try:
         for folder in {path.parent for path in kept}:
-            sync_directory(folder)  # or a power failure might give an empty file its old name back
+            sync_directory(folder)  # or an empty file might get its old name back after a power failure
         for path in kept:
             os.truncate(path, 0)
     except OSError as error:

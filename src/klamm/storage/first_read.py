@@ -1,8 +1,8 @@
-"""What lay on the disk when a log was opened is checked when it is first read.
+"""Checks data that was on the disk when a log was opened, at its first read.
 
-A start looks only at what a crash may have harmed, so a bit that fell over in a segment from last week shows when
-somebody reads it. It is found then, before it is served: at memory's speed, once for each byte. What this process has
-written itself, or checked in recovery, is not looked at again.
+A start checks only what a crash may have damaged. A flipped bit in an older segment is found here, before the batch is
+served. Each byte is checked once, at memory speed. Data that this process wrote, or checked during recovery, is not
+checked again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["check_first_read"]
 
 
 def check_first_read(segment: Segment, position: int, batches: bytes | memoryview) -> None:
-    """Checks the whole batches that were read at `position`, unless they have been before.
+    """Checks the CRCs of the whole batches that were read at `position`, unless they were checked before.
 
-    One stretch of the segment is remembered as sound: reading on makes it longer, reading elsewhere begins another.
-    Raises BadBatch.
+    One checked range per segment is remembered: sequential reads extend it, a read elsewhere starts a new range. Raises
+    BadBatch.
     """
     end = min(position + len(batches), segment.unchecked_end)
     start, stop = segment.checked

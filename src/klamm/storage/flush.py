@@ -1,7 +1,7 @@
-"""Bringing a log to the disk: what has to be synced is gathered on the loop's thread and synced on any.
+"""A flush of a log: the files to sync are gathered on the event loop's thread and synced on any thread.
 
-The order is that of `log_sync`: batches, indexes, small files, the folder, and only then the recovery point moves. What
-is below the recovery point is never looked at again after a crash.
+The order is that of `log_sync`: batches, indexes, small files, the folder; then the recovery point moves. Recovery
+after a crash never reads below the recovery point.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Flush"]
 class Flush:
     """One flush of a log up to an offset. `run` may be called on any thread, once.
 
-    It holds descriptors of its own, so segments may be closed or deleted meanwhile.
+    It holds its own descriptors, so segments may be closed or deleted meanwhile.
     """
 
     __slots__ = ("_descriptors", "_done", "_failed", "_files", "_folders", "_may_begin", "_turn", "_writes")
@@ -38,10 +38,10 @@ class Flush:
         done: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`files` and `folders` are synced by their names; `writes` are called in between. `turn` is held by one flush
-        of the log at a time, and `may_begin` is asked when it is this one's.
+        """Opens the segments. `files` and `folders` are synced by their paths; `writes` are called in between.
 
-        Raises OSError if a segment can't be opened.
+        `turn` is held by one flush of the log at a time. `may_begin` is called once this flush holds it. Raises OSError
+        if a segment can't be opened.
         """
         self._files = files
         self._folders = folders
@@ -59,10 +59,10 @@ class Flush:
             raise
 
     def run(self) -> None:
-        """Syncs everything and tells the log how it went; raises nothing.
+        """Syncs everything and reports the result to the log. Never raises.
 
-        After a failed sync nobody knows what is on the disk, and a second one may report success for pages that were
-        dropped. So a failure is final, also for a flush that was under way at the same time.
+        After a failed sync it is unknown what is on the disk, and a second sync may report success for pages that were
+        dropped. Therefore a failure is final, also for a flush that runs at the same time.
         """
         try:
             with self._turn:
@@ -93,6 +93,6 @@ class Flush:
 
 
 def _sync_if_there(path: Path) -> None:
-    """Syncs what may meanwhile have been deleted, or renamed to be deleted."""
+    """Syncs a file that may meanwhile have been deleted, or renamed to be deleted."""
     with suppress(FileNotFoundError):
         sync_file(path)

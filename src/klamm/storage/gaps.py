@@ -1,8 +1,8 @@
-"""Gaps in a log that are no damage: offsets that are gone, and known to be gone.
+"""Gaps in a log that are not damage: offsets that are known to be gone.
 
-Compaction leaves gaps within segments, and klamm's cleaner none between two. Where offsets are missing otherwise, and
-somebody has decided that the log is to go on without them, a small file beside the log says so. Its name has the offset
-that the log goes on with, and its content is for people.
+Compaction leaves gaps within segments; klamm's cleaner leaves none between segments. If other offsets are missing and
+it was decided that the log continues without them, a small file in the partition's folder notes the gap. Its name
+contains the offset at which the log continues; its content is for people.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GAP_SUFFIX: Final = ".gap"
 
 
 def note_gap(directory: Path, start: Offset, end: Offset, reason: str) -> Path:
-    """Notes that the offsets from `start` up to but without `end` are not in the log. Raises OSError.
+    """Notes that the offsets from `start` up to but without `end` are not in the log. Returns the file. Raises OSError.
 
     The caller syncs the folder.
     """

@@ -1,7 +1,7 @@
-"""What the two sparse indexes of a segment share: entries of one size, in a file, in memory while they are used.
+"""The shared part of a segment's index files: entries of fixed size, kept in memory while they are used.
 
-Entries are added in memory and written when the segment is rolled, flushed or closed. That is safe: an index is derived
-from its log, and recovery builds anew what was not written. So an append costs no system call for its index.
+Entries are appended in memory and written when the segment is rolled, flushed or closed. That is safe, because an index
+is derived from its log, and recovery rebuilds what was not written. So an append needs no system call for its index.
 
 In memory an index is one bytearray in the file's own format, read when first needed and dropped by `unload`.
 """
@@ -20,7 +20,7 @@ __all__ = ["CorruptIndex", "IndexFile"]
 
 
 class CorruptIndex(Exception):
-    """The file can't be the index of the segment at `base_offset`: it must be built anew from the log."""
+    """The file can't be the index of the segment at `base_offset`. It must be rebuilt from the log."""
 
     def __init__(self, base_offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -51,23 +51,23 @@ class IndexFile(ABC):
         return data if data is not None else self._load()
 
     def load(self) -> None:
-        """Has the entries in memory. Raises `CorruptIndex`, OSError."""
+        """Loads the entries into memory. Raises `CorruptIndex`, OSError."""
         if self._data is None:
             self._load()
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self.data) // self.ENTRY.size
 
     @property
     def is_full(self) -> bool:
-        """Whether no entry fits any more."""
+        """Whether there is no room for another entry."""
         return len(self.data) // self.ENTRY.size >= self.max_entries
 
     @property
     def has_unwritten_entries(self) -> bool:
-        """Whether `write` has something to do."""
+        """Whether the file differs from the entries in memory, so that `write` is needed."""
         return self._data is not None and len(self._data) != self._written_bytes
 
     def _load(self) -> bytearray:
@@ -89,7 +89,7 @@ class IndexFile(ABC):
         return data
 
     def last_bytes(self) -> bytes | bytearray:
-        """The last entry's bytes, empty if there is none; an index that is not in memory is not read for it.
+        """Returns the last entry's bytes, empty if there is none. It does not load the index into memory.
 
         Raises `CorruptIndex`, OSError.
         """
@@ -113,8 +113,8 @@ class IndexFile(ABC):
         """Raises `CorruptIndex` if the entries can't be those of the segment."""
 
     def check_entries(self) -> None:
-        """Raises `CorruptIndex` unless both fields of every entry are above those of the one before, which after a
-        power failure is not to be taken for granted."""
+        """Raises `CorruptIndex` unless both fields rise from entry to entry, which is not certain after a power
+        failure."""
         entries = self.ENTRY.iter_unpack(self.data)
         before = next(entries, None)
         for entry in entries:
@@ -123,22 +123,22 @@ class IndexFile(ABC):
             before = entry
 
     def reset(self) -> None:
-        """Starts anew without entries; the file follows with `write`."""
+        """Removes all entries in memory. The next `write` updates the file."""
         self._data = bytearray()
         self._written_bytes = -1
 
     def discard(self) -> None:
-        """Forgets what is not in the file."""
+        """Discards the entries in memory, including unwritten ones."""
         self._data = None
         self._written_bytes = 0
 
     def unload(self) -> None:
-        """Frees the memory, unless there are entries that are not in the file yet."""
+        """Frees the memory, unless there are unwritten entries."""
         if self._data is not None and len(self._data) == self._written_bytes:
             self._data = None
 
     def write(self) -> None:
-        """Brings the file up to date. Raises OSError; what is not written then stays to be written."""
+        """Updates the file. Raises OSError; entries that could not be written stay unwritten."""
         data = self._data
         if data is None or len(data) == self._written_bytes:
             return
@@ -156,15 +156,15 @@ class IndexFile(ABC):
         self._written_bytes = len(data)
 
     def replace_file(self) -> None:
-        """Puts the index in the place of its file, synced and as a whole: entries of a part would be believed.
+        """Replaces the file atomically and syncs it, because a start would trust a partly written index.
 
-        Raises OSError; the file is then as it was, and what is not written stays to be written.
+        Raises OSError; the file is then unchanged, and unwritten entries stay unwritten.
         """
         write_atomically(self.path, self.data)
         self._written_bytes = len(self.data)
 
     def _cut(self, entries: int) -> None:
-        """Keeps the first `entries`; the file follows at once, so that it never points beyond the log."""
+        """Keeps the first `entries`. The file is truncated at once, so that it never points beyond the log."""
         data = self.data
         size = entries * self.ENTRY.size
         if len(data) > size:

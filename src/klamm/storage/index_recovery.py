@@ -1,4 +1,4 @@
-"""The indexes of a segment, made again from its log: a recovery point may vouch for them, so they are synced."""
+"""Rebuilds the indexes of a segment from its log. They are synced, because a recovery point may depend on them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 def rebuild_indexes(segment: Segment) -> None:
-    """Builds both indexes from the log, whose batches are checked, and brings them to the disk.
+    """Rebuilds both indexes from the log and syncs them. The CRCs of the batches are checked.
 
-    Raises BadBatch, or OSError: the files are then as they were, and the indexes in memory only if they are whole.
+    Raises BadBatch, or OSError: the files are then unchanged, and the indexes are in memory only if they are complete.
     """
     end = segment.size_bytes
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -26,7 +26,7 @@ def rebuild_indexes(segment: Segment) -> None:
         for position, header in check_batches(descriptor, end):
             segment.add_to_indexes(position, header.size_bytes, header.last_offset, header.max_timestamp)
     except (BadBatch, OSError):
-        segment.discard_indexes()  # the largest timestamp of a part would be taken for the segment's
+        segment.discard_indexes()  # the largest timestamp of a part would be mistaken for the segment's
         raise
     finally:
         os.close(descriptor)
@@ -37,7 +37,7 @@ def rebuild_indexes(segment: Segment) -> None:
 
 
 def rebuild_or_fail(segment: Segment) -> None:
-    """As `rebuild_indexes`, for a segment that was wholly on the disk. Raises Damage for a bad batch, OSError."""
+    """Rebuilds the indexes of a segment that was completely on the disk. Raises Damage for a bad batch, OSError."""
     try:
         rebuild_indexes(segment)
     except BadBatch as error:
@@ -45,7 +45,10 @@ def rebuild_or_fail(segment: Segment) -> None:
 
 
 def rebuild_for_reading(segment: Segment) -> None:
-    """As `rebuild_or_fail`. Where the disk does not take the indexes they are in memory until a later write."""
+    """Rebuilds the indexes as `rebuild_or_fail` does.
+
+    If the disk refuses them, they stay in memory until a later write.
+    """
     try:
         rebuild_or_fail(segment)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is known of a partition before its folder is read, and what was found there."""
+"""The input and the result of loading a partition's folder."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ __all__ = ["LoadRequest", "LoadedLog"]
 
 
 def _ignore(size_bytes: int) -> None:
-    """Nobody counts."""
+    """Ignores the number of bytes."""
 
 
 class LoadRequest(NamedTuple):
-    """What is known of a partition before its folder is read."""
+    """The facts about a partition that are known before its folder is read."""
 
     directory: Path
     topic_partition: TopicPartition
     settings: SegmentSettings
     recovery_point: Offset
     noted_log_start_offset: Offset | None
-    """Where the log begins, as far as it was noted; None if nothing was."""
+    """The checkpointed log start offset; None if there is none."""
     had_clean_shutdown: bool
     has_gaps: bool
     """Whether a cleaner may have left gaps between offsets."""
     producer_id_expiration_ms: int
     now_ms: Millis
     read_bytes: Callable[[int], object] = _ignore
-    """Told, on the thread that loads, of how much was read and checked."""
+    """Called with the number of bytes that were read and checked, on the thread that loads."""
 
     @property
     def log_start_offset(self) -> Offset:
-        """Where the log begins at the least."""
+        """The lowest possible log start offset."""
         return self.noted_log_start_offset or Offset(0)
 
 
 class LoadedLog(NamedTuple):
-    """What a partition's folder holds."""
+    """The content of a partition's folder."""
 
     directory: Path
     segments: list[Segment]
@@ -54,18 +54,21 @@ class LoadedLog(NamedTuple):
     leader_epochs: LeaderEpochs
     producers: ProducerState
     snapshot_offset: Offset
-    """Where the newest usable snapshot of the producers was taken."""
+    """The offset of the newest usable producer snapshot."""
     offline_reason: str | None = None
     noted_log_start_offset: Offset | None = None
-    """As in the request, for a log that is offline: what was noted is all that is known of its start."""
+    """The offset from the request, for an offline log, whose start is otherwise unknown."""
     removals: Sequence[Path] = ()
-    """Files that an earlier run has let go of, and that can't be removed before the log start offset is noted."""
+    """Files of deleted segments from an earlier run.
+
+    They can't be removed before the log start offset is checkpointed.
+    """
 
     @classmethod
     def offline(
         cls, request: LoadRequest, reason: str, segments: list[Segment], leader_epochs: LeaderEpochs
     ) -> LoadedLog:
-        """A partition that can't be served: its log ends where the disk was last known to hold it."""
+        """Creates the result for an offline partition. Its log ends at the last offset known to be on the disk."""
         end = Offset(max(request.recovery_point, request.log_start_offset))
         return cls(
             request.directory,

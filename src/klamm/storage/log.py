@@ -1,20 +1,20 @@
-"""The log of one partition: append, read, look up, delete; the only way to a partition's records.
+"""The log of one partition: appends, reads, looks up and deletes. All access to a partition's records goes through it.
 
 A log is composed of parts that share a `LogState` and have a contract each:
 
-- `appender` (`log_appender`) writes batches to the end: as a leader.
-- `reader` (`log_reader`) reads from an offset, and decides what follows from a file that can't be read.
+- `appender` (`log_appender`) appends batches as a leader.
+- `reader` (`log_reader`) reads from an offset, and handles files that can't be read.
 - `timestamps` (`log_timestamps`) searches by time.
 - `epochs` (`log_leader_epochs`) keeps the leader epochs and their checkpoint.
 - `producers` (`log_producers`) keeps the producer state and its snapshots.
-- `transactions` (`log_transactions`) knows what is decided and what was aborted.
+- `transactions` (`log_transactions`) keeps the last stable offset and the aborted transactions.
 - `durability` (`log_durability`) rolls, flushes and closes.
 - `retention` (`log_retention`) deletes at the beginning.
-- `truncation` (`log_truncation`) cuts at the end: to an offset.
+- `truncation` (`log_truncation`) truncates the end to an offset.
 - `compaction` (`log_compaction`) plans a cleaning and swaps cleaned segments in.
 
-All of it is synchronous and belongs to one thread, the broker's loop; only syncing may be done on another.
-Every refusal is a `KafkaError` with the code that goes into the answer.
+All of it is synchronous and belongs to one thread, the broker's event loop; only syncs may run on another thread. Every
+refusal is a `KafkaError` with the error code for the response.
 
 Source: `storage/internals/log/UnifiedLog.java` of Apache Kafka 4.3.
 """
@@ -91,7 +91,7 @@ class Log:
         now_ms: Millis,
         has_new_names: bool = False,
     ) -> None:
-        """`has_new_names` says that the partition's folder was made just now, and its name is not synced yet."""
+        """Composes the log. `has_new_names`: the partition's folder is new, and its name is not synced yet."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self._services = services
@@ -138,32 +138,33 @@ class Log:
 
     @property
     def high_watermark(self) -> Offset:
-        """Everything below it is committed."""
+        """The offset below which every record is committed."""
         return self.state.high_watermark
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Below it every transaction is decided, and the decision committed; without any, the high watermark."""
+        """The offset below which every transaction is decided and its marker committed; without any, the high
+        watermark."""
         return self.transactions.last_stable_offset
 
     @property
     def recovery_point(self) -> Offset:
-        """Every record below it outlasts a power failure, and is not looked at after a crash."""
+        """The offset below which every record is durable. Recovery after a crash does not read below it."""
         return self._sync.recovery_point
 
     @property
     def log_start_offset_to_checkpoint(self) -> Offset | None:
-        """The log start offset; None for a log that could not be read, and whose start was not noted either."""
+        """The log start offset. None for an unreadable log whose start was not checkpointed either."""
         return self.log_start_offset if self._unread is None else self._unread.noted_log_start_offset
 
     @property
     def offline_reason(self) -> str | None:
-        """Why everything is refused; None for a log that can be used."""
+        """The reason why all requests are refused; None for a log that can be used."""
         return self.state.offline_reason
 
     @property
     def is_offline(self) -> bool:
-        """Whether everything is refused: `offline_reason` says why."""
+        """Whether all requests are refused; `offline_reason` has the reason."""
         return self.state.offline_reason is not None
 
     @property
@@ -173,22 +174,22 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments, without their indexes."""
+        """The size of all segments, without their indexes."""
         return self._segments.size_bytes
 
     @property
     def segment_count(self) -> int:
-        """How many segments there are."""
+        """The number of segments."""
         return len(self._segments)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Takes a new configuration; segments that exist keep the index settings they were opened with."""
+        """Applies a new configuration. Existing segments keep the index settings with which they were opened."""
         if config is not self.state.config:
             self.state.config = config
             self._segments.settings = segment_settings(config, self._services)
 
     def mark_offline(self, reason: str) -> None:
-        """Refuses everything from now on. The first reason counts."""
+        """Refuses all requests from now on. The first reason is kept."""
         self.state.mark_offline(reason)
 
     # -- read ----------------------------------------------------------------------------------------------------------
@@ -196,12 +197,13 @@ class Log:
     def read(
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool
     ) -> bytes | memoryview:
-        """Returns whole batches from the one that holds `offset` on, below `upper_bound` (the high watermark, the last
-        stable offset or the log end offset), at most `max_bytes` of them.
+        """Returns whole batches from the one that holds `offset` on, below `upper_bound`, at most `max_bytes` of them.
 
-        With `minimum_one_batch` the first is given even if it is larger; without it, nothing if it is. Empty at or
-        beyond `upper_bound`.
-        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR when it can't be read, or when
+        `upper_bound` is the high watermark, the last stable offset or the log end offset. With `minimum_one_batch` the
+        first batch is returned even if it is larger than `max_bytes`; without it, the result is then empty. It is also
+        empty at or beyond `upper_bound`.
+
+        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR if the log can't be read, or if
         the file is damaged there, which takes the log offline.
         """
         batches = self.reader.read(
@@ -213,19 +215,20 @@ class Log:
     def read_to_send(
         self, offset: Offset, max_bytes: int, *, upper_bound: Offset, minimum_one_batch: bool
     ) -> bytes | memoryview | StoredBatches:
-        """Reads as `read` does, but leaves many batches in the file if their CRCs need no check.
+        """Reads as `read` does, but leaves large results in the file if their CRCs need no check.
 
-        The caller sends them from there.
+        The caller sends them from the file.
         """
         return self.reader.read(
             offset, max_bytes, upper_bound=upper_bound, minimum_one_batch=minimum_one_batch, to_send=True
         )
 
     def aborted_transactions(self, offset: Offset, size_bytes: int) -> list[AbortedTransaction]:
-        """Returns the aborted transactions that a read_committed consumer must know of which reads `size_bytes` at
-        `offset`, in the order of their markers.
+        """Returns the aborted transactions that a read_committed consumer needs for `size_bytes` of records at
+        `offset`.
 
-        As in Kafka there may be some more, of records that follow soon. Raises `KafkaError` as `read`.
+        They are in the order of their markers. As in Kafka there may be more, of records that follow soon. Raises the
+        errors of `read`.
         """
         self.state.check_online()
         if not self.transactions.may_have_aborted(offset):
@@ -233,29 +236,29 @@ class Log:
         return self.transactions.aborted_between(offset, self.reader.upper_bound(offset, size_bytes))
 
     def search_timestamp(self, timestamp_ms: Millis) -> TimestampSearch:
-        """Looks for the first record that is no older.
+        """Searches for the first record that is not older than `timestamp_ms`.
 
-        Raises `KafkaError` as `read`.
+        Raises the errors of `read`.
         """
         return self.timestamps.search(timestamp_ms)
 
     def search_max_timestamp(self) -> TimestampSearch:
-        """Looks for the first record with the largest timestamp (KIP-734).
+        """Searches for the first record with the largest timestamp (KIP-734).
 
-        Raises `KafkaError` as `read`.
+        Raises the errors of `read`.
         """
         return self.timestamps.search_max()
 
     # -- offsets and epochs --------------------------------------------------------------------------------------------
 
     def advance_high_watermark(self, offset: Offset) -> None:
-        """Notes that everything below `offset` is committed. It never falls, and never passes the log end offset."""
+        """Raises the high watermark to `offset`. It never falls, and never passes the log end offset."""
         self.state.advance_high_watermark(offset)
 
     def assign_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """Notes that what is appended from now on is written under this epoch.
+        """Starts a leader epoch at the log end offset: later records are appended under it.
 
-        The checkpoint is written with the next flush: until a record is written under it, an epoch need not last.
+        The checkpoint is written with the next flush, because an epoch without records need not be durable.
         """
         self.epochs.assign(epoch, self.state.log_end_offset)
 
@@ -270,17 +273,17 @@ class Log:
         return self.epochs.known.entries
 
     def leader_epoch_at_start(self) -> LeaderEpoch:
-        """Returns the epoch that the log start offset was written under, -1 if that is not known."""
+        """Returns the epoch of the record at the log start offset, -1 if it is unknown."""
         return self.epochs.known.epoch_for_offset(self.state.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> EpochEntry:
-        """Returns the largest epoch not above `epoch`, and where it ended (KIP-101)."""
+        """Returns the largest epoch not above `epoch`, and its end offset (KIP-101)."""
         return self.epochs.known.end_offset_for(epoch, self.state.log_end_offset)
 
     # -- segments ------------------------------------------------------------------------------------------------------
 
     def roll(self, now_ms: Millis) -> None:
-        """Begins a new segment at the log end offset, unless the active one is empty.
+        """Starts a new segment at the log end offset, unless the active one is empty.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
@@ -291,7 +294,7 @@ class Log:
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self} can't be rolled: {error}") from error
 
     def flush(self, now_ms: Millis | None = None) -> None:
-        """Makes everything up to the log end offset last; see `LogDurability.flush`."""
+        """Makes all records up to the log end offset durable; see `LogDurability.flush`."""
         self.durability.flush(now_ms)
 
     def delete_records_before(self, offset: Offset) -> Offset:
@@ -299,38 +302,39 @@ class Log:
         return self.retention.delete_records_before(offset)
 
     def delete_old_segments(self, now_ms: Millis) -> int:
-        """Lets go of the segments that nothing keeps; see `LogRetention.delete_old_segments`."""
+        """Deletes the segments that need not be retained; see `LogRetention.delete_old_segments`."""
         return self.retention.delete_old_segments(now_ms)
 
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
-        """Cuts the log so that it ends at `offset`; see `LogTruncation.truncate_to`."""
+        """Truncates the log so that it ends at `offset`; see `LogTruncation.truncate_to`."""
         return self.truncation.truncate_to(offset, now_ms)
 
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def begin_close(self) -> Flush | None:
-        """Writes what is in memory; returns what must be synced for the next start to trust the files, None if nothing.
+        """Writes what is in memory, and returns the flush that lets the next start trust the files. None if none is
+        needed.
 
-        The caller runs it, on any thread, and then calls `end_close`.
+        The caller runs the flush, on any thread, and then calls `end_close`.
         """
         return self.durability.begin_close()
 
     def end_close(self) -> bool:
-        """Closes the files; returns whether the next start may trust them unread."""
+        """Closes the files, and returns whether the next start may trust them unread."""
         is_clean = self.durability.is_complete()
         self._segments.close()
         self._segments.active = None
         return is_clean
 
     def close(self) -> bool:
-        """Writes and syncs everything and closes the files; returns whether the next start may trust them unread."""
+        """Flushes and closes the log. Returns whether the next start may trust the files unread."""
         flush = self.begin_close()
         if flush is not None:
             flush.run()
         return self.end_close()
 
     def leave(self, directory: Path, reason: str) -> None:
-        """Closes the files without a flush and takes the log, whose folder is now `directory`, out of use."""
+        """Closes the files without a flush and takes the log out of use; its folder is now `directory`."""
         self._sync.forget_above(self.state.log_end_offset)
         self._segments.close()
         self._segments.move_to(directory)

@@ -1,4 +1,4 @@
-"""Appending to a log, and taking back an append that failed.
+"""Appends to a log, and undoes an append that failed.
 
 Source: `UnifiedLog.append`, `analyzeAndValidateRecords` of Apache Kafka 4.3.
 """
@@ -45,10 +45,10 @@ _PREFIX_BYTES: Final = 16
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch stands in the log.
+    """The offsets and timestamps of an appended batch.
 
-    `log_append_time_ms` is -1 unless the topic's timestamps are of that type (or, as in Kafka, the batch is a
-    duplicate: then it is the largest timestamp of the one that is there).
+    `log_append_time_ms` is -1 unless the topic uses LogAppendTime. As in Kafka, it is the largest timestamp of the
+    original batch if the appended batch is a duplicate.
     """
 
     first_offset: Offset
@@ -91,15 +91,16 @@ class LogAppender:
         transaction_version: int = 0,
         open_batch: Callable[[BatchOpening], memoryview] = open_now,
     ) -> AppendInfo:
-        """Checks a batch, gives it offsets and writes it; a batch that a producer sent before is not written again.
+        """Checks a batch, assigns its offsets and writes it. A duplicate of an earlier batch is not written again.
 
-        `from_client` is False for what the broker's coordinators write. `verification_guard` comes from
+        `from_client` is False for batches of the broker's coordinators. `verification_guard` comes from
         `begin_verification`, for the first batch of a transaction; `transaction_version` is that of a marker.
-        `open_batch` is asked for the batch as it is to be stored where its header does not tell; what it raises ends
-        the append before anything has changed. The bytes are not copied.
-        Raises `KafkaError`: what `validation.check_batch`, `BatchOpening` and the checks of `ProducerState` raise,
-        RECORD_LIST_TOO_LARGE for more than `segment.bytes`, KAFKA_STORAGE_ERROR when the disk refuses: the log is then
-        as it was before.
+        `open_batch` returns the batch to store if the header alone does not decide it. An exception from `open_batch`
+        ends the append before anything has changed. The bytes are not copied.
+
+        Raises `KafkaError`: the errors of `validation.check_batch`, `BatchOpening` and the checks of `ProducerState`,
+        RECORD_LIST_TOO_LARGE for more than `segment.bytes`, KAFKA_STORAGE_ERROR if the disk fails: the log is then as
+        before.
         """
         log = self._log
         segment = self._segments.active
@@ -180,20 +181,21 @@ class LogAppender:
         )
 
     def _read_indexes(self, segment: Segment) -> None:
-        """Reads the indexes before the first append to a segment that a start found, and rebuilds damaged ones.
+        """Reads the indexes before the first append to a segment found at start, and rebuilds damaged ones.
 
         Raises Damage, OSError.
         """
         try:
             segment.read_indexes()
         except CorruptIndex as error:
-            logger.warning("%s; it is built anew", error)
+            logger.warning("%s; it is rebuilt", error)
             rebuild_for_reading(segment)
 
     def _undo_append(self, segment: Segment, error: Exception) -> NoReturn:
-        """Takes back what a failed write left, and raises the answer's error.
+        """Removes the remains of a failed write, and raises the error for the response.
 
-        Where even that fails, and where the segment is damaged, the log is offline: nothing may be written behind it.
+        If that fails, too, or if the segment is damaged, the log goes offline: nothing may be appended after the
+        damage.
         """
         log = self._log
         try:

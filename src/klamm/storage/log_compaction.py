@@ -1,6 +1,7 @@
-"""The compaction of one log: what the log cleaner asks of it, and does to it.
+"""The compaction of one log: the interface of the log cleaner to the log.
 
-Like all of a log it belongs to one thread, the broker's loop; the cleaner's own thread only gets paths and numbers.
+Like every part of a log it belongs to one thread, the broker's event loop. The cleaner's own thread only gets paths and
+numbers.
 """
 
 from __future__ import annotations
@@ -28,24 +29,25 @@ __all__ = ["LogCompaction"]
 
 
 class LogCompaction:
-    """Plans the cleaning of one log, and exchanges inactive segments for cleaned ones.
+    """Plans the cleaning of one log, and replaces inactive segments by cleaned ones.
 
-    `is_under_way` is for the cleaner to set; meanwhile retention leaves the log alone.
+    The cleaner sets `is_under_way`; meanwhile retention skips the log.
     """
 
     __slots__ = ("_log", "_reader", "_transactions", "is_under_way")
 
     def __init__(self, log: LogState, transactions: LogTransactions, reader: LogReader) -> None:
-        """`reader` is told before segments are exchanged."""
+        """Keeps the parts. `reader` is notified before segments are replaced."""
         self._log = log
         self._transactions = transactions
         self._reader = reader
         self.is_under_way = False
 
     def plan(self, checkpoint: Offset | None, now_ms: Millis) -> CleaningPlan:
-        """Decides what there is to clean; `checkpoint` is where the last cleaning stopped, None if there was none.
+        """Plans a cleaning; `checkpoint` is the offset at which the last one stopped, None if the log was never
+        cleaned.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR where the log can't be read.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR if the log can't be read.
         """
         log = self._log
         log.check_online()
@@ -73,7 +75,7 @@ class LogCompaction:
         )
 
     def sources_below(self, offset: Offset) -> list[Source]:
-        """Returns the segments that begin below `offset`, which is where a segment begins; never the active one."""
+        """Returns the inactive segments that begin below `offset`, which must be the base offset of a segment."""
         segments = list(self._log.segments)
         return [
             Source(segment.path, segment.base_offset, following.base_offset, segment.size_bytes)
@@ -82,7 +84,7 @@ class LogCompaction:
         ]
 
     def still_has(self, sources: Sequence[Source]) -> bool:
-        """Whether the segments are the log's as they were."""
+        """Returns whether the log still has these segments unchanged."""
         segments = self._log.segments
         if self._log.offline_reason is not None or not len(segments):
             return False
@@ -102,7 +104,7 @@ class LogCompaction:
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self._log} can't be read: {error}") from error
 
     def swap_in(self, cleaned: SwapFiles, replaced: Sequence[Source], now_ms: Millis) -> None:
-        """Puts a cleaned segment in the place of those it was made of, whose files are removed later.
+        """Replaces segments by the cleaned segment made from them. The old files are removed later.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR if a file can't be renamed; the log is offline then, and the next start
         finishes the swap.

@@ -1,8 +1,8 @@
-"""The data directory of a broker: the folders of its partitions, and what is kept beside them.
+"""The data directory of a broker: the folders of its partitions, and the files next to them.
 
-Everything is called from one thread, the broker's loop, except `open` and `close`, which may run on another while
-nobody else uses the directory. Slow work (syncing rolled segments, writing checkpoints, removing files) goes to a
-thread of the directory's own, one thing after the other.
+Everything is called from one thread, the broker's event loop, except `open` and `close`, which may run on another
+thread while nothing else uses the directory. Slow work (syncing rolled segments, writing checkpoints, removing files)
+runs in order on the directory's background thread.
 
 Source: `storage/internals/log/LogManager.java` of Apache Kafka 4.3.
 """
@@ -62,14 +62,14 @@ _PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _NO_BROKER_EPOCH: Final = -1
 _SYNC_THREADS: Final = 16
 _LOGS_AT_ONCE: Final = 64
-"""How many logs are closed together: a bound on descriptors."""
+"""The number of logs that are closed together. It limits the descriptors."""
 
 
 class LogDirectory:
     """A data directory and the logs in it.
 
-    `config` gives the number of recovery threads and `producer.id.expiration.ms`; `open_files` bounds the descriptors
-    that logs hold.
+    `config` supplies the number of recovery threads and `producer.id.expiration.ms`; `open_files` limits the
+    descriptors of the logs.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class LogDirectory:
         self._cleaner_checkpoint = CleanerCheckpoint(path)
         self.cleaner = LogCleaner(self.logs, self._cleaner_checkpoint, config if config is not None else BrokerConfig())
         self._removals: list[tuple[Millis, Path]] = []
-        """Folders, and when they are to be removed."""
+        """Folders, and the times at which they are due for removal."""
         self._kept_back: deque[Path] = deque()
         """Files that could not be removed yet."""
         self._deleted_topics: set[str] = set()
-        """Those of which something may still be noted."""
+        """Deleted topics that the checkpoints may still contain."""
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="klamm-storage")
         self._services = LogServices(
             FilePool(open_files if open_files is not None else default_open_files()),
@@ -112,7 +112,7 @@ class LogDirectory:
     # -- who it belongs to ---------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Makes the folder if there is none, takes its lock and reads its `meta.properties`; `open` does it too.
+        """Creates the folder if necessary, takes its lock and reads its `meta.properties`. `open` does this, too.
 
         Raises `DataDirectoryInUse`, `InconsistentDataDirectory`, OSError.
         """
@@ -137,13 +137,13 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> str | None:
-        """The folder's own id (KIP-858), None for a new one."""
+        """The folder's id (KIP-858), None for a new one."""
         return self._meta.directory_id if self._meta is not None else None
 
     def write_meta_properties(self, *, cluster_id: str, node_id: int, broker_epoch: int = _NO_BROKER_EPOCH) -> None:
-        """Says whose folder it is; `broker_epoch` goes into the mark of a clean stop.
+        """Writes or checks the owner of the folder. `broker_epoch` is written into the clean shutdown mark.
 
-        Raises `InconsistentDataDirectory` if it belongs to another cluster or node, OSError.
+        Raises `InconsistentDataDirectory` if the folder belongs to another cluster or node, OSError.
         """
         self._broker_epoch = broker_epoch
         self._meta = MetaProperties.ensure(self._meta, self.path, cluster_id=cluster_id, node_id=node_id)
@@ -151,15 +151,15 @@ class LogDirectory:
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     def open(self, topic_config_of: Callable[[str], TopicConfig]) -> None:
-        """Reads the folders of all partitions, recovering them if the last stop was not a clean one.
+        """Loads the partitions, and recovers them after an unclean shutdown.
 
-        A partition whose folder is damaged is there, offline. Raises what `lock` raises.
+        A damaged partition is loaded as offline. Raises the errors of `lock`.
         """
         self.lock()
         started = time.perf_counter()
         had_clean_shutdown = take_clean_shutdown_mark(self.path)
-        # After a clean stop a power failure might else bring the mark back, and torn files would be trusted. After a
-        # kill the names of the folders may not be on the disk yet, and logs are about to believe their snapshots.
+        # After a clean shutdown a power failure might otherwise bring the mark back, and torn files would be trusted.
+        # After a kill the folder names may not be on the disk yet, and the logs are about to trust their snapshots.
         sync_directory(self.path)
         now_ms = self._clock()
         self._noted = noted = self._checkpoints.read()
@@ -188,7 +188,7 @@ class LogDirectory:
                 self._services,
                 loaded,
                 now_ms=now_ms,
-                # A process that was killed may have left names that are not synced: what lies under them would go.
+                # A killed process may have left unsynced names; without a sync the files below them could be lost.
                 has_new_names=not had_clean_shutdown,
             )
             log.advance_high_watermark(noted.high_watermarks.get(topic_partition, Offset(0)))
@@ -222,9 +222,9 @@ class LogDirectory:
         )
 
     def close(self, clean: bool = True) -> None:
-        """Closes every log, writes the checkpoints and, if all went well, the mark of a clean stop; lets the lock go.
+        """Closes every log, writes the checkpoints and, on success, the clean shutdown mark; releases the lock.
 
-        With `clean=False` files are only closed, as if the process had ended. Safe to call twice.
+        With `clean=False` files are only closed, as if the process had ended. A second call does nothing.
         """
         if self._lock is None:
             self._background.shutdown()
@@ -248,8 +248,10 @@ class LogDirectory:
             self._unlock()
 
     def _close_logs(self) -> bool:
-        """Closes all logs; whether all were closed in order. Syncs of several logs run at once: the disk does them
-        together."""
+        """Closes all logs, and returns whether all were closed cleanly.
+
+        Several logs are synced at once, because the disk can combine the syncs.
+        """
         logs = list(self.logs.values())
         is_clean = True
         with ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="klamm-close") as threads:
@@ -263,10 +265,11 @@ class LogDirectory:
     def find_lost(
         self, partitions: Mapping[TopicPartition, TopicId], topic_config_of: Callable[[str], TopicConfig]
     ) -> list[TopicPartition]:
-        """Has those of the metadata's partitions offline that had records on the disk and have no folder any more.
+        """Adds an offline log for each partition of the metadata whose folder is gone although its records were on the
+        disk.
 
-        To be called after `open` and before anything else: what is noted of a partition without a log is forgotten by
-        the next checkpoint. Returns which they are.
+        Must be called after `open` and before anything else, because the next checkpoint drops entries of partitions
+        without a log. Returns the lost partitions.
         """
         lost = []
         now_ms = self._clock()
@@ -287,24 +290,25 @@ class LogDirectory:
     # -- partitions ----------------------------------------------------------------------------------------------------
 
     def on_offline(self, observer: Callable[[TopicPartition], object]) -> None:
-        """Has `observer` told of each log that goes offline from now on, on the thread that notices it."""
+        """Sets the observer for logs that go offline. It is called on the thread that detects the failure."""
         self._services.went_offline = observer
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
-        """The log of a partition that has a folder here."""
+        """Returns the log of a partition, None if it has no folder here."""
         return self.logs.get(topic_partition)
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig) -> Log:
-        """A new, empty log.
+        """Creates an empty log.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR if the folder can't be made.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR if the folder can't be created.
         """
         assert topic_partition not in self.logs, f"{topic_partition} exists"
         now_ms = self._clock()
         folder = self.path / str(topic_partition)
         try:
             if self._checkpoints.may_name(topic_partition):
-                # The name was another topic's before: after a crash this one would have its recovery point and start.
+                # The name belonged to another topic: after a crash the new log would get its recovery point and start
+                # offset.
                 self._checkpoints.write(self._checkpoints.gather(self.logs))
             self._cleaner_checkpoint.forget(topic_partition)
             folder.mkdir(mode=FOLDER_MODE)
@@ -332,7 +336,7 @@ class LogDirectory:
         return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Takes a log out of use at once; its files are removed after `file.delete.delay.ms`."""
+        """Takes a log out of use at once. Its files are removed after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition, None)
         if log is not None:
             self._deleted_topics.add(topic_partition.topic)
@@ -342,10 +346,10 @@ class LogDirectory:
                 self._removals.append((Millis(self._clock() + log.config.file_delete_delay_ms), folder))
 
     def set_strays_aside(self, topic_ids: Mapping[str, TopicId]) -> list[Path]:
-        """Renames the folders of topics that are not among `topic_ids` or have another id there, to `….-stray`.
+        """Renames the folders of topics that are not in `topic_ids`, or have another id there, to `….-stray`.
 
-        Such a folder is of a topic that was deleted while this broker could not notice. As in Kafka its records are
-        kept, but not under the name of a topic that may be another one. Returns where they are. Raises OSError.
+        Such a topic was deleted while this broker was not running. As in Kafka its records are kept, but not under a
+        name that may belong to another topic. Returns the new paths. Raises OSError.
         """
         strays = []
         for topic_partition, log in list(self.logs.items()):
@@ -353,25 +357,26 @@ class LogDirectory:
             if topic_id is None or log.topic_id not in (topic_id, ZERO_TOPIC_ID):
                 strays.append(self.logs.pop(topic_partition))
         if strays:
-            # First of all nothing must be noted of them any more: another topic of the name would miss their records.
+            # The checkpoints must drop the strays first: otherwise a new topic of the same name would seem to miss
+            # records.
             self._write_durably(self._checkpoints.gather(self.logs))
         aside = []
         for log in strays:
             folder = self._retire(log, STRAY_DIRECTORY_SUFFIX)
             if folder is not None:
-                logger.warning("%s is of a topic that is no more: it was renamed to %s", log, folder)
+                logger.warning("%s is of a topic that does not exist any more: it was renamed to %s", log, folder)
                 aside.append(folder)
         return aside
 
     def _retire(self, log: Log, suffix: str) -> Path | None:
-        """Renames a log's folder and takes it out of use; where it is now.
+        """Renames a log's folder and takes the log out of use. Returns the new path.
 
-        None if it can't be renamed: it is still out of use, and the next start finds it again.
+        None if the folder can't be renamed: the log is out of use anyway, and the next start finds the folder again.
         """
         target = self.path / retired_directory_name(log.topic_partition, suffix)
         try:
             log.directory.rename(target)
-        except FileNotFoundError:  # it was gone before
+        except FileNotFoundError:  # the folder was already gone
             log.leave(log.directory, "is deleted")
             return None
         except OSError as error:
@@ -384,12 +389,12 @@ class LogDirectory:
     # -- again and again -----------------------------------------------------------------------------------------------
 
     def housekeep(self, now_ms: Millis) -> None:
-        """Retention, flushes that are due, producers that are forgotten, files whose time has come."""
+        """Applies retention, runs due flushes, expires producers, and removes files that are due."""
         for _ in self.housekeep_in_steps(now_ms):
             pass
 
     def housekeep_in_steps(self, now_ms: Millis) -> Iterator[None]:
-        """The same, a log in a step: logs may come and go between two."""
+        """Does the same, one log per step. Logs may come and go between two steps."""
         folders = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
         files = [self._kept_back.popleft() for _ in range(len(self._kept_back))]
@@ -410,7 +415,7 @@ class LogDirectory:
         if files:
             contents = yield from self._checkpoints.gather_in_steps(self.logs)
             if contents is None:
-                self._kept_back += files  # another checkpoint has begun meanwhile: the next time
+                self._kept_back += files  # another checkpoint has begun: removed next time
             else:
                 self._background.submit(self._remove_files, files, contents)
 
@@ -422,26 +427,27 @@ class LogDirectory:
         sync_directory(self.path)
 
     def checkpoint(self) -> Future[None]:
-        """Notes recovery points, log start offsets and high watermarks; done when it is on the disk.
+        """Writes the checkpoints of recovery points, log start offsets and high watermarks. The future is done after
+        the write.
 
-        A checkpoint that can't be written stays as it was, which makes the next recovery longer.
+        A checkpoint that can't be written keeps its old content, which makes the next recovery longer.
         """
         return self._background.submit(self._write_checkpoints_or_log, self._checkpoints.gather(self.logs))
 
     def checkpoint_in_steps(self) -> Generator[None, None, None]:
-        """The same, some logs in a step, and not waiting for the disk: logs may come and go between two.
+        """Does the same, some logs per step and without waiting for the disk. Logs may come and go between two steps.
 
-        When another checkpoint is begun meanwhile that one alone is written.
+        If another checkpoint begins meanwhile, only that one is written.
         """
         contents = yield from self._checkpoints.gather_in_steps(self.logs)
         if contents is not None:
             self._background.submit(self._write_checkpoints_or_log, contents)
 
     def forget_in_steps(self, topics: Collection[str]) -> Generator[None, None, Future[None] | None]:
-        """Before topics are made: has nothing on the disk say anything of deleted ones that had their names.
+        """Removes deleted topics with these names from the checkpoints on the disk, before new topics get the names.
 
-        Else a crash before the new folders are made would look as if they had been lost. Returns what to wait for,
-        which may raise KafkaError KAFKA_STORAGE_ERROR; None if there is nothing to forget.
+        Otherwise a crash before the new folders exist would look as if the folders were lost. Returns a future to wait
+        for, which may raise KafkaError KAFKA_STORAGE_ERROR; None if there is nothing to remove.
         """
         if not self._deleted_topics or self._deleted_topics.isdisjoint(topics):
             return None
@@ -462,7 +468,7 @@ class LogDirectory:
             ) from error
 
     def wait_for_background(self) -> None:
-        """Returns when all that was given to the directory's own thread is done."""
+        """Waits until all work that was given to the background thread is done."""
         wait([self._background.submit(bool)])
 
     def _write_checkpoints_or_log(self, contents: CheckpointContents) -> None:

@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class LogDurability:
-    """What of one log is on the disk for sure, and what makes it more.
+    """Makes the records of one log durable.
 
-    The order on the disk and the recovery point belong to `LogSync`. This part says when a flush begins, hands over the
-    leader epochs and the producer snapshots in time, and takes the log offline when a sync fails.
+    `LogSync` keeps the order of the writes and the recovery point. This part decides when a flush begins, hands over
+    the leader epochs and the producer snapshots in time, and takes the log offline when a sync fails.
     """
 
     __slots__ = ("_epochs", "_flushed_ms", "_log", "_producers", "_services", "_sync")
@@ -52,14 +52,15 @@ class LogDurability:
 
     @property
     def recovery_point(self) -> Offset:
-        """Every record below it outlasts a power failure, and is not looked at after a crash."""
+        """The offset below which every record is durable. Recovery after a crash does not read below it."""
         return self._sync.recovery_point
 
     def roll(self, old: Segment, now_ms: Millis) -> Segment:
-        """Begins a new segment at the log end offset, unless `old`, the active one, is empty; returns the active one.
+        """Starts a new segment at the log end offset, unless `old`, the active one, is empty. Returns the active
+        segment.
 
-        What belongs to the old segment is written now (its indexes) or by the flush that follows (a snapshot of the
-        producers at its end). Raises OSError.
+        The indexes of the old segment are written now, the snapshot of the producers at its end by the following flush.
+        Raises OSError.
         """
         log = self._log
         if old.base_offset == log.log_end_offset:
@@ -78,9 +79,9 @@ class LogDurability:
     # -- flush ---------------------------------------------------------------------------------------------------------
 
     def flush(self, now_ms: Millis | None = None) -> None:
-        """Makes everything up to the log end offset last, and moves the recovery point there.
+        """Makes all records up to the log end offset durable, and moves the recovery point there.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR if it can't be known to last; the log is offline then.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR if their durability is unknown; the log is offline then.
         """
         log = self._log
         log.check_online()
@@ -95,22 +96,22 @@ class LogDurability:
         log.check_online()
 
     def flush_in_background(self, now_ms: Millis) -> None:
-        """Flushes on the data directory's own thread; the recovery point follows when it is done."""
+        """Flushes on the data directory's background thread. The recovery point moves when the flush is done."""
         flush = self.begin_flush(now_ms)
         if flush is not None:
             self._services.run_in_background(flush.run)
 
     def begin_flush(self, now_ms: Millis) -> Flush | None:
-        """Returns what makes everything up to the log end offset last: the caller runs it, on any thread, once.
+        """Returns a flush of all records up to the log end offset. The caller runs it once, on any thread.
 
-        The recovery point follows; if the sync fails, the log is offline. None if it can't even be begun, for want of
-        descriptors for example: then nothing has changed.
+        The flush moves the recovery point; if the sync fails, the log goes offline. None if the flush can't begin, for
+        example because no descriptors are left: then nothing has changed.
         """
         self._flushed_ms = now_ms
         return self._prepare_flush()
 
     def flush_if_due(self, now_ms: Millis) -> None:
-        """Flushes in the background if `flush.ms` have gone by since the last flush and there is something to flush."""
+        """Flushes in the background if `flush.ms` have passed since the last flush and there is something to flush."""
         log = self._log
         if log.log_end_offset > self._sync.recovery_point and now_ms - self._flushed_ms >= log.config.flush_ms:
             log.check_online()
@@ -122,15 +123,17 @@ class LogDurability:
         return self._sync.prepare(log.segments, log.log_end_offset, failed=self._fail_sync, is_last=is_last)
 
     def _fail_sync(self, reason: str) -> None:
-        """A sync failed, on whichever thread: what was written may be gone while it can still be read."""
+        """Takes the log offline after a failed sync, on any thread: data that can still be read may be lost."""
         self._log.mark_offline(reason)
         note_failed_sync(self._log.segments.directory)
 
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def begin_close(self) -> Flush | None:
-        """Writes what is in memory, in the order of `log_sync`; returns what must be synced for the next start to trust
-        the files, None if nothing."""
+        """Writes what is in memory, in the order of `log_sync`.
+
+        Returns the flush that lets the next start trust the files, None if none is needed.
+        """
         log = self._log
         active = log.segments.active
         if log.offline_reason is not None or active is None:
@@ -141,18 +144,18 @@ class LogDurability:
             logger.error("%s was not closed in order: %s", log, error)
             return None
         self._producers.take_snapshot()
-        # An epoch that was only assigned is no reason: until a record is written under it, it need not last.
+        # An epoch without records needs no flush.
         if self._sync.has_all_below(log.log_end_offset) and not active.has_unwritten_entries:
             return None
         return self._prepare_flush(is_last=True)
 
     def is_complete(self) -> bool:
-        """Whether the next start may trust the files unread."""
+        """Returns whether the next start may trust the files unread."""
         log = self._log
         return (
             log.offline_reason is None
             and self._sync.recovery_point == log.log_end_offset
-            # A start that trusts the files looks for the producers nowhere else, nor at any index.
+            # A start that trusts the files reads the producers only from the snapshot, and checks no index.
             and self._producers.snapshot_offset >= log.log_end_offset
             and not any(segment.has_unwritten_entries for segment in log.segments)
         )

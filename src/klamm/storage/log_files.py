@@ -1,4 +1,6 @@
-"""Names of files and folders in a data directory, all of them Kafka's.
+"""The names of files and folders in a data directory.
+
+They are Kafka's, except for the suffix of quarantined files and the names of deleted log files.
 
 Source: `storage/internals/log/LogFileUtils.java`, `LocalLog.java` (`logDeleteDirName`) of Apache Kafka 4.3.
 """
@@ -40,7 +42,7 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 QUARANTINE_SUFFIX: Final = ".quarantined"
-"""Ends the name of what a repair has put aside: no broker reads it."""
+"""The suffix of files that a repair has set aside. No broker reads them."""
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 
@@ -51,37 +53,37 @@ _DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """The name of the file of that kind for the segment (or producer snapshot) at `offset`."""
+    """Returns the name of the segment file or producer snapshot with this suffix at `offset`."""
     return f"{offset:020d}{suffix}"
 
 
 def parse_offset(name: str) -> Offset | None:
-    """The offset that a file's name begins with, None if it is no file of a segment."""
+    """Returns the offset at the beginning of a file name, None if the name has none."""
     digits, dot, _ = name.partition(".")
     return Offset(int(digits)) if dot and len(digits) == _OFFSET_DIGITS and digits.isdigit() else None
 
 
 def let_go_name(name: str, log_start_offset: int) -> str:
-    """The name of a segment's log file that retention has let go of: it tells where the log begins since."""
+    """Returns the new name of the log file of a deleted segment. It contains the new log start offset."""
     return f"{name}.{log_start_offset:020d}{DELETED_SUFFIX}"
 
 
 def deleted_to(name: str) -> Offset | None:
-    """Where the log begins since the file of that name was let go of; None for any other name."""
+    """Returns the log start offset in the name of a deleted segment's log file, None for any other name."""
     match = _LET_GO.fullmatch(name)
     return Offset(int(match["start"])) if match else None
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition that a folder of that name holds, None if it holds none."""
+    """Returns the partition of a folder with this name, None for any other name."""
     match = _DIRECTORY.fullmatch(name)
     return TopicPartition(match["topic"], PartitionIndex(int(match["partition"]))) if match else None
 
 
 def retired_directory_name(topic_partition: TopicPartition, suffix: str) -> str:
-    """A name that no other folder has, for a partition that is to be removed or that nobody knows.
+    """Returns a unique folder name for a partition that is to be deleted or is unknown.
 
-    It is cut to what a file system takes for a name.
+    The name is shortened to the limit of file systems.
     """
     tail = f".{uuid.uuid4().hex}{suffix}"
     return f"{topic_partition}"[: _LONGEST_NAME - len(tail)] + tail

@@ -1,4 +1,4 @@
-"""The leader epochs of one log, and the checkpoint file that keeps them.
+"""The leader epochs of one log, and the checkpoint file that stores them.
 
 Source: `storage/internals/epoch/LeaderEpochFileCache.java` of Apache Kafka 4.3.
 """
@@ -18,9 +18,9 @@ __all__ = ["LogLeaderEpochs"]
 
 
 class LogLeaderEpochs:
-    """The leader epochs of one log; every change of them goes through here, and to the disk with the next flush.
+    """The leader epochs of one log. Every change is made here, and is written to the disk with the next flush.
 
-    `known` is for reading: where each epoch begins.
+    `known` is for reading: the start offset of each epoch.
     """
 
     __slots__ = ("_checkpoint_lock", "_has_changed", "_segments", "known")
@@ -32,27 +32,28 @@ class LogLeaderEpochs:
         self._has_changed = False
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Notes that `epoch` begins at `start_offset`. Until a record is written under it, it need not last."""
+        """Starts `epoch` at `start_offset`. It need not be durable until a record is appended under it."""
         if self.known.assign(epoch, start_offset):
             self._has_changed = True
 
     def truncate_from_start(self, offset: Offset) -> None:
-        """Forgets what lies below `offset`, the new log start offset."""
+        """Removes entries below `offset`, the new log start offset."""
         if self.known.truncate_from_start(offset):
             self._has_changed = True
 
     def truncate_from_end(self, offset: Offset) -> None:
-        """Forgets the epochs that begin at `offset`, the new log end offset, or above it."""
+        """Removes the epochs that begin at or above `offset`, the new log end offset."""
         if self.known.truncate_from_end(offset):
             self._has_changed = True
 
     def checkpoint_with_next_flush(self, sync: LogSync) -> None:
-        """Has the flush that is prepared next write the checkpoint, if the epochs have changed since the last one."""
+        """Schedules the checkpoint for the flush that is prepared next, if the epochs have changed since the last
+        one."""
         if self._has_changed:
             self._has_changed = False
             sync.write_later(self._write)
 
     def _write(self) -> None:
-        """Writes the epochs as they are now, whichever thread comes first. Raises OSError."""
+        """Writes the current epochs, on any thread. Raises OSError."""
         with self._checkpoint_lock:
             write_atomically(self._segments.directory / LEADER_EPOCH_FILE, encode_leader_epochs(self.known.entries))

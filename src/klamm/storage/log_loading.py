@@ -1,10 +1,9 @@
-"""Reading a partition's folder at start: at once after a clean stop, with what a crash may have left its marks on
-checked first (`recovery.py`).
+"""Reads a partition's folder at start: at once after a clean shutdown, otherwise after recovery (`recovery.py`).
 
-What was known to be on the disk is never cut: if it is damaged, the partition goes offline, and the error names the
-file and the offset. That is more than Kafka does, which cuts there too.
+Records that were known to be on the disk are never cut off: if they are damaged, the partition goes offline, and the
+error names the file and the offset. Kafka cuts the log there instead.
 
-What a start may believe of which file is written down in `log_sync.py`.
+`log_sync.py` describes which files a start may trust.
 
 Source: `storage/internals/log/LogLoader.java` of Apache Kafka 4.3.
 """
@@ -46,11 +45,11 @@ __all__ = ["load_log"]
 logger = logging.getLogger(__name__)
 
 _NOTHING: Final = Offset(-1)
-"""No snapshot is as old: none is trusted."""
+"""Lower than the offset of every snapshot, so that no snapshot is trusted."""
 
 
 def load_log(request: LoadRequest) -> LoadedLog:
-    """Reads the folder, recovers what a crash left, and writes one line to the log if there was something to recover.
+    """Reads the folder and recovers it after a crash. Logs one line if something had to be recovered.
 
     A damaged partition is returned with `offline_reason`. Raises OSError for a folder that can't be read at all.
     """
@@ -69,9 +68,9 @@ def load_log(request: LoadRequest) -> LoadedLog:
     snapshot_offset = Offset(0)
     if not request.had_clean_shutdown:
         snapshot_offset = newest_good_snapshot(request.directory, files.snapshots)
-        # The snapshot vouches for the batches below it, and may be newer than the checkpoint.
+        # The snapshot guarantees the batches below it, and may be newer than the checkpoint.
         if snapshot_offset > request.recovery_point:
-            sync_directory(request.directory)  # a flush writes the snapshot before it syncs the names of the files
+            sync_directory(request.directory)  # a flush writes the snapshot before it syncs the file names
             request = request._replace(recovery_point=snapshot_offset)
     try:
         check_beginning(request, files.segments)
@@ -105,7 +104,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
             request.now_ms,
             committed_below=recovery_point,
             may_skip=request.had_clean_shutdown,
-            # Without a snapshot an empty last segment may have a transaction index of records that are no more.
+            # Without a snapshot an empty last segment may have a transaction index of lost records.
             indexes_from=None if request.had_clean_shutdown else indexed_offset,
         )
     except Damage as damage:
@@ -117,7 +116,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
         log_start_offset,
         log_end_offset,
         recovery_point,
-        # Those of the last segment were written anew, and are not synced.
+        # The indexes of the last segment were rewritten, and are not synced.
         indexed_offset if request.had_clean_shutdown else min(indexed_offset, segments[-1].base_offset),
         epochs,
         producers,
@@ -127,17 +126,19 @@ def load_log(request: LoadRequest) -> LoadedLog:
 
 
 def _tidy_up(directory: Path, files: PartitionFiles) -> None:
-    """Removes what the log, which is known to be whole now, has no use for. Raises OSError."""
+    """Removes what the log, now known to be complete, no longer needs. Raises OSError."""
     forget_failed_sync(directory)
     bases = {segment.base_offset for segment in files.segments}
     for path in files.orphans:
-        if parse_offset(path.name) not in bases:  # one may have been made at the same offset
+        if parse_offset(path.name) not in bases:  # a new index may have the same offset
             path.unlink()
 
 
 def _begin_anew(request: LoadRequest, segments: list[Segment]) -> None:
-    """Puts an empty segment at the log start offset in the place of all others: nothing that was synced lies above that
-    offset, and all below was deleted."""
+    """Replaces all segments by an empty one at the log start offset.
+
+    Nothing that was synced lies above that offset, and everything below it was deleted.
+    """
     for segment in segments:
         segment.delete()
     start = request.log_start_offset
@@ -151,9 +152,10 @@ def _offline(request: LoadRequest, damage: Damage, segments: list[Segment], epoc
 
 
 def _settle_indexes(segments: list[Segment], snapshot_offset: Offset, log_end_offset: Offset) -> Offset:
-    """The end of the log if all its indexes can be believed, else where the first segment begins whose index can't.
+    """Returns the log end offset if all indexes can be trusted, else the base offset of the first segment with
+    untrusted ones.
 
-    In what is believed, entries of records that are gone are gone for good when this returns. Raises OSError.
+    After the return, trusted indexes have no entries of lost records, even after a power failure. Raises OSError.
     """
     if snapshot_offset < log_end_offset:
         return max(
@@ -165,21 +167,21 @@ def _settle_indexes(segments: list[Segment], snapshot_offset: Offset, log_end_of
 
 
 def _cut_and_sync_indexes(segment: Segment, log_end_offset: Offset) -> None:
-    """Takes out of the last segment's indexes what lies behind its end, and syncs them. Raises OSError.
+    """Removes entries beyond the log end offset from the last segment's indexes, and syncs them. Raises OSError.
 
-    The snapshot vouches for them, and once the log has been rolled at its very end no start looks at them again.
+    The snapshot guarantees these indexes, and after a roll at exactly this offset no start checks them again.
     """
-    with suppress(CorruptIndex):  # such a file is built again by the first read that needs it
+    with suppress(CorruptIndex):  # the first read that needs the index rebuilds it
         segment.transaction_index.truncate_to(log_end_offset)
     for index in (segment.offset_index, segment.time_index, segment.transaction_index):
-        with suppress(FileNotFoundError):  # a segment without aborted transactions has no file for them
+        with suppress(FileNotFoundError):  # a segment without aborted transactions has no such file
             sync_file(index.path)
 
 
 def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
     for segment in files.segments:
         if segment.base_offset in files.without_index:
-            logger.warning("%s has no index, which is built anew", segment.path)
+            logger.warning("%s has no index, which is rebuilt", segment.path)
             rebuild_or_fail(segment)
     if not files.segments:
         return request.log_start_offset
@@ -189,7 +191,7 @@ def _open_clean(request: LoadRequest, files: PartitionFiles) -> Offset:
         try:
             return read_next_offset(active)
         except CorruptIndex as error:
-            logger.warning("%s; the index is built anew", error)
+            logger.warning("%s; the index is rebuilt", error)
             rebuild_or_fail(active)
             return read_next_offset(active)
     except BadBatch as error:

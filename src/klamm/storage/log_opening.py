@@ -1,4 +1,5 @@
-"""Loading the logs of a data directory at start: one after the other after a clean stop, else on several threads."""
+"""Loads the logs of a data directory at start: one after the other after a clean shutdown, otherwise on several
+threads."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 
 def load_logs(requests: Sequence[LoadRequest], directory: Path, *, threads: int) -> Iterable[LoadedLog]:
-    """Loads the logs, in the order of the requests. One whose folder can't be read is offline."""
-    # After a clean stop there is next to nothing to read, and threads would only get in each other's way.
+    """Loads the logs, in the order of the requests. A log whose folder can't be read is offline."""
+    # After a clean shutdown there is almost nothing to read, and threads would only slow each other down.
     if all(request.had_clean_shutdown for request in requests):
         return map(_load, requests)
     progress = RecoveryProgress(directory, len(requests))
@@ -41,7 +42,7 @@ def _load(request: LoadRequest) -> LoadedLog:
 
 
 def offline(request: LoadRequest, reason: str) -> LoadedLog:
-    """A log that is not served, and one line that says why."""
+    """Returns a log that is offline, and logs the reason in one line."""
     reason = f"{request.topic_partition} is offline: {reason}"
     logger.error("%s", reason)
     return LoadedLog.offline(request, reason, [], LeaderEpochs())

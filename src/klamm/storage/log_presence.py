@@ -1,11 +1,11 @@
-"""Whether all of a log is there that was known to be on the disk, told without reading it.
+"""Checks whether all records of a log that were known to be on the disk are there, without reading them.
 
-The rule: the log ends at its recovery point or behind it, it begins at the log start offset that was noted or before
-it, and no segment ends before the next one begins. An empty last segment is right after a roll. Gaps that are no damage
-are noted (`gaps.py`).
+The rule: the log ends at or after its recovery point, begins at or before its noted log start offset, and no segment
+ends before the next one begins. An empty last segment is normal after a roll. Gaps that are not damage are noted
+(`gaps.py`).
 
-So that a crash never looks like damage, the recovery point is lowered on the disk before a log is cut, and the file of
-a segment that retention has let go of stays, under another name, until the new log start offset is on the disk.
+A crash must never look like damage. Therefore the recovery point is lowered on the disk before a log is truncated, and
+the log file of a deleted segment stays, under another name, until the new log start offset is on the disk.
 
 Every check raises Damage.
 """
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_beginning(request: LoadRequest, segments: Sequence[Segment]) -> None:
-    """The log has segments if it has records, and the first one is not missing."""
+    """Checks that a log with records has segments, and that the first segment is not missing."""
     noted = request.noted_log_start_offset
     if not segments:
         if request.recovery_point > request.log_start_offset:
@@ -47,7 +47,7 @@ def check_beginning(request: LoadRequest, segments: Sequence[Segment]) -> None:
 
 
 def check_no_gaps(request: LoadRequest, segments: Sequence[Segment], gaps: Container[int]) -> None:
-    """Each segment ends where the next one begins; below the log start offset nothing matters any more.
+    """Checks that each segment ends where the next one begins, except for gaps below the log start offset.
 
     Raises OSError as well.
     """
@@ -61,7 +61,7 @@ def check_no_gaps(request: LoadRequest, segments: Sequence[Segment], gaps: Conta
 
 
 def gap_after(segment: Segment, end: Offset, base_offset: Offset) -> Damage:
-    """What to raise for a segment that ends before the next one begins."""
+    """Creates the error for a segment that ends before the next one begins."""
     return Damage(
         f"{segment.path} ends at offset {end}, and the next segment begins at offset {base_offset}: the records in "
         f"between are gone. {LOSS_ADVICE}"
@@ -69,7 +69,7 @@ def gap_after(segment: Segment, end: Offset, base_offset: Offset) -> Damage:
 
 
 def check_end(request: LoadRequest, segments: Sequence[Segment], log_end_offset: Offset) -> None:
-    """The log does not end before its recovery point."""
+    """Checks that the log does not end before its recovery point."""
     if segments and log_end_offset < request.recovery_point:
         raise Damage(
             f"{segments[-1].path} ends at offset {log_end_offset}, but records up to offset {request.recovery_point} "
@@ -78,14 +78,14 @@ def check_end(request: LoadRequest, segments: Sequence[Segment], log_end_offset:
 
 
 def end_of(segment: Segment) -> Offset:
-    """The offset after the last batch; an index that leads astray is built anew. Raises OSError as well."""
+    """Returns the offset after the last batch. Rebuilds an index that misleads the search. Raises OSError as well."""
     if not segment.size_bytes:
         return segment.base_offset
     try:
         try:
             last = find_last_batch(segment)
         except CorruptIndex as error:
-            logger.warning("%s; the index is built anew", error)
+            logger.warning("%s; the index is rebuilt", error)
             rebuild_or_fail(segment)
             last = find_last_batch(segment)
     except BadBatch as error:

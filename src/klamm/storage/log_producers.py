@@ -1,4 +1,4 @@
-"""The producers that one log remembers, and the snapshots of them that recovery begins at.
+"""The producer state of one log, and its snapshots, from which recovery starts.
 
 Source: `storage/internals/log/ProducerStateManager.java` of Apache Kafka 4.3.
 """
@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 class LogProducers:
     """The producer state of one log, with its snapshots on the disk.
 
-    `state` is the same object for as long as the log is open: what checks and records batches may keep it.
+    `state` is the same object while the log is open, so other parts may keep a reference to it.
     """
 
     __slots__ = ("_log", "_snapshot_offset", "_sync", "state")
 
     def __init__(self, log: LogState, sync: LogSync, state: ProducerState, snapshot_offset: Offset) -> None:
-        """`snapshot_offset` is where the newest snapshot on the disk was taken."""
+        """Stores the state; `snapshot_offset` is the offset of the newest snapshot on the disk."""
         self.state = state
         self._log = log
         self._sync = sync
@@ -40,7 +40,7 @@ class LogProducers:
 
     @property
     def snapshot_offset(self) -> Offset:
-        """Where the newest snapshot on the disk was taken."""
+        """The offset of the newest snapshot on the disk."""
         return self._snapshot_offset
 
     def active(self) -> Iterator[tuple[ProducerId, ProducerEntry]]:
@@ -50,7 +50,8 @@ class LogProducers:
     def last_batches(self) -> dict[ProducerId, LastBatch]:
         """Returns the last batch of each producer that the log remembers. Any thread may call it.
 
-        A producer that writes meanwhile is as before or after: its new batch is beyond what is cleaned.
+        A producer that writes meanwhile appears with its old or its new last batch; the new one is beyond the cleaned
+        part.
         """
         result: dict[ProducerId, LastBatch] = {}
         for producer_id, entry in self.state.entries():
@@ -59,14 +60,15 @@ class LogProducers:
         return result
 
     def expire(self, now_ms: Millis) -> int:
-        """Forgets producers that have not written for `producer.id.expiration.ms`; returns how many.
+        """Forgets producers that have not written for `producer.id.expiration.ms`, and returns their number.
 
-        Those with an open transaction stay: without them its marker would not be known for its end.
+        Producers with an open transaction stay: otherwise the marker would not be recognized as the end of the
+        transaction.
         """
         return self.state.expire(now_ms)
 
     def rebuild(self, now_ms: Millis) -> None:
-        """Rebuilds the state of a log that was cut, from the newest snapshot and the batches after it.
+        """Rebuilds the state of a truncated log, from the newest snapshot and the batches after it.
 
         Raises OSError, BadBatch, CorruptIndex, Damage.
         """
@@ -75,7 +77,8 @@ class LogProducers:
             self.state,
             list(log.segments),
             log.segments.snapshots(),
-            # A deletion that is not on the disk yet may be forgotten by a crash, but not where a transaction began.
+            # Not the log start offset: a crash may undo a deletion that is not on the disk yet, and the first offset of
+            # a transaction must not be lost.
             log.segments[0].base_offset,
             log.log_end_offset,
             now_ms,
@@ -83,9 +86,10 @@ class LogProducers:
         )
 
     def take_snapshot(self) -> None:
-        """Has a flush write down the producers as they are now, so that recovery can begin at the log end offset.
+        """Schedules a snapshot of the current producers with the next flush, so that recovery can start at the log end
+        offset.
 
-        Without the snapshot, recovery only begins earlier.
+        Without the snapshot, recovery only starts earlier.
         """
         offset = self.state.end_offset = self._log.log_end_offset
         if offset > self._snapshot_offset:
@@ -106,10 +110,11 @@ class LogProducers:
             return
         path.unlink(missing_ok=True)
         if self._snapshot_offset == offset:
-            self._snapshot_offset = Offset(offset - 1)  # it took the place of the one that was there
+            self._snapshot_offset = Offset(offset - 1)  # it replaced the earlier snapshot of that offset
 
     def _needs_snapshot(self, offset: Offset, truncations: int) -> bool:
-        """Whether a segment still begins or ends there, and the log was not cut since, perhaps below it."""
+        """Returns whether a segment still begins or ends at the offset, and the log was not truncated since, perhaps
+        below it."""
         log = self._log
         is_at_a_segment = offset == log.log_end_offset or any(each.base_offset == offset for each in list(log.segments))
         return is_at_a_segment and truncations == self._sync.truncations

@@ -1,7 +1,7 @@
-"""Reading a log from an offset, and what follows from a file that can't be read.
+"""Reads a log from an offset, and handles files that can't be read.
 
-A consumer that reads on where it stopped needs no search: where the last read ended is remembered. Others are led by
-the offset index to within `index.interval.bytes` of what they look for.
+A consumer that continues where its last read ended needs no search: the end positions of reads are cached. For other
+reads, the offset index leads to within `index.interval.bytes` of the offset.
 
 Source: `LocalLog.read`, `LogSegment.read` of Apache Kafka 4.3.
 """
@@ -36,11 +36,11 @@ T = TypeVar("T")
 
 REMEMBERED_POSITIONS: Final = 32
 SENT_FROM_FILE_BYTES: Final = 64 * 1024
-"""Fewer bytes are cheaper to read than to send separately."""
+"""Below this size, reading is cheaper than sending from the file."""
 
 
 class FileRange(NamedTuple):
-    """Some bytes of a file."""
+    """A range of bytes in a file."""
 
     path: Path
     start: int
@@ -50,8 +50,8 @@ class FileRange(NamedTuple):
 class LogReader:
     """Reads from the segments of one log.
 
-    A damaged index is rebuilt, and the read begins again. Damaged batches take the log offline: nothing is to be built
-    on records that differ from what was written.
+    A damaged index is rebuilt, and the read is repeated. Damaged batches take the log offline: nothing may be appended
+    to records that differ from what was written.
     """
 
     __slots__ = ("_log", "_positions", "_segments", "_sends_from_files")
@@ -63,11 +63,11 @@ class LogReader:
         self._sends_from_files = True
 
     def forget_positions(self) -> None:
-        """Forgets where reads ended. Must be called for every change other than an append."""
+        """Clears the cached positions. Must be called for every change other than an append."""
         self._positions.clear()
 
     def look_up(self, search: Callable[[], T]) -> T:
-        """Returns what `search` finds in the segments; calls it again after a damaged index was rebuilt.
+        """Returns the result of `search` in the segments. Calls it again after a damaged index was rebuilt.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR for the Damage, CorruptIndex and OSError of the search.
         """
@@ -79,10 +79,10 @@ class LogReader:
                 self._handle_read_error(error)
 
     def _handle_read_error(self, error: Exception) -> None:
-        """Raises the answer's error, unless an index was damaged and is rebuilt: then the reader asks again."""
+        """Raises the error for the response, unless a damaged index was rebuilt: then the reader tries again."""
         log = self._log
         if isinstance(error, CorruptIndex):
-            logger.warning("%s; it is built anew", error)
+            logger.warning("%s; it is rebuilt", error)
             try:
                 for segment in self._segments:
                     if segment.base_offset == error.base_offset:
@@ -101,9 +101,10 @@ class LogReader:
     ) -> bytes | memoryview | StoredBatches:
         """Returns whole batches from the one that holds `offset` on, as many as `max_bytes` and `upper_bound` allow.
 
-        `minimum_one_batch`: the first may be larger than `max_bytes`. `upper_bound` must be where a batch begins.
-        `to_send`: the caller can send large results from the file.
-        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR when it can't be read.
+        `minimum_one_batch`: the first batch may be larger than `max_bytes`. `upper_bound` must be the base offset of a
+        batch. `to_send`: the caller can send large results from the file.
+
+        Raises `KafkaError`: OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR if the log can't be read.
         """
         log = self._log
         if log.offline_reason is not None or self._segments.active is None:
@@ -188,7 +189,7 @@ class LogReader:
     ) -> StoredBatches | None:
         """Returns the batches that `_read_at` would read, without reading them.
 
-        None if they are few, if their CRCs must be checked first, or if not even one batch fits.
+        None if they are small, if their CRCs must be checked first, or if not even one batch fits.
         """
         if length < SENT_FROM_FILE_BYTES or not self._sends_from_files:
             return None
@@ -206,14 +207,15 @@ class LogReader:
         return StoredBatches(segment, position, end - position, self._read_from_now_on)
 
     def _read_from_now_on(self) -> None:
-        """Stops leaving batches in the file: only a read can answer with what is wrong with it."""
+        """Stops sending batches from files, because only a read can report to the client what is wrong with the
+        file."""
         self._sends_from_files = False
 
     def file_ranges(self, offset: Offset, max_bytes: int) -> list[FileRange]:
-        """Returns where in which files the `max_bytes` from `offset` on lie, for a caller that wants them in memory
-        before they are read; fewer at the end of the log.
+        """Returns the file ranges of the `max_bytes` from `offset` on, so that a caller can prefetch them.
 
-        Nothing outside the log, and nothing where the log can't be read: the read that comes will say why.
+        At the end of the log the ranges are shorter. Returns an empty list outside the log and if the log can't be
+        read: the later read reports the error.
         """
         log = self._log
         if log.offline_reason is not None or self._segments.active is None:
@@ -243,7 +245,7 @@ class LogReader:
         return ranges
 
     def upper_bound(self, offset: Offset, size_bytes: int) -> Offset:
-        """Returns an offset beyond what was read, which is `size_bytes` at `offset`; not the first such offset.
+        """Returns an offset after the `size_bytes` that were read at `offset`, though not always the smallest one.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
@@ -288,7 +290,8 @@ class LogReader:
         return None
 
     def _limit(self, segment: Segment, upper_bound: Offset) -> int:
-        """Where in the segment the batch at `upper_bound` begins; the end if that is in a later segment."""
+        """Returns the position in the segment of the batch at `upper_bound`, the segment's end if that batch is in a
+        later one."""
         found = find_batch(segment, upper_bound)
         return found.position if found is not None else segment.size_bytes
 

@@ -1,4 +1,4 @@
-"""The retention of one log: raising its start, and letting go of segments.
+"""The retention of one log: raises its log start offset, and deletes segments.
 
 Source: `UnifiedLog.deleteOldSegments`, `maybeIncrementLogStartOffset` of Apache Kafka 4.3.
 """
@@ -27,16 +27,17 @@ class LogRetention:
     __slots__ = ("_durability", "_epochs", "_log", "_reader")
 
     def __init__(self, log: LogState, epochs: LogLeaderEpochs, durability: LogDurability, reader: LogReader) -> None:
-        """`reader` is told before segments go."""
+        """Keeps the parts. `reader` is notified before segments are deleted."""
         self._log = log
         self._epochs = epochs
         self._durability = durability
         self._reader = reader
 
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Raises the log start offset (KIP-107); returns the one that holds now.
+        """Raises the log start offset (KIP-107), and returns the resulting one.
 
-        Segments go with `delete_old_segments`. Raises `KafkaError` OFFSET_OUT_OF_RANGE above the high watermark.
+        `delete_old_segments` deletes the segments later. Raises `KafkaError` OFFSET_OUT_OF_RANGE above the high
+        watermark.
         """
         log = self._log
         log.check_online()
@@ -55,10 +56,10 @@ class LogRetention:
             self._epochs.truncate_from_start(offset)
 
     def delete_old_segments(self, now_ms: Millis) -> int:
-        """Lets go of the segments that `cleanup.policy`, `retention.*` and the log start offset no longer keep.
+        """Deletes the segments that `cleanup.policy`, `retention.*` and the log start offset no longer retain.
 
-        Their files get a suffix and are removed after `file.delete.delay.ms`, by the caller of `take_removals`.
-        Returns how many. Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Their files get a suffix; the caller of `take_removals` removes them after `file.delete.delay.ms`. Returns the
+        number of segments. Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         log = self._log
         segments = log.segments
@@ -86,5 +87,5 @@ class LogRetention:
         return plan.segment_count
 
     def take_removals(self, now_ms: Millis) -> list[Path]:
-        """Returns the files whose time has come; the caller removes them."""
+        """Returns the files that are due for removal; the caller removes them."""
         return self._log.segments.take_removals(now_ms)

@@ -1,4 +1,4 @@
-"""What the logs of one data directory share."""
+"""The services that the logs of one data directory share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["LogServices", "segment_settings"]
 
 
 class LogServices:
-    """What a log needs of the directory it is in.
+    """The services of a data directory for its logs.
 
-    `run_in_background` runs something slow on the directory's own thread, in the order given.
-    `before_truncation` notes durably that a log's recovery point falls to an offset, before the log is cut there: a
-    crash in between must not look as if synced records were lost.
-    `went_offline` is told, on whichever thread, of a log that works no more; who wants to know sets it.
+    `run_in_background` runs slow work on the directory's background thread, in the order of the calls.
+    `before_truncation` durably lowers a log's recovery point before the log is truncated: after a crash in between it
+    must not look as if synced records were lost. `went_offline` is called, on any thread, with a log that goes offline;
+    an observer may replace it.
     """
 
     __slots__ = (
@@ -55,13 +55,13 @@ class LogServices:
 
 
 def _ignore(topic_partition: TopicPartition) -> None:
-    """Nobody wants to know."""
+    """Ignores the partition."""
 
 
 def segment_settings(config: TopicConfig, services: LogServices) -> SegmentSettings:
-    """Returns what a topic's configuration says about its segments.
+    """Returns the segment settings of a topic's configuration.
 
-    `segment.jitter.ms` keeps logs from rolling all at once.
+    `segment.jitter.ms` prevents all logs from rolling at the same time.
     """
     jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
     return SegmentSettings(

@@ -1,6 +1,6 @@
-"""The state that the parts of one log share: its offsets, its segments, and whether it can be used.
+"""The state that the parts of one log share: its offsets, its segments, and whether it is online.
 
-A part holds the state instead of the log, so that no part reaches into another one, and no cycle of references keeps a
+The parts refer to the state instead of the log. So no part reaches into another one, and no reference cycle keeps a
 deleted log in memory.
 """
 
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 
 class LogState:
-    """Offsets, configuration and segments of one log.
+    """The offsets, configuration and segments of one log.
 
     Every part may read it. Only these write to it: `LogAppender` raises `log_end_offset`, `LogRetention` raises
-    `log_start_offset`, `LogTruncation` lowers all three offsets, and `Log` takes a new `config`.
-    `offline_reason` is None unless the log was found damaged or a sync failed: then everything is refused with
-    KAFKA_STORAGE_ERROR until a restart finds it sound.
+    `log_start_offset`, `LogTruncation` lowers all three offsets, and `Log` sets a new `config`. `offline_reason` is
+    None unless the log was found damaged or a sync failed. An offline log refuses everything with KAFKA_STORAGE_ERROR
+    until a restart finds it intact.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class LogState:
         return active
 
     def mark_offline(self, reason: str) -> None:
-        """Refuses everything from now on. The first reason counts. Any thread may call it."""
+        """Refuses everything from now on. The first reason is kept. Any thread may call it."""
         if self.offline_reason is None:
             self.offline_reason = f"{self} is offline: {reason}"
             logger.error("%s", self.offline_reason)

@@ -1,27 +1,26 @@
-"""What of a log is on the disk for sure, and what has to be synced to make it more.
+"""The order in which the files of a log are synced, and what a start may trust.
 
-A log's files reach the disk in one order, in a flush as at a stop. Each step begins when the one before is done:
+A flush and a shutdown sync a log's files in the same order. Each step begins after the one before is done:
 
 1. the batches (`.log`),
-2. the indexes (`.index`, `.timeindex`, `.txnindex`) of every segment that is not written any more; at a stop those of
-   the last segment as well,
+2. the indexes (`.index`, `.timeindex`, `.txnindex`) of every inactive segment; at a shutdown also those of the active
+   segment,
 3. the leader epochs,
-4. the snapshots of the producers, where a segment ends whose indexes are on the disk,
+4. the producer snapshots at the ends of segments whose indexes are on the disk,
 5. the names of these files in their folder,
 6. the recovery point,
-7. after a stop in which every log came this far, the mark of a clean stop.
+7. after a shutdown in which every log reached this step, the mark of a clean shutdown.
 
-So a file vouches for what comes before it in this list, and a start believes exactly that:
+Each file therefore guarantees what comes before it in this list, and a start trusts exactly that:
 
-- The recovery point: the batches below it are there and whole, and so are their leader epochs. It says nothing of
-  indexes.
-- A snapshot whose CRC is right: the same of its offset, the indexes of each segment that ends there or before, and what
-  producers had written up to there.
-- The mark: every log has a snapshot at its end, and there is nothing above it.
-- An index: nothing of its own. A start looks at the indexes of all segments that end above the newest good snapshot.
-  Entries of `.index` and `.timeindex` are kept if they lead to the batches that they name. In a `.txnindex` a missing
-  entry would not show, and aborted records would be visible: it is built anew from the batches. What is built anew
-  below a snapshot is synced at once.
+- The recovery point: the batches below it are complete, and so are their leader epochs. It guarantees no indexes.
+- A snapshot with a valid CRC: the same for its offset, the indexes of each segment that ends there or before, and the
+  producer state up to its offset.
+- The mark: every log has a snapshot at its end, and nothing above it.
+- An index: nothing by itself. A start checks the indexes of all segments that end above the newest valid snapshot.
+  Entries of `.index` and `.timeindex` are kept if they lead to the batches that they name. A missing entry in a
+  `.txnindex` could not be detected, and aborted records would become visible: it is rebuilt from the batches. An index
+  that is rebuilt below a snapshot is synced at once.
 
 ADR 24 has the reasons.
 """
@@ -49,15 +48,15 @@ class _Write(NamedTuple):
 
     number: int
     indexed_offset: Offset
-    """The indexes must be on the disk up to there before it is written."""
+    """The indexes must be on the disk up to this offset before the file is written."""
     write: Callable[[], None]
 
 
 class LogSync:
-    """Keeps the recovery point of one log: up to where a power failure takes nothing.
+    """Keeps the recovery point of one log: the offset below which records survive a power failure.
 
-    Flushes run one after the other, on any thread; whatever one of them has to sync, the next one syncs too until one
-    of them has done it.
+    Flushes run one after the other, on any thread. What one of them has to sync, the next one syncs too, until one of
+    them has succeeded.
     """
 
     __slots__ = (
@@ -73,40 +72,48 @@ class LogSync:
     )
 
     def __init__(self, recovery_point: Offset, indexed_offset: Offset, folders: Sequence[Path] = ()) -> None:
-        """`indexed_offset`: the indexes of each segment that ends there or before are on the disk. `folders` have names
-        in them that are not synced yet."""
+        """Starts from a loaded log.
+
+        `indexed_offset`: the indexes of each segment that ends there or before are on the disk. `folders` hold names
+        that are not synced yet.
+        """
         self.recovery_point = recovery_point
         self.truncations = 0
-        """How often the log was cut."""
+        """The number of truncations of the log."""
         self._indexed_offset = indexed_offset
         self._number = 0
         self._writes: list[_Write] = []
-        # What is to be synced by its name, with the number of the request for it.
+        # Paths to sync, with the number of the request for each.
         self._folders = dict.fromkeys(folders, 0)
         self._has_failed = False
         self._turn = Lock()
         self._lock = Lock()
 
     def has_all_below(self, offset: Offset) -> bool:
-        """Whether all that belongs to the log up to there is on the disk: batches, indexes, small files and names."""
+        """Returns whether batches, indexes, small files and names of the log up to `offset` are on the disk."""
         return min(self.recovery_point, self._indexed_offset) >= offset and not self._folders and not self._writes
 
     def made_file(self, path: Path) -> None:
-        """Takes note of a new name in a folder."""
+        """Schedules a sync of the folder, because it has a new name."""
         with self._lock:
             self._number += 1
             self._folders[path.parent] = self._number
 
     def write_later(self, write: Callable[[], None], *, indexed_offset: Offset = Offset(0)) -> None:  # noqa: B008 - a NewType of int
-        """Has a flush call `write`, which makes a small file of the folder anew and syncs it, ahead of syncing the
-        folder: the next flush that finds or brings the indexes up to `indexed_offset` to the disk."""
+        """Schedules `write`, which rewrites and syncs a small file of the folder, before the sync of the folder.
+
+        The next flush for which the indexes up to `indexed_offset` are on the disk calls it.
+        """
         with self._lock:
             self._number += 1
             self._writes = [each for each in self._writes if each.write != write]
             self._writes.append(_Write(self._number, indexed_offset, write))
 
     def forget_above(self, offset: Offset) -> Offset:
-        """The log is cut at `offset`, which is returned; flushes under way no longer say anything about it."""
+        """Lowers the synced offsets of a log that is truncated to `offset`, and returns `offset`.
+
+        Flushes in progress no longer raise the recovery point.
+        """
         with self._lock:
             self.truncations += 1
             self.recovery_point = min(self.recovery_point, offset)
@@ -117,10 +124,10 @@ class LogSync:
     def prepare(
         self, segments: Segments, log_end_offset: Offset, *, failed: Callable[[str], None], is_last: bool = False
     ) -> Flush | None:
-        """What makes the log last up to its end; None if the disk does not even let it be gathered.
+        """Returns the flush that makes the log durable up to its end, None if a segment can't be opened.
 
-        The indexes of the active segment wait until the roll, or until the log is closed (`is_last`): after a crash
-        they are built anew. An index that can't be written is tried again by the next flush.
+        The indexes of the active segment wait until the roll or the close of the log (`is_last`): after a crash they
+        are rebuilt. The next flush tries again to write an index that can't be written now.
         """
         with self._lock:
             number, folders, writes = self._number, list(self._folders), list(self._writes)
@@ -144,10 +151,11 @@ class LogSync:
             else:
                 files += [segment.offset_index.path, segment.time_index.path]
                 if segment.transaction_index.path.exists():
-                    # It may have been made just now: its name must last too, or aborted records would come back.
+                    # The index file may be new. Without its name in the folder, aborted records would become visible
+                    # again.
                     files.append(segment.transaction_index.path)
                     folders.append(segment.directory)
-        # The leader epochs first, which have 0 there: a snapshot vouches for them.
+        # The leader epochs come first, with offset 0, because a snapshot guarantees them.
         writes = sorted(
             (each for each in writes if each.indexed_offset <= indexed_offset), key=lambda each: each.indexed_offset
         )

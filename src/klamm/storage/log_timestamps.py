@@ -1,4 +1,4 @@
-"""Looking for records of a log by their timestamp.
+"""Searches a log for records by timestamp.
 
 Source: `UnifiedLog.fetchOffsetByTimestamp` of Apache Kafka 4.3.
 """
@@ -23,21 +23,29 @@ from klamm.storage.segment_search import find_young_batch, find_youngest_batch
 __all__ = ["LogTimestamps", "TimestampSearch"]
 
 TimestampSearch: TypeAlias = "Generator[BatchLookup | None, TimestampedOffset | None, TimestampedOffset | None]"
-"""A search of a log by time. It yields each batch that is to be looked through and wants to be sent what was found
-there, and None where others may have their turn; between two steps the log may change. It returns timestamp, offset and
-leader epoch of the record, None if there is none."""
+"""A search of a log by time.
+
+It yields each batch whose records must be searched, and expects the result of that search to be sent in. It yields None
+to let other tasks run. Between two steps the log may change. It returns timestamp, offset and leader epoch of the
+record, None if there is none.
+"""
 
 MAXIMUM_FRUITLESS_LOOKUPS: Final = 16
-"""A batch may hold no record of the time that its header claims: the one that a search begins in, and those of a
-producer that lies. After so many, a search believes the header, and answers with the beginning of the batch."""
+"""Maximum number of batches that are searched without a match.
+
+A batch may hold no record of the time in its header: the batch in which the search begins, or a batch with a false
+timestamp from its producer. After this number, a search trusts the header and returns the beginning of the batch.
+"""
 HEADERS_AT_ONCE: Final = 1000
-"""So many headers are looked at in one step of a search: two milliseconds. The time index leads near to the batch,
-unless the youngest one lies before the offset that the search begins at."""
+"""Number of headers per step of a search: about two milliseconds.
+
+The time index leads close to the batch, unless the youngest batch lies before the offset at which the search begins.
+"""
 LARGEST_TIMESTAMP: Final = 2**63 - 1
 
 
 class LogTimestamps:
-    """Searches one log by time, in steps that leave the broker's loop its turn."""
+    """Searches one log by time, in steps, so that other tasks of the broker's event loop can run."""
 
     __slots__ = ("_log", "_reader")
 
@@ -46,7 +54,7 @@ class LogTimestamps:
         self._reader = reader
 
     def search(self, timestamp_ms: Millis) -> TimestampSearch:
-        """Looks for the first record that is no older.
+        """Searches for the first record that is not older than `timestamp_ms`.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
@@ -70,7 +78,7 @@ class LogTimestamps:
             offset = header.next_offset
 
     def search_max(self) -> TimestampSearch:
-        """Looks for the first record with the largest timestamp (KIP-734).
+        """Searches for the first record with the largest timestamp (KIP-734).
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
@@ -78,11 +86,10 @@ class LogTimestamps:
         return None if batch is None else (yield batch)
 
     def _find_young_batch(self, timestamp: int, start_offset: Offset) -> BatchLookup | Offset | None:
-        """Returns the first batch from `start_offset` on that has a record no older than `timestamp`, if its header is
-        right.
+        """Returns the first batch from `start_offset` on whose header claims a record not older than `timestamp`.
 
-        None if there is none; the offset to go on from where there are too many headers to look at in one step.
-        Kafka looks only into the first segment that has one as young, which may lie below the log start offset.
+        None if there is none. If there are too many headers for one step, returns the offset at which to continue.
+        Kafka searches only the first segment with such a timestamp, which may lie below the log start offset.
         """
         segments = self._log.segments
         for index in range(segments.index_of(start_offset), len(segments)):
@@ -102,7 +109,7 @@ class LogTimestamps:
 
     def _find_youngest_batch(self) -> BatchLookup | None:
         """Returns the first batch that has the largest timestamp."""
-        # max returns the first of equals, as Kafka's search does.
+        # max returns the first of equal segments, as Kafka's search does.
         segment = max(self._log.segments, key=_max_timestamp_of)
         try:
             found = find_youngest_batch(segment)
@@ -113,9 +120,9 @@ class LogTimestamps:
 
 
 def _lookup(segment: Segment, batch: ScannedBatch, oldest: int, newest: int, first_offset: Offset) -> BatchLookup:
-    """Returns what is to be looked through.
+    """Returns the records of the batch and the timestamps to search for.
 
-    Raises Damage for a batch that was not read before, and is not what was written.
+    Raises Damage if the batch is read for the first time and differs from what was written.
     """
     records = os.pread(segment.descriptor, batch.header.size_bytes, batch.position)
     if batch.position < segment.unchecked_end:

@@ -1,4 +1,4 @@
-"""The transactions of one log: who may write under one, up to where all are decided, and what was aborted.
+"""The transactions of one log: verification of producers, the last stable offset, and aborted transactions.
 
 Source: `storage/internals/log/UnifiedLog.java`, `LocalLog.collectAbortedTransactions` of Apache Kafka 4.3 (KIP-98,
 KIP-890).
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 class LogTransactions:
-    """The transactions of one log, as their producers and read_committed consumers see them.
+    """The transactions of one log, for producers and read_committed consumers.
 
-    Producers ask `begin_verification`, the appender `check_of_coordinator` and `end`, and consumers the rest.
+    Producers use `begin_verification`, the appender uses `check_of_coordinator` and `end`, and consumers use the rest.
     """
 
     __slots__ = ("_log", "_producers")
@@ -50,11 +50,12 @@ class LogTransactions:
         adds_partitions: bool,
         now_ms: Millis,
     ) -> int:
-        """Returns the guard for the first batch of a transaction, to be appended once the transaction coordinator has
-        said that the partition is part of it.
+        """Returns the guard for the first batch of a transaction.
 
-        NO_GUARD if the transaction has records here, and the coordinator need not be asked. `adds_partitions` says that
+        The batch may be appended once the transaction coordinator has confirmed that the partition is part of the
+        transaction. NO_GUARD if the transaction has records here: then no confirmation is needed. `adds_partitions`:
         the coordinator is asked to add the partition (transaction version 2).
+
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR.
         """
         self._log.check_online()
@@ -63,14 +64,14 @@ class LogTransactions:
         )
 
     def has_ongoing(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
-        """Whether the producer has a transaction open here, under that epoch."""
+        """Returns whether the producer has an open transaction in this log, under that epoch."""
         return self._producers.has_ongoing_transaction(producer_id, producer_epoch)
 
     def check_of_coordinator(
         self, header: BatchHeader, records: memoryview | bytes, guard: int, transaction_version: int
     ) -> EndTransactionMarker | None:
-        """Refuses what a coordinator of this broker may not write for a producer; returns the marker in the batch, if
-        it has one.
+        """Checks a batch that a coordinator of this broker appends for a producer. Returns its marker, None if it has
+        none.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
         """
@@ -85,8 +86,7 @@ class LogTransactions:
     # -- what was written ----------------------------------------------------------------------------------------------
 
     def end(self, segment: Segment, completed: CompletedTransaction) -> None:
-        """Ends a transaction whose marker was written. Raises nothing that a caller would have to undo the append
-        for."""
+        """Ends a transaction whose marker was appended. Never raises an error that would require undoing the append."""
         transactions = self._producers.transactions
         if completed.is_aborted:
             segment.transaction_index.append(AbortedTransaction.from_completed(completed, transactions))
@@ -94,7 +94,8 @@ class LogTransactions:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Below it every transaction is decided, and the decision committed; without any, the high watermark."""
+        """The offset below which every transaction is decided and its marker committed; without any, the high
+        watermark."""
         transactions = self._producers.transactions
         high_watermark = self._log.high_watermark
         if not transactions:
@@ -102,16 +103,17 @@ class LogTransactions:
         unstable = transactions.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
             return high_watermark
-        # Records of it may have been deleted meanwhile.
+        # The first records of the transaction may have been deleted meanwhile.
         return max(unstable, self._log.log_start_offset)
 
     @property
     def first_undecided_offset(self) -> Offset | None:
-        """Where the oldest transaction begins that has no marker yet."""
+        """The first offset of the oldest transaction without a marker."""
         return self._producers.transactions.first_undecided_offset()
 
     def may_have_aborted(self, offset: Offset) -> bool:
-        """Whether anything was aborted from the segment of `offset` on; True as well where that can't be said yet."""
+        """Returns whether a transaction was aborted from the segment of `offset` on; also True while this is
+        unknown."""
         segments = self._log.segments
         return any(
             segments[index].transaction_index.may_have_entries
@@ -121,7 +123,7 @@ class LogTransactions:
     def aborted_between(self, offset: Offset, upper_bound: Offset) -> list[AbortedTransaction]:
         """Returns the aborted transactions that have records from `offset` up to but without `upper_bound`.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR; damaged batches, where an index is rebuilt, take the log offline.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR. Damaged batches, found while an index is rebuilt, take the log offline.
         """
         log = self._log
         segments = log.segments
@@ -137,17 +139,17 @@ class LogTransactions:
             log.mark_offline(str(damage))
             raise KafkaError(ErrorCode.kafka_storage_error, log.offline_reason) from damage
         except (BadBatch, CorruptIndex, OSError) as error:
-            # Without them a consumer would take aborted records for committed ones.
+            # Without them a consumer would treat aborted records as committed.
             message = f"the aborted transactions of {log} can't be read: {error}"
             raise KafkaError(ErrorCode.kafka_storage_error, message) from error
         return found
 
     def load_index(self, segment: Segment) -> None:
-        """Reads the index if it is not in memory; rebuilds it if it is damaged. Raises Damage, OSError."""
+        """Reads the index if it is not in memory, and rebuilds it if it is damaged. Raises Damage, OSError."""
         try:
             segment.transaction_index.load()
         except CorruptIndex as error:
-            logger.warning("%s; it is built anew", error)
+            logger.warning("%s; it is rebuilt", error)
             log = self._log
             segments = list(log.segments)
             up_to = segments[: segments.index(segment) + 1]

@@ -1,4 +1,4 @@
-"""The truncation of one log: cutting its end off.
+"""The truncation of one log: removes records at its end.
 
 Source: `UnifiedLog.truncateTo` of Apache Kafka 4.3.
 """
@@ -21,8 +21,7 @@ __all__ = ["LogTruncation"]
 
 
 class LogTruncation:
-    """Removes records at the end of one log, and lowers its offsets, its recovery point, its epochs and its producers
-    with them."""
+    """Removes records at the end of one log. Updates its offsets, recovery point, epochs and producers accordingly."""
 
     __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync")
 
@@ -35,7 +34,10 @@ class LogTruncation:
         reader: LogReader,
         services: LogServices,
     ) -> None:
-        """`reader` is told before segments are cut, and `services` before the recovery point falls."""
+        """Keeps the parts.
+
+        `reader` is notified before segments are cut, `services` before the recovery point is lowered.
+        """
         self._log = log
         self._sync = sync
         self._epochs = epochs
@@ -44,14 +46,14 @@ class LogTruncation:
         self._services = services
 
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
-        """Cuts the log so that it ends at `offset` or, should that be within a batch, before the batch.
+        """Truncates the log so that it ends at `offset`, or before the batch that contains `offset`.
 
-        Returns whether anything was cut. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        Returns whether anything was removed. Raises `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
         """
         log = self._log
         log.check_online()
         if offset >= log.log_end_offset:
-            # An epoch that was assigned and wrote nothing may be one that the leader does not know.
+            # The leader may not know an epoch that was assigned here and has no records.
             self._epochs.truncate_from_end(log.log_end_offset)
             return False
         self._reader.forget_positions()

@@ -1,4 +1,4 @@
-"""A data directory that has lost klamm's metadata: without it every topic would look like one that was deleted."""
+"""Detects a data directory without klamm's metadata, because every topic in it would look like a deleted one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["MetadataLost", "is_lost", "refuse_lost_metadata"]
 
 
 class MetadataLost(KlammError):
-    """The directory belongs to a cluster and holds partitions, and what they are of is not there any more."""
+    """The directory belongs to a cluster and holds partitions, but the metadata of their topics is missing."""
 
 
 def is_lost(path: Path) -> bool:
-    """Whether the file of the metadata is missing or empty. Raises OSError."""
+    """Returns whether the metadata file is missing or empty. Raises OSError."""
     return not path.exists() or not path.stat().st_size
 
 
 def refuse_lost_metadata(directory: Path) -> None:
-    """Raises `MetadataLost` for a directory with a cluster id and partitions. Called where no metadata was found.
+    """Raises `MetadataLost` for a directory with a cluster id and partitions. Called if no metadata was found.
 
-    A first start writes the metadata before `meta.properties`, so with this file there was a store. Raises OSError,
-    InconsistentDataDirectory.
+    A first start writes the metadata before `meta.properties`, so a directory with this file once had metadata. Raises
+    OSError, InconsistentDataDirectory.
     """
     properties = MetaProperties.read(directory)
     if properties is None:

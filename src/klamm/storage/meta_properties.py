@@ -1,4 +1,4 @@
-"""`meta.properties`: which cluster and node a data directory belongs to, and the directory's own id.
+"""`meta.properties`: the cluster and the node that own a data directory, and the directory's id.
 
 Source: `metadata/properties/MetaProperties.java` of Apache Kafka 4.3 (version 1, KIP-631 and KIP-858).
 """
@@ -20,11 +20,11 @@ _VERSION: Final = "1"
 
 
 class InconsistentDataDirectory(KlammError):
-    """The folder belongs to another cluster or broker, or says nothing that can be understood."""
+    """The folder belongs to another cluster or broker, or its file can't be parsed."""
 
 
 class MetaProperties(NamedTuple):
-    """What the file says."""
+    """The content of the file."""
 
     cluster_id: str
     node_id: int
@@ -32,9 +32,9 @@ class MetaProperties(NamedTuple):
 
     @classmethod
     def read(cls, directory: Path) -> MetaProperties | None:
-        """The folder's properties, None for a folder that has none yet.
+        """Returns the folder's properties, None for a new folder.
 
-        Raises `InconsistentDataDirectory` for a file that can't be understood, OSError.
+        Raises `InconsistentDataDirectory` for a file that can't be parsed, OSError.
         """
         path = directory / META_PROPERTIES_FILE
         try:
@@ -58,7 +58,7 @@ class MetaProperties(NamedTuple):
 
     @classmethod
     def ensure(cls, known: MetaProperties | None, directory: Path, *, cluster_id: str, node_id: int) -> MetaProperties:
-        """Writes the file for a new folder, and otherwise checks that it is the right one.
+        """Writes the file of a new folder, or checks that the existing file matches.
 
         Raises `InconsistentDataDirectory`, OSError.
         """

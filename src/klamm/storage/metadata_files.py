@@ -1,4 +1,4 @@
-"""Names of the files in a data directory that hold metadata: klamm's store, and the metadata log of Apache Kafka.
+"""The names of the metadata files in a data directory: klamm's store, and the metadata log of Apache Kafka.
 
 Source: `snapshot/Snapshots.java`, `metadata/bootstrap/BootstrapDirectory.java` of Apache Kafka 4.3.
 """
@@ -20,28 +20,28 @@ __all__ = [
 ]
 
 METADATA_FILE: Final = "metadata.sqlite"
-"""The file in which klamm keeps its metadata."""
+"""The file with klamm's metadata."""
 
 METADATA_FOLDER: Final = "__cluster_metadata-0"
-"""The folder in which Kafka keeps its metadata log and the snapshots of it."""
+"""The folder with Kafka's metadata log and its snapshots."""
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
-"""The file with the records that a Kafka cluster begins with when its metadata log is empty."""
+"""The file with the first records of a Kafka cluster whose metadata log is empty."""
 
 FIRST_SNAPSHOT: Final = f"{0:020d}-{0:010d}.checkpoint"
-"""The snapshot that `kafka-storage format` writes: the voters of a quorum that can change (KIP-853)."""
+"""The snapshot that `kafka-storage format` writes: the voters of a dynamic quorum (KIP-853)."""
 
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class SnapshotName(NamedTuple):
-    """What the name of a snapshot says: the snapshot holds everything before the offset."""
+    """The parsed name of a snapshot, which holds everything before `end_offset`."""
 
     end_offset: Offset
     epoch: LeaderEpoch
 
 
 def parse_snapshot_name(name: str) -> SnapshotName | None:
-    """Returns what the name of a snapshot of the metadata log says, None for any other name."""
+    """Returns the parsed name of a snapshot of the metadata log, None for any other name."""
     match = _SNAPSHOT_NAME.fullmatch(name)
     return SnapshotName(Offset(int(match[1])), LeaderEpoch(int(match[2]))) if match else None

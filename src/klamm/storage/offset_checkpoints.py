@@ -28,27 +28,27 @@ _Files: TypeAlias = Mapping[str, Mapping[TopicPartition, Offset]]
 
 _FILES: Final = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
 _LOGS_AT_ONCE: Final = 500
-"""So many logs are asked in one step: less than a millisecond."""
+"""Number of logs per step; a step takes less than a millisecond."""
 
 
 class CheckpointContents(NamedTuple):
-    """What is to be in each of the files; the higher the number, the later its gathering began."""
+    """The content for each of the files. A higher number means that gathering began later."""
 
     number: int
     files: _Files
 
 
 class NotedOffsets(NamedTuple):
-    """What the files say; a partition that is not there has 0."""
+    """The content of the files. A partition without an entry has 0."""
 
     recovery_points: dict[TopicPartition, Offset]
     log_start_offsets: dict[TopicPartition, Offset]
-    """A partition that is not there may begin anywhere: Kafka notes only what the files don't tell."""
+    """A partition without an entry may begin anywhere: Kafka stores only offsets that the files don't show."""
     high_watermarks: dict[TopicPartition, Offset]
 
 
 class OffsetCheckpoints:
-    """Gathers the offsets on the loop's thread and writes them on any."""
+    """Gathers the offsets on the thread of the event loop, and writes them on any thread."""
 
     __slots__ = ("_being_gathered", "_directory", "_gathered", "_last", "_lock", "_written", "_written_number")
 
@@ -62,7 +62,7 @@ class OffsetCheckpoints:
         self._being_gathered: _Files = {}
 
     def read(self) -> NotedOffsets:
-        """What an earlier run wrote. Raises OSError."""
+        """Returns the offsets that an earlier run wrote. Raises OSError."""
         files = {name: self._read(name) for name in _FILES}
         self._last = files
         return NotedOffsets(*files.values())
@@ -71,25 +71,26 @@ class OffsetCheckpoints:
         try:
             return read_offsets(self._directory / name)
         except MalformedCheckpoint as error:
-            # Recovery reads more of the log without it, and finds the same.
-            logger.warning("%s; it is taken for empty", error)
+            # Without the checkpoint, recovery reads more of the log, with the same result.
+            logger.warning("%s; it is treated as empty", error)
             return {}
 
     def may_name(self, topic_partition: TopicPartition) -> bool:
-        """Whether the files may say something of a partition of this name that a start would go by."""
+        """Returns whether the files may hold an offset of this partition that the next start would use."""
         return any(
             offsets.get(topic_partition, 0) > 0
             for files in (self._last, self._being_gathered)
             for name, offsets in files.items()
-            if name != REPLICATION_OFFSET_FILE  # a log's end bounds its high watermark
+            if name != REPLICATION_OFFSET_FILE  # harmless: the log end offset bounds it
         )
 
     def gather(
         self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
     ) -> CheckpointContents:
-        """What the files are to hold now; `lowered` recovery points are those that are about to hold.
+        """Returns the content that the files should have now; `lowered` has recovery points that are about to take
+        effect.
 
-        What is being gathered in steps meanwhile comes to nothing.
+        Another gathering that is in progress is discarded.
         """
         steps = self.gather_in_steps(logs, lowered)
         while True:
@@ -102,10 +103,10 @@ class OffsetCheckpoints:
     def gather_in_steps(
         self, logs: Mapping[TopicPartition, Log], lowered: Mapping[TopicPartition, Offset] | None = None
     ) -> Generator[None, None, CheckpointContents | None]:
-        """The same, some logs at a time; logs may come, go, grow and be cut between two steps.
+        """Gathers the same content, some logs per step. Logs may come, go, grow and be truncated between two steps.
 
-        None if another gathering has begun meanwhile: that one knows which recovery point was lowered, and which name
-        has become another topic's.
+        Returns None if another gathering has begun meanwhile: only the newer one knows which recovery point was
+        lowered, and which name now belongs to another topic.
         """
         self._gathered += 1
         number = self._gathered
@@ -131,7 +132,7 @@ class OffsetCheckpoints:
         return CheckpointContents(number, files)
 
     def write(self, contents: CheckpointContents) -> None:
-        """Writes and syncs the files that change; what was gathered before what is there changes nothing.
+        """Writes and syncs the files whose content changes. Ignores contents that are older than those on the disk.
 
         Raises OSError.
         """
@@ -139,7 +140,7 @@ class OffsetCheckpoints:
             if contents.number < self._written_number:
                 return
             for name, offsets in contents.files.items():
-                # Of very many partitions that takes its time, too.
+                # With many partitions the encoding is slow, too, so it also happens here, on the writing thread.
                 content = encode_offsets(offsets)
                 if self._written.get(name) != content:
                     write_atomically(self._directory / name, content)

@@ -1,6 +1,7 @@
 """The offset index of a segment: for some batches, the last offset and the position in the log file.
 
 An entry has 8 bytes: offset relative to the segment's base offset, position; both big-endian, both rising.
+
 Source: `storage/internals/log/OffsetIndex.java` of Apache Kafka 4.3.
 """
 
@@ -28,16 +29,17 @@ class OffsetIndex(IndexFile):
     __slots__ = ()
 
     def append(self, offset: int, position: int) -> None:
-        """Adds the batch at `position`, whose last offset is `offset`; both beyond those of the last entry."""
+        """Appends an entry for the batch at `position` with last offset `offset`; both must be above those of the last
+        entry."""
         self.data.extend(_pack(offset - self.base_offset, position))
 
     def last_entry(self) -> tuple[Offset, int]:
-        """(offset, position) of the last entry; (base offset, 0) if there is none."""
+        """Returns (offset, position) of the last entry; (base offset, 0) if there is none."""
         last = self.last_bytes()
         return self._entry(last, 0) if last else (Offset(self.base_offset), 0)
 
     def lookup(self, offset: int) -> tuple[Offset, int]:
-        """The last entry whose offset is not above `offset`; (base offset, 0) if there is none.
+        """Returns the last entry whose offset is not above `offset`; (base offset, 0) if there is none.
 
         A batch that holds `offset` begins at that position or after it.
         """
@@ -48,19 +50,19 @@ class OffsetIndex(IndexFile):
         return self._entry(data, index - 1 << 3) if index else (Offset(self.base_offset), 0)
 
     def last_position_up_to(self, position: int, start: int) -> int:
-        """The greatest position in the index that is not above `position`, or `start` if that is greater."""
+        """Returns the greatest indexed position that is not above `position`, or `start` if that is greater."""
         data = self.data
         index = bisect_right(range(len(data) >> 3), position, key=lambda entry: int(_unpack(data, entry << 3)[1]))
         return max(start, int(_unpack(data, index - 1 << 3)[1])) if index else start
 
     def first_entry_from(self, position: int) -> tuple[Offset, int] | None:
-        """(offset, position) of the first entry at `position` or after it, None if there is none."""
+        """Returns (offset, position) of the first entry at `position` or after it, None if there is none."""
         data = self.data
         index = bisect_left(range(len(data) >> 3), position, key=lambda entry: int(_unpack(data, entry << 3)[1]))
         return self._entry(data, index << 3) if index < len(data) >> 3 else None
 
     def truncate_to(self, offset: int) -> None:
-        """Drops entries of `offset` and above. Raises OSError."""
+        """Removes entries of `offset` and above. Raises OSError."""
         data = self.data
         index = bisect_right(
             range(len(data) >> 3), offset - self.base_offset - 1, key=lambda entry: int(_unpack(data, entry << 3)[0])
@@ -68,7 +70,7 @@ class OffsetIndex(IndexFile):
         self._cut(index)
 
     def check(self, data: bytearray) -> None:
-        """Raises `CorruptIndex` if the last entry lies below the segment, or the entries don't rise to it."""
+        """Raises `CorruptIndex` if the last entry lies below the segment's base offset or below the first entry."""
         if not data:
             return
         first_offset, first_position = _unpack(data, 0)

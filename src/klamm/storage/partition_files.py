@@ -1,4 +1,4 @@
-"""Which of its files a partition's folder holds at start."""
+"""Lists the files in a partition's folder at start."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ __all__ = ["PartitionFiles", "list_files"]
 
 
 class PartitionFiles(NamedTuple):
-    """What there is, oldest first."""
+    """The files, oldest first."""
 
     segments: list[Segment]
     without_index: set[int]
-    """Base offsets of segments that lack an index, of offsets or of times."""
+    """Base offsets of segments that lack the offset index or the time index."""
     snapshots: list[Offset]
     gaps: set[int]
-    """The offsets that a noted gap ends at."""
+    """The end offsets of the noted gaps."""
     removals: list[Path]
-    """Log files that an earlier run has let go of; others are removed at once."""
+    """Log files of deleted segments from an earlier run that must stay for now; others are removed at once."""
     deleted_to: Offset
-    """Where the log begins since, 0 if there are none."""
+    """The log start offset after these deletions, 0 if there are none."""
     orphans: list[Path]
-    """Indexes of segments that have no log file, to be removed once the log is known to be whole."""
+    """Indexes of segments without a log file, to be removed once the log is known to be complete."""
 
 
 def list_files(request: LoadRequest) -> PartitionFiles:
-    """Looks through the folder, and removes what an earlier run meant to remove. Raises OSError.
+    """Lists the folder, and removes files that an earlier run had marked for removal. Raises OSError.
 
-    An index that lacks its log stays: should the log turn out to be lost, and be brought back, it is needed again.
+    An index without its log stays: if the log turns out to be lost and is restored from a copy, the index is needed
+    again.
     """
     directory = request.directory
     logs: dict[int, os.stat_result] = {}

@@ -1,5 +1,6 @@
-"""What a log knew of its producers, found again: the newest snapshot that is good, and the batches after it. And with
-them what was aborted, where the transaction indexes can't be trusted.
+"""Restores the producer state of a log from the newest valid snapshot and the batches after it.
+
+In addition it restores the aborted transactions where the transaction indexes can't be trusted.
 
 Source: `UnifiedLog.rebuildProducerState`, `ProducerStateManager.removeStraySnapshots` of Apache Kafka 4.3.
 """
@@ -43,13 +44,13 @@ _NO_EXPIRATION_MS: Final = 2**62
 def usable_snapshots(
     directory: Path, snapshots: list[Offset], segments: list[Segment], trusted_end: Offset
 ) -> list[Path]:
-    """The snapshot files worth keeping, oldest first; the others are removed.
+    """Returns the snapshot files to keep, oldest first, and removes the others.
 
-    `trusted_end`: from there on the log may have other records than those that a snapshot was taken of, because it was
-    cut, or because a power failure took the end of a segment. A later start would believe that snapshot.
-    A snapshot of before the first segment lacks what was deleted since, the end of a transaction for example. Kafka
-    removes it as well (`truncateAndReload`).
-    A snapshot is kept where a segment begins, so that recovery can begin there, and the newest is.
+    `trusted_end`: above this offset the log may hold other records than those of a snapshot, because it was truncated,
+    or because a power failure took the end of a segment. A later start would trust such a snapshot. A snapshot from
+    before the first segment lacks what was deleted since, for example the end of a transaction. Kafka removes it as
+    well (`truncateAndReload`). Of the others, those at the beginning of a segment are kept, so that recovery can start
+    there, and the newest one.
     """
     keep = {segment.base_offset for segment in segments}
     start = segments[0].base_offset
@@ -62,13 +63,13 @@ def usable_snapshots(
         else:
             path.unlink(missing_ok=True)
     if usable != snapshots:
-        # They tell of records that are no more. Others will have their offsets, and they must not come back for those.
+        # The removed snapshots describe lost records. They must not reappear for new records with the same offsets.
         sync_directory(directory)
     return kept
 
 
 def newest_good_snapshot(directory: Path, snapshots: list[Offset]) -> Offset:
-    """Where the newest snapshot was taken whose CRC is right, 0 without one. Raises OSError."""
+    """Returns the offset of the newest snapshot with a valid CRC, 0 without one. Raises OSError."""
     for offset in reversed(snapshots):
         try:
             read_snapshot(directory / file_name(offset, SNAPSHOT_SUFFIX))
@@ -90,19 +91,19 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     may_skip: bool = False,
     indexes_from: Offset | None = None,
 ) -> Offset:
-    """Makes `producers` what the log says up to its end: the newest good snapshot, and the batches after it.
+    """Restores `producers` at the end of the log from the newest valid snapshot and the batches after it.
 
-    `committed_below`: up to where the high watermark is sure to be when the log is read; transactions that ended there
-    need not be remembered.
-    `may_skip`: a log that was closed in order has a snapshot if it ever had a producer, so without one nothing is read.
-    `indexes_from`: the transaction indexes of the segments from this base offset on are built anew as well, so no
-    snapshot is used that was taken later.
-    Returns where the newest snapshot was taken that is good, where reading began if there was none. Raises Damage for
-    a bad batch: with what is missing there, retries would be taken for new batches, and aborted records for committed
-    ones. Raises OSError.
+    `committed_below`: the high watermark will be at least this offset when the log is read; transactions that ended
+    below it are not kept. `may_skip`: a cleanly closed log has a snapshot if it ever had a producer, so without one
+    nothing is read. `indexes_from`: the transaction indexes of the segments from this base offset on are rebuilt as
+    well, so later snapshots are not used.
+
+    Returns the offset of the newest valid snapshot; without one, the offset at which reading began. Raises OSError, and
+    Damage for a bad batch: without its content, retries would be accepted as new batches, and aborted records as
+    committed ones.
     """
-    # What was deleted of the first segment still lies there, and tells which number a producer's next batch has. So it
-    # is read where segments are read anew, as Kafka does.
+    # Deleted records of the first segment are still in its file, and determine the next sequence of a producer. So they
+    # are read where segments are read again, as in Kafka.
     producers.clear(log_start_offset if indexes_from is None else segments[0].base_offset)
     if not snapshots and may_skip:
         producers.end_offset = log_end_offset
@@ -124,7 +125,7 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
     snapshot_offset = expected_offset = producers.end_offset
     for index, segment in enumerate(segments):
         if expected_offset < segment.base_offset <= log_start_offset:
-            # Deleted records whose file was lost. In a log that was compacted gaps above its start are normal.
+            # Deleted records whose file was lost. In a compacted log, gaps above the log start offset are normal.
             producers.forget_ongoing_transactions()
         is_known = index + 1 < len(segments) and segments[index + 1].base_offset <= snapshot_offset
         is_indexed_anew = indexes_from is not None and segment.base_offset >= indexes_from
@@ -144,10 +145,10 @@ def rebuild_producer_state(  # noqa: PLR0917 - all of a log that bears on it
 def rebuild_transaction_index(
     segments: list[Segment], snapshots: list[Path], log_start_offset: Offset, end_offset: Offset
 ) -> None:
-    """Builds the transaction index of the last of `segments` anew from what the log says and brings it to the disk; the
-    others come before it. Where the disk does not take it, it is in memory until a later write.
+    """Rebuilds the transaction index of the last of `segments` from the log and writes it.
 
-    Raises Damage, OSError, when the log can't be read; the index is then as it was.
+    `segments` begins with the segments before it. If the disk refuses the index, it stays in memory until a later
+    write. Raises Damage, or OSError if the log can't be read; the index is then unchanged.
     """
     index = segments[-1].transaction_index
     try:
@@ -174,9 +175,10 @@ def _replay(
     transaction_index: TransactionIndex | None,
     committed_below: Offset,
 ) -> Offset:
-    """Records the segment's batches from `from_offset` on, and notes in the index, if there is one, what was aborted.
+    """Replays the segment's batches from `from_offset` on, and appends aborted transactions to the index if one is
+    given.
 
-    Returns where the segment ends. Raises BadBatch, OSError.
+    Returns the segment's end offset. Raises BadBatch, OSError.
     """
     header = None
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -195,7 +197,7 @@ def _replay(
             producers.transactions.complete_found(completed, committed_below)
     except (BadBatch, OSError):
         if transaction_index is not None:
-            transaction_index.discard()  # a part of it would say that the rest was committed
+            transaction_index.discard()  # an incomplete index would mean that the remaining transactions were committed
         raise
     finally:
         os.close(descriptor)
@@ -205,7 +207,7 @@ def _replay(
 
 
 def _read_marker(descriptor: int, position: int, header: BatchHeader) -> EndTransactionMarker | None:
-    """Raises BadBatch, also for a marker whose CRC is wrong: one bit makes an abort of a commit."""
+    """Reads a marker. Raises BadBatch, also for a wrong CRC, because one wrong bit can turn a commit into an abort."""
     data = os.pread(descriptor, header.size_bytes, position)
     try:
         if not batch_crc_is_valid(data, 0, header):
@@ -216,9 +218,9 @@ def _read_marker(descriptor: int, position: int, header: BatchHeader) -> EndTran
 
 
 def marker_of(records: memoryview | bytes) -> EndTransactionMarker | None:
-    """The marker in a control batch; None if a cleaner has emptied it, or it holds something else.
+    """Returns the marker in a control batch; None if a cleaner has emptied the batch, or if it holds another record.
 
-    Raises `KafkaError` CORRUPT_MESSAGE or INVALID_RECORD for what is no control batch.
+    Raises `KafkaError` CORRUPT_MESSAGE or INVALID_RECORD if the batch is not a control batch.
     """
     for record in iterate_records(records):
         return read_end_transaction_marker(record)
@@ -226,7 +228,7 @@ def marker_of(records: memoryview | bytes) -> EndTransactionMarker | None:
 
 
 def segment_headers(segment: Segment) -> Iterator[ScannedBatch]:
-    """All batches of a segment whose file need not be open. Raises BadBatch, OSError."""
+    """Yields all batches of a segment whose file need not be open. Raises BadBatch, OSError."""
     descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield from scan_headers(descriptor, 0, segment.size_bytes)

@@ -1,4 +1,4 @@
-"""Producer snapshots: `<offset>.snapshot`, what a log knew of its producers just before that offset.
+"""Producer snapshots: `<offset>.snapshot`, the producer state of a log just before that offset.
 
     version  2   1
     crc      4   CRC-32C of all that follows
@@ -29,17 +29,17 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(Exception):
-    """The file is no producer snapshot, or not the one that was written."""
+    """The file is not a producer snapshot, or its content has changed."""
 
 
 def encode_snapshot(entries: list[ProducerSnapshotEntry]) -> bytes:
-    """The content of a snapshot file."""
+    """Returns the content of a snapshot file."""
     body = _COUNT.pack(len(entries)) + b"".join(_ENTRY.pack(*entry) for entry in entries)
     return _HEADER.pack(_VERSION, crc32c(body, 0)) + body
 
 
 def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
-    """The entries of a snapshot file. Raises `CorruptSnapshot`."""
+    """Returns the entries of a snapshot file. Raises `CorruptSnapshot`."""
     try:
         version, crc = _HEADER.unpack_from(content)
         (count,) = _COUNT.unpack_from(content, _HEADER.size)
@@ -77,10 +77,10 @@ def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
 
 
 def read_snapshot(path: Path) -> list[ProducerSnapshotEntry]:
-    """The entries of the file. Raises `CorruptSnapshot`, OSError."""
+    """Reads a snapshot file and returns its entries. Raises `CorruptSnapshot`, OSError."""
     return decode_snapshot(path.read_bytes())
 
 
 def write_snapshot(path: Path, entries: list[ProducerSnapshotEntry], *, sync: bool) -> None:
-    """Writes the file as a whole. Raises OSError."""
+    """Writes the file atomically. Raises OSError."""
     write_atomically(path, encode_snapshot(entries), sync=sync)

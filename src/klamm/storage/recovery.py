@@ -1,7 +1,7 @@
-"""What a crash left of a partition's segments, made whole.
+"""Recovers a partition's segments after a crash.
 
-What was not known to be on the disk before the crash (`log_sync` says how that is known) is read, the indexes are built
-anew from it, and the log is cut at the first batch that is not whole.
+Data that was not known to be on the disk before the crash (see `log_sync`) is read, its indexes are rebuilt, and the
+log is cut at the first incomplete batch.
 
 Source: `storage/internals/log/LogLoader.java` and `LogSegment.recover` of Apache Kafka 4.3.
 """
@@ -33,28 +33,28 @@ logger = logging.getLogger(__name__)
 
 
 class _MissingEnd(BadBatch):
-    """A segment begins where the one before it does not end."""
+    """The segment begins above the end of the previous one."""
 
 
 class _Scan:
-    """How far the walk over the batches came: the offset and the leader epoch that the next one can't be below."""
+    """The progress of the walk over the batches: the lowest offset and leader epoch that the next batch may have."""
 
     __slots__ = ("_gaps", "_request", "epoch", "expected_offset", "new_gaps")
 
     def __init__(self, request: LoadRequest, expected_offset: Offset, gaps: Container[int]) -> None:
-        """`gaps`: the offsets that a noted gap ends at."""
+        """Starts a scan. `gaps` are the end offsets of the noted gaps."""
         self._request = request
         self._gaps = gaps
         self.expected_offset = expected_offset
         self.epoch = LeaderEpoch(-1)
         self.new_gaps: list[tuple[Offset, Offset]] = []
-        """What was taken for gaps between segments, and is not noted yet."""
+        """Gaps between segments that were accepted and are not noted yet."""
 
     def begin(self, base_offset: Offset) -> None:
-        """Goes on with the next segment. Raises BadBatch if the end of the one before is missing.
+        """Continues with the next segment. Raises BadBatch if the end of the previous one is missing.
 
-        A cleaned segment keeps its last batch. So where one ends before the next begins, and that was not known to be
-        on the disk, a power failure has taken the end of the one and left the other.
+        A cleaned segment keeps its last batch. So if a segment that was not known to be on the disk ends before the
+        next one begins, a power failure has taken its end and left the next segment.
         """
         expected = self.expected_offset
         if base_offset > expected and base_offset > self._request.log_start_offset and base_offset not in self._gaps:
@@ -65,7 +65,10 @@ class _Scan:
         self.check(0, base_offset, self.epoch)
 
     def check(self, position: int, base_offset: Offset, epoch: LeaderEpoch) -> None:
-        """Raises BadBatch for what the CRC does not cover: a base offset or a leader epoch that can't come here."""
+        """Checks a base offset and a leader epoch, which the CRC does not cover.
+
+        Raises BadBatch if they can't follow here.
+        """
         may_come_later = self._request.has_gaps or base_offset in self._gaps
         if base_offset < self.expected_offset or (base_offset > self.expected_offset and not may_come_later):
             raise BadBatch(position, f"a batch at offset {base_offset} where {self.expected_offset} is due")
@@ -75,19 +78,20 @@ class _Scan:
 
 
 def _may_lack_ends(request: LoadRequest) -> bool:
-    """Whether a segment may end before the next begins.
+    """Returns whether a segment may end before the next one begins.
 
-    Of a folder that comes without a recovery point, any segment may have been cleaned by Apache Kafka.
+    Without a recovery point, Apache Kafka may have cleaned any segment of the log if it may have gaps.
     """
     return request.has_gaps and request.recovery_point == 0
 
 
 def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, indexed_offset: Offset) -> Offset:
-    """Checks what was not known to be on the disk, cuts it where it is not whole, and says where the log ends now.
+    """Checks data that was not known to be on the disk, cuts the log at the first bad batch, and returns the log end
+    offset.
 
-    The indexes of segments that end at `indexed_offset` or before are believed, batches below the recovery point.
-    Takes the segments that go out of `files`, and notes new leader epochs. One line in the broker's log says what was
-    read and cut. Raises Damage for what was known to be on the disk and is not there, OSError.
+    Trusts the indexes of segments that end at `indexed_offset` or before, and batches below the recovery point. Removes
+    the deleted segments from `files`, and assigns new leader epochs. Logs one line about what was read and cut. Raises
+    Damage if data is missing that was known to be on the disk, OSError.
     """
     segments = files.segments
     if not segments:
@@ -117,7 +121,7 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
                 raise gap_after(segments[index - 1], scan.expected_offset, segment.base_offset)
             raise damage_in(segment, error, scan.expected_offset)
         lost_bytes = _cut_away(segments, index, error.position, scan.expected_offset)
-        # Else a power failure might bring it back, behind what is written in its place.
+        # Otherwise a power failure might bring the data back, after new records in its place.
         sync_file(segments[-1].path)
         sync_directory(request.directory)
         cut = f"; {lost_bytes} bytes from there on were cut away, because of {segment.path.name}: {error}"
@@ -137,7 +141,7 @@ def recover(request: LoadRequest, files: PartitionFiles, epochs: LeaderEpochs, i
 
 
 def _note_gaps(request: LoadRequest, scan: _Scan) -> None:
-    """Has the next start know of them, whatever its recovery point is."""
+    """Notes the accepted gaps for the next start, whatever its recovery point is."""
     for start, end in scan.new_gaps:
         note_gap(request.directory, start, end, "no recovery point was there to tell a loss from a cleaner's gap")
     if scan.new_gaps:
@@ -145,10 +149,10 @@ def _note_gaps(request: LoadRequest, scan: _Scan) -> None:
 
 
 def _begin_at(segment: Segment, recovery_point: Offset) -> int:
-    """Where checking begins: the last batch that the disk's index knows of below the recovery point.
+    """Returns the position at which to start checking: the last indexed batch below the recovery point.
 
-    What lies before was on the disk and is checked when it is first read. The index is emptied where it can't be relied
-    on, and the whole segment is checked.
+    The batches before it were on the disk and are checked at their first read. If the index can't be trusted, the whole
+    segment is checked.
     """
     try:
         position = segment.resume_indexes(recovery_point)
@@ -161,8 +165,10 @@ def _begin_at(segment: Segment, recovery_point: Offset) -> int:
 
 
 def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start: int) -> BadBatch | None:
-    """Checks every batch from `start` on and adds it to the indexes, which are built anew for a whole segment; the
-    first bad batch, if there is one."""
+    """Checks every batch from `start` on and adds it to the indexes. Returns the first bad batch, None if all are good.
+
+    The indexes are rebuilt if the whole segment is checked.
+    """
     end = segment.size_bytes
     error = None
     is_first = True
@@ -196,10 +202,13 @@ def _recover_segment(segment: Segment, scan: _Scan, epochs: LeaderEpochs, start:
 
 
 def _cut_away(segments: list[Segment], index: int, position: int, log_end_offset: Offset) -> int:
-    """Takes away what follows `position` in the segment at `index`, and all after it; how many bytes that was."""
+    """Removes everything after `position` in the segment at `index`, and all later segments.
+
+    Returns the number of bytes.
+    """
     segment = segments[index]
-    # A segment whose beginning is not where the log goes on can't be written to, though it may be empty: after a
-    # power failure there may be the new file without the end of the old one.
+    # A segment that does not begin at or below the log end offset can't be written to, even if it is empty: after a
+    # power failure the new file may exist without the end of the previous one.
     kept = index + 1 if log_end_offset >= segment.base_offset else index
     dropped = segments[kept:]
     lost_bytes = sum(later.size_bytes for later in dropped)

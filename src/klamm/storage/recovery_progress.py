@@ -1,6 +1,7 @@
-"""How far the recovery of a data directory has come, for whoever waits for it to end.
+"""Logs the progress of the recovery of a data directory.
 
-Source: `LogManager.loadLogs` of Apache Kafka 4.3, which tells of each log; here a line every few seconds.
+Source: `LogManager.loadLogs` of Apache Kafka 4.3, which writes a line for each log; here it is a line every few
+seconds.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ __all__ = ["INTERVAL_S", "RecoveryProgress"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 5.0
-"""The time between two lines; a recovery that is over sooner says nothing but that it is over."""
+"""The time between two lines. A shorter recovery writes no such line."""
 
 
 class RecoveryProgress:
-    """Counts what the threads of a recovery have done. May be called on any of them."""
+    """Counts the bytes and partitions that the recovery threads have finished. Any thread may call it."""
 
     __slots__ = ("_bytes", "_clock", "_directory", "_done", "_lock", "_next_s", "_partitions", "_started_s")
 
@@ -36,13 +37,13 @@ class RecoveryProgress:
         self._lock = Lock()
 
     def read(self, size_bytes: int) -> None:
-        """So many bytes more were read and checked."""
+        """Adds bytes that were read and checked."""
         with self._lock:
             self._bytes += size_bytes
             self._tell()
 
     def loaded(self) -> None:
-        """One partition more is ready, or offline."""
+        """Adds a partition that is ready or offline."""
         with self._lock:
             self._done += 1
             self._tell()

@@ -1,5 +1,4 @@
-"""One segment of a log: the batches from its base offset on, the two sparse indexes that find them, and the index of
-the transactions that are aborted in it.
+"""One segment of a log: the batches from its base offset on, two sparse indexes, and the index of aborted transactions.
 
 Source: `storage/internals/log/LogSegment.java` of Apache Kafka 4.3: when index entries are made, when a segment is full
 or old enough to be rolled.
@@ -35,11 +34,11 @@ __all__ = ["Segment", "SegmentSettings"]
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _CLOSED: Final = -1
 _UNKNOWN: Final = -2
-"""A timestamp that was not looked up yet; -1 is that of records without one."""
+"""A timestamp that was not looked up yet; -1 means that no record has a timestamp."""
 
 
 class SegmentSettings:
-    """What a log's configuration says about the segments it opens."""
+    """The settings of a log's configuration for the segments that it opens."""
 
     __slots__ = ("index_interval_bytes", "max_index_bytes", "pool", "roll_jitter_ms")
 
@@ -55,8 +54,9 @@ class SegmentSettings:
 class Segment:
     """The file `<base offset>.log` with its indexes.
 
-    `size_bytes` is where the next batch goes; what lies beyond is left of a failed write and is never read.
-    Methods that touch files raise OSError, those that need an index or walk the log also `CorruptIndex` and `BadBatch`.
+    `size_bytes` is the position of the next batch. Bytes beyond it are left over from a failed write and are never
+    read. Methods that access files raise OSError; those that need an index or walk the log also raise `CorruptIndex`
+    and `BadBatch`.
     """
 
     __slots__ = (
@@ -95,9 +95,10 @@ class Segment:
         self.created_ms = created_ms
         self.used = True
         self.unchecked_end = size_bytes
-        """Up to here it lay on the disk when it was opened: see `first_read`."""
+        """Batches below this position were on the disk when the segment was opened, and need the check of
+        `first_read`."""
         self.checked = 0, 0
-        """From where to where that is known to be sound."""
+        """The range below `unchecked_end` that is known to be intact."""
         self.offset_index = OffsetIndex(
             directory / file_name(base_offset, INDEX_SUFFIX), base_offset, settings.max_index_bytes
         )
@@ -118,7 +119,7 @@ class Segment:
 
     @classmethod
     def create(cls, directory: Path, base_offset: Offset, settings: SegmentSettings, *, created_ms: Millis) -> Segment:
-        """An empty segment with its three files; when it fails, it leaves none of them."""
+        """Creates an empty segment with its three files. If that fails, none of them is left."""
         segment = cls(directory, base_offset, settings, created_ms=created_ms)
         try:
             segment._adopt(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE))
@@ -139,12 +140,12 @@ class Segment:
 
     @property
     def index_paths(self) -> tuple[Path, Path, Path]:
-        """The files of its indexes; that of aborted transactions need not be there."""
+        """The index files. The transaction index may be missing."""
         return self.offset_index.path, self.time_index.path, self.transaction_index.path
 
     @property
     def descriptor(self) -> int:
-        """The open log file; it may be closed again as soon as another segment is used."""
+        """The open log file. It may be closed again as soon as another segment is used."""
         self.used = True
         if self._descriptor != _CLOSED:
             return self._descriptor
@@ -156,7 +157,7 @@ class Segment:
         return descriptor
 
     def release(self) -> None:
-        """Closes the file and frees what can be read again: the pool's way to take a descriptor back."""
+        """Closes the file and unloads the indexes. Called by the pool to reclaim a descriptor."""
         if self._descriptor != _CLOSED:
             os.close(self._descriptor)
             self._descriptor = _CLOSED
@@ -165,13 +166,13 @@ class Segment:
         self.transaction_index.unload()
 
     def close(self) -> None:
-        """Closes the file. What the indexes have not written yet stays in memory."""
+        """Closes the file. Unwritten index entries stay in memory."""
         if self._descriptor != _CLOSED:
             self._pool.closed(self)
         self.release()
 
     def move_to(self, directory: Path) -> None:
-        """Follows a rename of the folder."""
+        """Updates the paths after the folder was renamed."""
         self.directory = directory
         self.offset_index.path = directory / self.offset_index.path.name
         self.time_index.path = directory / self.time_index.path.name
@@ -184,15 +185,16 @@ class Segment:
         ]
 
     def delete(self) -> None:
-        """Removes the files now."""
+        """Removes the files at once."""
         self.close()
         for path in self._paths():
             path.unlink(missing_ok=True)
 
     def retire(self, log_start_offset: Offset | None = None) -> list[Path]:
-        """Renames the files so that they are no segment any more; the names, to be removed later.
+        """Renames the files so that they no longer belong to a segment. Returns the new names, to be removed later.
 
-        `log_start_offset`: where the log begins since, if it lets go of its oldest segments. The log file tells.
+        `log_start_offset`: the new log start offset, if this segment is deleted at the beginning. The name of the log
+        file contains it.
         """
         self.close()
         retired = []
@@ -211,9 +213,9 @@ class Segment:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, prefix: bytes, rest: memoryview, last_offset: int, max_timestamp: int) -> None:
-        """Writes one batch, handed over in two parts, at the end.
+        """Appends one batch, given in two parts.
 
-        When it raises OSError nothing has changed but bytes beyond the end: see `cut_back`.
+        If it raises OSError, only bytes beyond the end have changed: see `cut_back`.
         """
         position = self.size_bytes
         descriptor = self._descriptor
@@ -228,9 +230,9 @@ class Segment:
         self.add_to_indexes(position, size, last_offset, max_timestamp)
 
     def add_to_indexes(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Counts in a batch that stands in the file at `position`, the end so far.
+        """Adds a batch at `position`, the current end, to the size and the indexes.
 
-        An index entry is made each time more than `index.interval.bytes` have gone by since the last one.
+        An index entry is made when more than `index.interval.bytes` follow the last one.
         """
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
@@ -247,11 +249,11 @@ class Segment:
         self.size_bytes = position + size
 
     def cut_back(self) -> None:
-        """Removes what a failed write left beyond the end."""
+        """Removes bytes that a failed write left beyond the end."""
         os.ftruncate(self.descriptor, self.size_bytes)
 
     def truncate(self, position: int, offset: Offset) -> None:
-        """Removes the batch at `position`, which begins at `offset`, and all after it."""
+        """Removes the batch at `position`, which begins at `offset`, and all later ones."""
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
@@ -260,7 +262,7 @@ class Segment:
         self._bytes_since_index_entry = 0
         if position == 0:
             self._first_timestamp = Millis(_UNKNOWN)
-        # The index knows of no later timestamp than its last entry's; what follows that entry is looked through.
+        # The index has no timestamps after its last entry, so the batches from that entry on are read.
         self._max_timestamp, self._offset_of_max_timestamp = self.time_index.last_entry()
         start = self.offset_index.lookup(self._offset_of_max_timestamp)[1]
         for batch in scan_headers(self.descriptor, start, position):
@@ -271,7 +273,7 @@ class Segment:
     # -- indexes -------------------------------------------------------------------------------------------------------
 
     def reset_indexes(self) -> None:
-        """Empties the two sparse indexes, to be filled anew."""
+        """Empties the two sparse indexes, so that they can be filled again."""
         self.offset_index.reset()
         self.time_index.reset()
         self._bytes_since_index_entry = 0
@@ -280,32 +282,33 @@ class Segment:
         self._first_timestamp = Millis(_UNKNOWN)
 
     def discard_indexes(self) -> None:
-        """Forgets what the two sparse indexes have in memory; the files tell what they say."""
+        """Discards the two sparse indexes in memory. They are then read from their files."""
         self.offset_index.discard()
         self.time_index.discard()
         self._bytes_since_index_entry = 0
         self._max_timestamp = Millis(_UNKNOWN)
 
     def replace_indexes(self) -> None:
-        """Puts the two sparse indexes in the place of their files, synced. Raises OSError."""
+        """Replaces the files of the two sparse indexes atomically, with a sync. Raises OSError."""
         self.time_index.replace_file()
         self.offset_index.replace_file()
 
     @property
     def has_read_indexes(self) -> bool:
-        """Whether what the indexes end with is known, so that they can be filled on."""
+        """Whether the last index entries are known, so that entries can be appended."""
         return self._max_timestamp != _UNKNOWN
 
     def read_indexes(self) -> None:
-        """Has the two sparse indexes in memory. Raises CorruptIndex, OSError."""
+        """Loads the two sparse indexes into memory. Raises CorruptIndex, OSError."""
         self.offset_index.load()
         self.time_index.load()
         self._load_max_timestamp()
 
     def resume_indexes(self, end_offset: Offset) -> int:
-        """Keeps of both sparse indexes what is sure to be right below `end_offset`, to be filled on from there.
+        """Keeps the entries of both sparse indexes that are certainly right below `end_offset`; later ones can be
+        appended.
 
-        Returns the position of the batch to go on with, for `add_to_indexes`. Raises also CorruptIndex.
+        Returns the position of the batch at which to continue with `add_to_indexes`. Raises also CorruptIndex.
         """
         for index in (self.offset_index, self.time_index):
             index.check_entries()
@@ -328,9 +331,9 @@ class Segment:
         return position
 
     def check_time_entry(self, timestamp: int, header: BatchHeader) -> None:
-        """Raises CorruptIndex unless an entry of the time index tells the largest timestamp of the batch that it names.
+        """Raises CorruptIndex unless a time index entry has the largest timestamp of the batch that it names.
 
-        The index is not synced while its segment is written: a power failure may leave any bytes in it.
+        The index is not synced while its segment is written, so it may hold any bytes after a power failure.
         """
         if header.max_timestamp != timestamp:
             raise CorruptIndex(
@@ -340,15 +343,18 @@ class Segment:
             )
 
     def write_indexes(self) -> None:
-        """Brings the index files up to date with what is in memory."""
-        # In this order, so that `resume_indexes` finds no batch in the first that the second does not know.
+        """Writes unwritten entries to the index files."""
+        # In this order, so that `resume_indexes` finds no batch in the offset index that is missing from the time
+        # index.
         self.time_index.write()
         self.offset_index.write()
         self.transaction_index.write()
 
     def seal(self) -> None:
-        """Adds the last entry to the time index: a segment that is written no more, or not before a restart, is known
-        by its largest timestamp."""
+        """Adds the last entry to the time index, so that it ends with the segment's largest timestamp.
+
+        Called when the segment is not written any more, or not before a restart.
+        """
         if self._max_timestamp > NO_TIMESTAMP:
             self.time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
 
@@ -368,7 +374,7 @@ class Segment:
 
     @property
     def max_timestamp(self) -> Millis:
-        """The largest timestamp of its records, -1 if none has one."""
+        """The largest timestamp of the records, -1 if none has one."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp
@@ -381,12 +387,12 @@ class Segment:
         return self._offset_of_max_timestamp
 
     def largest_timestamp(self) -> Millis:
-        """The largest timestamp of its records, or the time the file was last written if none has one."""
+        """Returns the largest timestamp of the records, or the file's modification time if none has one."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else Millis(self.path.stat().st_mtime_ns // 1_000_000)
 
     def first_batch_timestamp(self) -> Millis:
-        """The largest timestamp of its first batch, -1 if it has none."""
+        """Returns the largest timestamp of the first batch, -1 if it has none."""
         if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = NO_TIMESTAMP
             for batch in scan_headers(self.descriptor, 0, self.size_bytes):
@@ -406,9 +412,10 @@ class Segment:
         max_segment_bytes: int,
         max_segment_ms: int,
     ) -> bool:
-        """Whether a batch belongs into a new segment: for size, age, full indexes, or an offset too far off.
+        """Returns whether a batch needs a new segment, because of size, age, full indexes, or an offset that is too
+        large.
 
-        Age is told by timestamps, from the first batch to this one, and by the clock where there are none.
+        The age is the difference of the timestamps of the first batch and this one, or clock time without timestamps.
         """
         size = self.size_bytes
         if size > max_segment_bytes - batch_bytes:
@@ -428,7 +435,7 @@ class Segment:
 
 
 def _write_rest(descriptor: int, prefix: bytes, rest: memoryview, position: int, written: int) -> None:
-    """Goes on after a write that took only part of the bytes, as it does shortly before a disk is full."""
+    """Continues a write that took only part of the bytes, which happens shortly before a disk is full."""
     size = len(prefix) + len(rest)
     while written < size:
         if written < len(prefix):

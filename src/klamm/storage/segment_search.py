@@ -1,8 +1,9 @@
-"""Finding batches in a segment: by offset, by timestamp, and the end.
+"""Finds batches in a segment: by offset, by timestamp, and at the end.
 
-The index leads to a batch at or before the one that is looked for; from there headers are walked. An index is not
-synced while its segment is written, so a power failure may leave any bytes in it: whether a batch begins where it leads
-is looked at each time.
+The index leads to a batch at or before the wanted one; from there the headers are walked. An index is not synced while
+its segment is written, so after a power failure it may hold any bytes. Each search therefore checks that a batch begins
+at the indexed position.
+
 Source: `LogSegment.translateOffset`, `readNextOffset`, `findOffsetByTimestamp` and `FileRecords.searchForTimestamp` of
 Apache Kafka 4.3.
 """
@@ -31,7 +32,7 @@ _ANY_OFFSET: Final = 2**63 - 1
 
 
 def find_batch(segment: Segment, offset: int) -> BatchBounds | None:
-    """The first batch that ends at `offset` or after it, None if the segment has none.
+    """Returns the first batch whose last offset is at or above `offset`, None if the segment has none.
 
     Raises BadBatch, CorruptIndex, OSError.
     """
@@ -42,9 +43,9 @@ def find_batch(segment: Segment, offset: int) -> BatchBounds | None:
 
 
 def offset_beyond(segment: Segment, position: int) -> Offset | None:
-    """An offset behind a batch that begins at `position` or later; None if the index knows of no such batch.
+    """Returns an offset not below the last offset of a batch that begins at `position` or later.
 
-    Raises as `find_batch`.
+    None if the index has no such batch. Raises the errors of `find_batch`.
     """
     entry = segment.offset_index.first_entry_from(position)
     if entry is None:
@@ -56,10 +57,10 @@ def offset_beyond(segment: Segment, position: int) -> Offset | None:
 
 
 def _scan_from(segment: Segment, position: int, offset: int, *, is_sure: bool = False) -> Iterator[BatchBounds]:
-    """The batches from `position` on, where the index has led from `offset`.
+    """Yields the batches from `position` on, where the index entry for `offset` points.
 
     `is_sure`: a batch is known to begin there, whatever the index says. Raises BadBatch, OSError, and CorruptIndex if
-    no batch begins there or it begins behind `offset`.
+    no batch begins there or if it begins above `offset`.
     """
     batches = scan_bounds(segment.descriptor, position, segment.size_bytes)
     if position and not is_sure:
@@ -80,15 +81,16 @@ def _misled(segment: Segment, position: int) -> CorruptIndex:
 
 
 def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offset | None]:
-    """Where the last batch ends that lies wholly between the batch at `start` and `limit`, and the offset after it.
+    """Returns the end of the last batch that lies fully between the batch at `start` and `limit`, and the offset after
+    it.
 
-    The end is `start` if not even one does; the offset is None then. Raises as `find_batch`.
+    If no batch fits, the end is `start` and the offset is None. Raises the errors of `find_batch`.
     """
     position = segment.offset_index.last_position_up_to(limit, start)
     end, next_offset = position, None
     for batch in _scan_from(segment, position, _ANY_OFFSET, is_sure=position == start):
         if batch.end > limit:
-            # The index may point at the very batch that doesn't fit, behind others that do.
+            # The index may point at the batch that does not fit, after others that do.
             if next_offset is None and position > start:
                 next_offset = Offset(batch.base_offset)
             break
@@ -97,9 +99,9 @@ def last_batch_end(segment: Segment, start: int, limit: int) -> tuple[int, Offse
 
 
 def read_next_offset(segment: Segment) -> Offset:
-    """The offset after the last batch: where an active segment goes on. Raises as `find_batch`.
+    """Returns the offset after the last batch, where an active segment continues. Raises the errors of `find_batch`.
 
-    That batch's CRC is checked: what is written next has offsets that follow from what it says of its own.
+    The last batch's CRC is checked, because the next offsets follow from its header.
     """
     last = find_last_batch(segment)
     if last is None:
@@ -110,7 +112,7 @@ def read_next_offset(segment: Segment) -> Offset:
 
 
 def find_last_batch(segment: Segment) -> BatchBounds | None:
-    """The last batch, None in an empty segment. Raises as `find_batch`."""
+    """Returns the last batch, None in an empty segment. Raises the errors of `find_batch`."""
     offset, position = segment.offset_index.last_entry()
     last = None
     for last in _scan_from(segment, position, offset):  # noqa: B007 - the last one is wanted
@@ -121,17 +123,18 @@ def find_last_batch(segment: Segment) -> BatchBounds | None:
 def find_young_batch(
     segment: Segment, timestamp: int, start_offset: int, max_headers: int
 ) -> ScannedBatch | Offset | None:
-    """The first batch that ends at `start_offset` or after it and whose largest timestamp is no older than `timestamp`.
+    """Returns the first batch with a last offset at or above `start_offset` and a largest timestamp at or above
+    `timestamp`.
 
-    None if the segment has none; the offset to go on from if it was not among the first `max_headers` looked at.
-    Raises as `find_batch`.
+    None if the segment has none. If `max_headers` were checked without a match, returns the offset at which to
+    continue. Raises the errors of `find_batch`.
     """
     indexed_timestamp, indexed_offset = segment.time_index.lookup(timestamp)
     is_unchecked = indexed_timestamp >= 0 and indexed_offset >= start_offset
     for count, batch in enumerate(_headers_from(segment, max(indexed_offset, start_offset)), 1):
         header = batch.header
         if is_unchecked and header.last_offset >= indexed_offset:
-            # Records before it would be passed over if the entry were not that batch's.
+            # If the entry did not belong to this batch, records before it would be skipped.
             segment.check_time_entry(indexed_timestamp, header)
             is_unchecked = False
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
@@ -144,7 +147,7 @@ def find_young_batch(
 
 
 def find_youngest_batch(segment: Segment) -> ScannedBatch | None:
-    """The first batch that has the segment's largest timestamp. Raises as `find_batch`."""
+    """Returns the first batch that has the segment's largest timestamp. Raises the errors of `find_batch`."""
     timestamp = segment.max_timestamp
     if timestamp < 0:
         return None
@@ -163,7 +166,7 @@ def _ends_before(segment: Segment, offset: int) -> CorruptIndex:
 
 
 def _headers_from(segment: Segment, offset: int) -> Iterator[ScannedBatch]:
-    """The batches from one on that is not behind `offset`. Raises as `find_batch`."""
+    """Yields the batches from the one that `find_batch` returns for `offset`. Raises the errors of `find_batch`."""
     found = find_batch(segment, offset)
     if found is not None:
         yield from scan_headers(segment.descriptor, found.position, segment.size_bytes)

@@ -1,4 +1,4 @@
-"""The segments of one log, in order: adding one at the end, letting go of some at the beginning, cutting the end off.
+"""The segments of one log, in order: adds them at the end, removes them at the beginning, truncates the end.
 
 Source: `storage/internals/log/LocalLog.java`, `LogSegments.java` of Apache Kafka 4.3.
 """
@@ -24,8 +24,10 @@ __all__ = ["Cut", "Segments"]
 
 
 class Cut(NamedTuple):
-    """Where a log is cut: the offset that it ends at then, and the place in one of its segments; without a position
-    all of them go, and an empty one begins there."""
+    """The place of a truncation: the new end offset, and the position in one of the segments.
+
+    Without a position all segments are removed, and an empty one begins at the end offset.
+    """
 
     end: Offset
     segment: int
@@ -33,9 +35,9 @@ class Cut(NamedTuple):
 
 
 class Segments:
-    """At least one segment, the last of them active; none at all only in a log that is offline.
+    """At least one segment; the last one is active. Only an offline log may have none.
 
-    Methods raise OSError, those that look into segments also BadBatch and CorruptIndex.
+    Methods raise OSError; those that read segments also raise BadBatch and CorruptIndex.
     """
 
     __slots__ = ("_removals", "_segments", "active", "directory", "settings")
@@ -47,7 +49,10 @@ class Segments:
         segments: list[Segment],
         removals: Iterable[tuple[Millis, Path]] = (),
     ) -> None:
-        """`removals`: files that were let go of earlier, and from when on they are to be removed."""
+        """Takes over loaded segments.
+
+        `removals`: files that are due for removal, and the time from which on they are due.
+        """
         self.directory = directory
         self.settings = settings
         self.active = segments[-1] if segments else None
@@ -65,18 +70,18 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all log files."""
+        """The size of all log files."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def index_of(self, offset: int) -> int:
-        """Which segment `offset` falls into; the first for offsets before it."""
+        """Returns the index of the segment for `offset`; the first one for lower offsets."""
         segments = self._segments
         if offset >= segments[-1].base_offset:
             return len(segments) - 1
         return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
 
     def facts(self, log_end_offset: Offset) -> list[SegmentFacts]:
-        """What retention needs to know, segment by segment. Raises Damage for a bad batch."""
+        """Returns the facts about each segment that retention needs. Raises Damage for a bad batch."""
         ends = [segment.base_offset for segment in self._segments[1:]]
         facts = []
         for segment, end in zip(self._segments, [*ends, log_end_offset], strict=True):
@@ -87,20 +92,23 @@ class Segments:
         return facts
 
     def add(self, base_offset: Offset, now_ms: Millis) -> Segment:
-        """A new active segment, empty."""
+        """Adds an empty active segment and returns it."""
         segment = Segment.create(self.directory, base_offset, self.settings, created_ms=now_ms)
         self._segments.append(segment)
         self.active = segment
         return segment
 
     def drop_first(self, count: int, due_ms: Millis) -> None:
-        """Lets go of the oldest `count`, whose files are to be removed from `due_ms` on; one must be left."""
+        """Removes the oldest `count` segments; at least one must be left.
+
+        Their files are due for removal from `due_ms` on.
+        """
         retired = self._segments[:count]
         del self._segments[:count]
         self._retire(retired, due_ms, self._segments[0].base_offset)
 
     def replace(self, replaced: range, cleaned: SwapFiles, due_ms: Millis) -> None:
-        """Puts a cleaned segment in the place of some inactive ones, whose files are to be removed from `due_ms` on."""
+        """Replaces inactive segments by a cleaned one. The old files are due for removal from `due_ms` on."""
         old = self._segments[replaced.start : replaced.stop]
         assert old[-1] is not self.active, "the active segment is never cleaned"
         new = Segment(
@@ -117,7 +125,10 @@ class Segments:
             (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
     def find_cut(self, offset: Offset) -> Cut:
-        """Where a log is cut that is to end at `offset` at the latest, which lies below its end: before a batch."""
+        """Returns the cut for a truncation to `offset`, which must be below the log end offset: the start of a batch.
+
+        The new end is at `offset`, or below it if `offset` is within a batch.
+        """
         segments = self._segments
         if offset < segments[0].base_offset:
             return Cut(offset, 0, None)
@@ -129,10 +140,11 @@ class Segments:
         return Cut(Offset(found.base_offset), index, found.position)
 
     def cut_at(self, cut: Cut, now_ms: Millis) -> Offset:
-        """Removes what lies behind the cut, which was found just now; the new end of the log."""
+        """Removes everything after the cut, which must have just been found. Returns the new log end offset."""
         segments = self._segments
         end, index, position = cut
-        # Snapshots vouch for what is below them, and what will be there is not that: they are gone for sure first.
+        # Snapshots guarantee the batches below them, but other batches will be there. So the snapshots are durably
+        # removed first.
         stale = [path for path in self.snapshots() if (parse_offset(path.name) or 0) > end]
         for path in stale:
             path.unlink()
@@ -151,7 +163,7 @@ class Segments:
         return end
 
     def snapshots(self) -> list[Path]:
-        """The producer snapshots, oldest first."""
+        """Returns the producer snapshots, oldest first."""
         return sorted(self.directory.glob(f"*{SNAPSHOT_SUFFIX}"))
 
     def _retire(self, segments: Sequence[Segment], due_ms: Millis, log_start_offset: Offset | None = None) -> None:
@@ -160,7 +172,7 @@ class Segments:
             (self.directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX)).unlink(missing_ok=True)
 
     def take_removals(self, now_ms: Millis) -> list[Path]:
-        """Files whose time has come; the caller removes them."""
+        """Returns the files that are due for removal; the caller removes them."""
         due = [path for due_ms, path in self._removals if due_ms <= now_ms]
         if due:
             self._removals = [removal for removal in self._removals if removal[0] > now_ms]
@@ -172,7 +184,7 @@ class Segments:
             segment.close()
 
     def move_to(self, directory: Path) -> None:
-        """Follows a rename of the folder."""
+        """Updates the paths after the folder was renamed."""
         self.directory = directory
         for segment in self._segments:
             segment.move_to(directory)

@@ -27,7 +27,8 @@ class StoredBatches:
         return self._size_bytes
 
     def send(self, socket_descriptor: int, start: int, size_bytes: int) -> int:
-        """Sends up to `size_bytes` bytes, beginning `start` bytes after the first batch begins. Returns how many.
+        """Sends up to `size_bytes` bytes, starting `start` bytes after the beginning of the first batch. Returns their
+        number.
 
         Raises BlockingIOError if the socket is full, ConnectionError if the client has closed it, OSError if the file
         can't be read.
@@ -47,5 +48,5 @@ class StoredBatches:
         return data
 
     def failed(self) -> None:
-        """Reports that the file could not be read, so that the log answers later reads with the reason."""
+        """Reports that the file could not be read, so that later reads from the log return the reason."""
         self._on_failure()

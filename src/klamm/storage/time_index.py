@@ -1,7 +1,8 @@
 """The time index of a segment: the largest timestamp so far, and the last offset of the batch that has it.
 
 An entry has 12 bytes: timestamp in milliseconds, offset relative to the segment's base offset; both big-endian. An
-entry (t, o) says that no record before o is younger than t; entries rise in both.
+entry (t, o) means that no record before o is younger than t. Both fields rise from entry to entry.
+
 Source: `storage/internals/log/TimeIndex.java` of Apache Kafka 4.3.
 """
 
@@ -30,29 +31,29 @@ class TimeIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the entry that is kept for the roll is left."""
+        """Whether only the entry reserved for the roll is left."""
         return len(self.data) // 12 >= self.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry unless the last one has a timestamp as large."""
+        """Appends an entry, unless the last one has a timestamp as large."""
         data = self.data
         last = _unpack(data, len(data) - 12)[0] if data else NO_TIMESTAMP
         if timestamp > last:
             data.extend(_pack(timestamp, offset - self.base_offset))
 
     def last_entry(self) -> tuple[Millis, Offset]:
-        """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
+        """Returns (timestamp, offset) of the last entry; (-1, base offset) if there is none."""
         last = self.last_bytes()
         return self._entry(last, 0) if last else (NO_TIMESTAMP, Offset(self.base_offset))
 
     def lookup(self, timestamp: int) -> tuple[Millis, Offset]:
-        """The last entry whose timestamp is not above `timestamp`; (-1, base offset) if there is none."""
+        """Returns the last entry whose timestamp is not above `timestamp`; (-1, base offset) if there is none."""
         data = self.data
         index = bisect_right(range(len(data) // 12), timestamp, key=lambda entry: int(_unpack(data, entry * 12)[0]))
         return self._entry(data, (index - 1) * 12) if index else (NO_TIMESTAMP, Offset(self.base_offset))
 
     def truncate_to(self, offset: int) -> None:
-        """Drops entries of `offset` and above. Raises OSError."""
+        """Removes entries of `offset` and above. Raises OSError."""
         data = self.data
         index = bisect_right(
             range(len(data) // 12), offset - self.base_offset - 1, key=lambda entry: int(_unpack(data, entry * 12)[1])

@@ -1,11 +1,11 @@
-"""The transaction index of a segment: the aborted transactions whose abort marker is in it (KIP-98).
+"""The transaction index of a segment: the aborted transactions whose abort marker is in the segment (KIP-98).
 
-A read_committed consumer is told of them with the records, and leaves their records out. An entry has 34 bytes: version
-2, producer id 8, first offset 8, last offset (that of the marker) 8, last stable offset after the marker 8; last
-offsets rise. A segment without such a marker has no file.
+A read_committed consumer gets these entries with the records, and skips the aborted records. An entry has 34 bytes:
+version 2, producer id 8, first offset 8, last offset (that of the marker) 8, last stable offset after the marker 8.
+Last offsets rise. A segment without such a marker has no index file.
 
-Like the other indexes it is kept in memory, and written when the segment is rolled, flushed or closed: recovery builds
-it anew where a crash may have cut it short (see `producer_recovery`).
+Like the other indexes it is kept in memory, and written when the segment is rolled, flushed or closed. Recovery
+rebuilds it where a crash may have cut it short (see `producer_recovery`).
 
 Source: `storage/internals/log/TransactionIndex.java`, `AbortedTxn.java` of Apache Kafka 4.3.
 """
@@ -31,10 +31,10 @@ _LAST_OFFSET_AT: Final = 18
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted, in one partition.
+    """An aborted transaction in one partition.
 
-    `first_offset` is that of its first record, `last_offset` that of its marker. `last_stable_offset` is how far
-    everything was decided once the marker was written: no entry that follows overlaps what lies below it.
+    `first_offset` is the offset of its first record, `last_offset` that of its marker. `last_stable_offset` is the last
+    stable offset after the marker was written: no later entry overlaps offsets below it.
     """
 
     producer_id: ProducerId
@@ -44,7 +44,8 @@ class AbortedTransaction(NamedTuple):
 
     @classmethod
     def from_completed(cls, completed: CompletedTransaction, transactions: OngoingTransactions) -> AbortedTransaction:
-        """What the index says of a transaction that has just been aborted; `transactions` still has it for ongoing."""
+        """Returns the index entry of a transaction that was just aborted; `transactions` must still contain it as
+        ongoing."""
         return cls(
             completed.producer_id,
             completed.first_offset,
@@ -56,7 +57,7 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex(IndexFile):
     """The entries of one segment's index; without a file there are none.
 
-    Methods raise `CorruptIndex` for a file that can't be the segment's, OSError.
+    Methods raise `CorruptIndex` for a file that can't belong to the segment, OSError.
     """
 
     ENTRY: ClassVar[Struct] = _ENTRY
@@ -64,7 +65,7 @@ class TransactionIndex(IndexFile):
     __slots__ = ()
 
     def __init__(self, path: Path, base_offset: int) -> None:
-        super().__init__(path, base_offset, 0)  # it may grow as long as its segment does
+        super().__init__(path, base_offset, 0)  # its size is not limited
 
     def _load(self) -> bytearray:
         if not self.path.exists():
@@ -75,25 +76,27 @@ class TransactionIndex(IndexFile):
 
     @property
     def may_have_entries(self) -> bool:
-        """Whether there are entries, as far as can be said without reading them."""
+        """Whether the index has entries; True if it was not read yet."""
         return self._data is None or bool(self._data)
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Adds a transaction, whose last offset is above those that are there."""
+        """Appends a transaction. Its last offset must be above those of the existing entries."""
         self.data.extend(_ENTRY.pack(_VERSION, *transaction))
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
-        """All entries, in the order of their last offsets."""
+        """Yields all entries, in the order of their last offsets."""
         return decode_entries(bytes(self.data))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no transaction that ends in the segment was aborted."""
+        """Whether the segment has no abort marker."""
         return not self.data
 
     def collect(self, fetch_offset: Offset, upper_bound: Offset) -> tuple[list[AbortedTransaction], bool]:
-        """The entries that overlap the offsets from `fetch_offset` up to but without `upper_bound`, and whether no
-        later segment can have more of them."""
+        """Returns the entries that overlap the offsets from `fetch_offset` up to but without `upper_bound`.
+
+        The second value is True if no later segment can have more such entries.
+        """
         data = self.data
         count = len(data) // _ENTRY.size
         first = bisect_left(
@@ -111,11 +114,12 @@ class TransactionIndex(IndexFile):
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the transactions that end at `offset` or after it."""
+        """Removes the transactions that end at `offset` or above."""
         self._cut(sum(transaction.last_offset < offset for transaction in self))
 
     def check(self, data: bytearray) -> None:
-        """Raises `CorruptIndex` for an unknown version, or where last offsets don't rise from the segment's base."""
+        """Raises `CorruptIndex` for an unknown version, or if last offsets don't rise from the segment's base
+        offset."""
         previous = self.base_offset - 1
         for version, _, _, last_offset, _ in _ENTRY.iter_unpack(data):
             if version > _VERSION:
@@ -128,14 +132,14 @@ class TransactionIndex(IndexFile):
             previous = last_offset
 
     def unload(self) -> None:
-        """Frees the memory, unless there are entries that are not in the file yet; remembers that there are none."""
+        """Frees the memory, unless there are unwritten entries or none at all: an empty index stays known as empty."""
         if self._data:
             super().unload()
 
     def write(self) -> None:
-        """Brings the file up to date; none is made for no entries. Raises OSError.
+        """Updates the file; an index without entries has no file. Raises OSError.
 
-        A rebuilt index replaces its file as a whole.
+        A rebuilt index replaces its file atomically.
         """
         if self._data is not None and not self._data:
             self.path.unlink(missing_ok=True)
@@ -147,12 +151,12 @@ class TransactionIndex(IndexFile):
 
 
 def encode_entries(transactions: Iterable[tuple[ProducerId, Offset, Offset, Offset]]) -> bytes:
-    """The content of an index file."""
+    """Returns the content of an index file."""
     return b"".join(_ENTRY.pack(_VERSION, *transaction) for transaction in transactions)
 
 
 def decode_entries(content: bytes) -> Iterator[AbortedTransaction]:
-    """The entries of an index file, whole ones only."""
+    """Yields the entries of an index file, ignoring an incomplete last one."""
     for at in range(0, len(content) - _ENTRY.size + 1, _ENTRY.size):
         yield _decode(content, at)
 

@@ -1,6 +1,6 @@
-"""Where the cleaning of each log stopped: the file `cleaner-offset-checkpoint` of a data directory.
+"""The file `cleaner-offset-checkpoint` of a data directory: the first dirty offset of each log.
 
-It also tells which logs may have gaps between their offsets, whatever their `cleanup.policy` is today.
+The file also tells which logs may have gaps between their offsets, whatever their current `cleanup.policy` is.
 
 Source: `LogCleanerManager.updateCheckpoints` of Apache Kafka 4.3.
 """
@@ -25,7 +25,7 @@ CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
 
 
 class CleanerCheckpoint:
-    """The first dirty offset of each log that was ever cleaned. May be used from several threads."""
+    """The first dirty offset of each log that was ever cleaned. Several threads may use it."""
 
     __slots__ = ("_lock", "_offsets", "_path")
 
@@ -35,31 +35,34 @@ class CleanerCheckpoint:
         self._offsets: dict[TopicPartition, Offset] = {}
 
     def read(self) -> None:
-        """Takes in what an earlier run wrote; without it everything counts as dirty. Raises OSError."""
+        """Reads the offsets that an earlier run wrote. Without them, every log is dirty from its start.
+
+        Raises OSError.
+        """
         try:
             self._offsets = read_offsets(self._path)
         except MalformedCheckpoint as error:
-            logger.warning("%s; it is taken for empty", error)
+            logger.warning("%s; it is treated as empty", error)
 
     def get(self, topic_partition: TopicPartition) -> Offset | None:
-        """Where the last cleaning stopped, None if there was none."""
+        """Returns the offset at which the last cleaning stopped, None if the log was never cleaned."""
         return self._offsets.get(topic_partition)
 
     def set(self, topic_partition: TopicPartition, offset: Offset, known: Container[TopicPartition]) -> None:
-        """Notes where a cleaning stopped, and forgets logs that are not `known`. Raises OSError."""
+        """Stores the offset at which a cleaning stopped, and forgets logs that are not `known`. Raises OSError."""
         with self._lock:
             offsets = {each: noted for each, noted in self._offsets.items() if each in known}
             offsets[topic_partition] = offset
             self._write(offsets)
 
     def lower(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """The log was cut at `offset`: what comes after it will be dirty. Raises OSError."""
+        """Lowers the first dirty offset of a log that was truncated to `offset`. Raises OSError."""
         with self._lock:
             if self._offsets.get(topic_partition, offset) > offset:
                 self._write({**self._offsets, topic_partition: offset})
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The log is no more, and its name may come to be another's. Raises OSError."""
+        """Removes a deleted log, because another log may get the same name. Raises OSError."""
         with self._lock:
             if topic_partition in self._offsets:
                 self._write({each: noted for each, noted in self._offsets.items() if each != topic_partition})

@@ -1,4 +1,4 @@
-"""The segment that a cleaner writes: files with the suffix `.cleaned`, which nobody reads until they are swapped in.
+"""The segment that a cleaner writes: files with the suffix `.cleaned`, which are not read until they are swapped in.
 
 Source: `UnifiedLog.createNewCleanedSegment`, `LogSegment.append` of Apache Kafka 4.3.
 """
@@ -34,9 +34,10 @@ _NO_LIMIT_BYTES: Final = 2**31 - 1
 
 
 class CleanedSegment:
-    """Collects the batches that stay, and their index entries. Methods raise OSError; leaving the context closes it.
+    """Collects the retained batches and their index entries. Methods raise OSError; leaving the context closes the
+    file.
 
-    `buffer_bytes` are collected before they are written.
+    `buffer_bytes` are buffered before they are written.
     """
 
     def __init__(self, directory: Path, base_offset: Offset, *, index_interval_bytes: int, buffer_bytes: int) -> None:
@@ -65,13 +66,14 @@ class CleanedSegment:
 
     @property
     def paths(self) -> list[Path]:
-        """Its files, the log first; the last one, the transaction index, need not be there."""
+        """The segment's files, the log first. The last one, the transaction index, may be missing."""
         return [
             self._path(suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
         ]
 
     def append(self, batch: bytes | memoryview) -> int:
-        """Adds a batch at the end; bytes that were written because of it, 0 as long as they are collected."""
+        """Appends a batch and returns the number of bytes that this call wrote to the file, 0 while batches are
+        buffered."""
         header = read_batch_header(batch)
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = Millis(header.max_timestamp)
@@ -87,7 +89,7 @@ class CleanedSegment:
         return self.write() if self._buffered_bytes >= self._buffer_bytes else 0
 
     def write(self) -> int:
-        """Writes what is collected; how many bytes."""
+        """Writes the buffered batches and returns their size in bytes."""
         view = memoryview(b"".join(self._buffer))
         self._buffer.clear()
         written = self._buffered_bytes
@@ -97,7 +99,10 @@ class CleanedSegment:
         return written
 
     def finish(self, aborted: Iterable[AbortedEntry], modified_ns: int) -> None:
-        """Writes the rest and the indexes, and makes all of it last; `modified_ns` is the age that the log shows."""
+        """Writes the buffered batches and the indexes, and syncs all files.
+
+        `modified_ns` becomes the log file's mtime.
+        """
         self.write()
         if self._max_timestamp > NO_TIMESTAMP:
             self._time_index.maybe_append(self._max_timestamp, self._offset_of_max_timestamp)
@@ -114,13 +119,13 @@ class CleanedSegment:
                 sync_file(path)
 
     def remove(self) -> None:
-        """Removes its files; a file that can't be removed is left for the next start."""
+        """Removes the segment's files. The next start removes those that can't be removed now."""
         for path in self.paths:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Closes the file; harmless the second time."""
+        """Closes the file. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,4 +1,4 @@
-"""Cleaning one log, step by step.
+"""The cleaning of one log, step by step.
 
 Source: `Cleaner.doClean` of Apache Kafka 4.3.
 """
@@ -29,21 +29,21 @@ __all__ = ["Cleaning", "Step", "Steps", "TableSettings", "clean_log"]
 logger = logging.getLogger(__name__)
 
 Step: TypeAlias = Callable[[], object]
-"""Something slow, for any thread."""
+"""A slow operation that may run on any thread."""
 
 Steps: TypeAlias = Generator[Step, Any, bool]
-"""A cleaning under way; in the end, whether it got to its end."""
+"""A cleaning in progress. It yields its steps and returns whether it was completed."""
 
 
 class Cleaning(NamedTuple):
-    """A log that is to be cleaned, and what of it."""
+    """A log to clean, and the plan for it."""
 
     log: Log
     plan: CleaningPlan
 
 
 class TableSettings(NamedTuple):
-    """The memory for the latest offsets of keys, and how full of them it may get."""
+    """The memory for the latest offset of each key, and the highest load factor of the table."""
 
     memory_bytes: int
     load_factor: float
@@ -56,9 +56,9 @@ def clean_log(
     note: Callable[[Offset], None],
     clock: Callable[[], Millis],
 ) -> Steps:
-    """The steps of cleaning a log. `note` writes down, on any thread, up to where the log is clean.
+    """Cleans a log and yields its slow steps. `note` stores the offset up to which the log is clean, on any thread.
 
-    Raises `CleaningAborted`, `UncleanableSegment`, `KafkaError`, OSError; what was swapped in by then stays.
+    Raises `CleaningAborted`, `UncleanableSegment`, `KafkaError`, OSError. Segments that were already swapped in stay.
     """
     log, plan = cleaning
     started_s = time.perf_counter()
@@ -66,8 +66,8 @@ def clean_log(
     table = OffsetTable(table_settings.memory_bytes, os.urandom(16))
     sources = log.compaction.sources_below(plan.first_uncleanable_offset)
     aborted = log.compaction.aborted_below(plan.first_uncleanable_offset)
-    # What takes an older record's place must last before that one goes, and so must the markers that decided about the
-    # transactions. These may lie behind all that is cleaned, up to the high watermark.
+    # A newer record must be durable before the older record of its key is removed. The markers that decided the
+    # transactions must be durable, too: they may lie after the cleaned part, up to the high watermark.
     needed_offset = log.high_watermark
     if log.recovery_point < needed_offset:
         flush = log.durability.begin_flush(clock())
@@ -76,7 +76,7 @@ def clean_log(
         yield flush.run
         if log.recovery_point < needed_offset:
             raise CleaningAborted
-    # From the first swap on there may be gaps, also for a start that finds another cleanup.policy.
+    # From the first swap on the log may have gaps. A later start must know this even if `cleanup.policy` has changed.
     yield partial(note, plan.first_dirty_offset)
     end_offset: Offset = yield partial(
         fill_offset_table,
@@ -156,4 +156,4 @@ def _report(cleaning: Cleaning, end_offset: Offset, statistics: CleaningStatisti
         statistics.records_read,
     )
     if statistics.records_without_key:
-        logger.warning("%d records of %s had no key and went", statistics.records_without_key, log)
+        logger.warning("%d records of %s had no key and were removed", statistics.records_without_key, log)

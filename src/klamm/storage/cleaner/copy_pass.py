@@ -1,6 +1,6 @@
-"""The second pass of a cleaning: copying what stays of some neighbouring segments into one.
+"""The second pass of a cleaning: copies the retained records of adjacent segments into one segment.
 
-It goes batch by batch, without an object for a record.
+It works batch by batch and creates no object per record.
 
 Source: `Cleaner.cleanSegments` and `cleanInto` of Apache Kafka 4.3.
 """
@@ -23,9 +23,9 @@ __all__ = ["CopyPass"]
 
 
 class CopyPass(NamedTuple):
-    """What decides which records stay; the segments of a log go through it in order.
+    """Decides which records stay. The segments of a log must pass through it in order.
 
-    `end_offset` is how far the table knows everything: records from there on stay. `transactions` are the judge's.
+    The table is complete below `end_offset`: records from there on stay. `transactions` are the same as the judge's.
     """
 
     table: OffsetTable
@@ -39,9 +39,10 @@ class CopyPass(NamedTuple):
     statistics: CleaningStatistics
 
     def run(self, group: Sequence[Source]) -> SwapFiles:
-        """Copies what stays of a group of segments into one, which is on the disk then and ready to be swapped in.
+        """Copies the retained records of a group of segments into one segment, which is then synced and ready to be
+        swapped in.
 
-        Raises `CleaningAborted`, `UncleanableSegment`, OSError; no file is left then.
+        Raises `CleaningAborted`, `UncleanableSegment`, OSError; in that case no file is left.
         """
         self.judge.last_batches = self.last_batches()
         last_with_batches = max((index for index, source in enumerate(group) if source.size_bytes), default=-1)
@@ -68,7 +69,7 @@ class CopyPass(NamedTuple):
                 settings.account(written)
 
     def _filter(self, source: Source, batch: SourceBatch, *, is_last: bool) -> bytes | memoryview:
-        """What stays of a batch."""
+        """Returns the batch with its retained records, empty bytes if the whole batch is dropped."""
         header, data, _ = batch
         statistics = self.statistics
         statistics.bytes_read += header.size_bytes

@@ -1,8 +1,9 @@
-"""The log cleaner of a data directory: picks the dirtiest log, and cleans it step by step.
+"""The log cleaner of a data directory: picks the dirtiest log and cleans it step by step.
 
-A cleaning is a generator. What it does itself belongs on the thread of the logs, the broker's loop, and is short; what
-it yields is slow and may run on any thread, one step after the other; what that returns or raises goes back in. So
-appends and fetches go on, and a segment is exchanged between two of them. `run_here` does it all on one thread.
+A cleaning is a generator. Its own code is short and runs on the thread of the logs, the broker's event loop. The steps
+that it yields are slow and may run on any thread, one after the other; their results or exceptions are sent back into
+the generator. Appends and fetches continue meanwhile, and a segment is replaced between two of them. `run_here` runs
+everything on one thread.
 
 Source: `storage/internals/log/LogCleaner.java`, `LogCleanerManager.java` of Apache Kafka 4.3.
 """
@@ -36,8 +37,8 @@ _SMALLEST_BUFFER_BYTES: Final = 4096
 
 
 class CleanerState(NamedTuple):
-    """What monitoring wants to know: when logs were looked at last, the dirty share of the dirtiest then, and how many
-    are left alone because they hold something that can't be cleaned."""
+    """The cleaner's state for monitoring: the time of the last check of the logs, the highest dirty ratio at that time,
+    and the number of logs that are skipped because they hold something that can't be cleaned."""
 
     looked_ms: Millis | None
     dirtiest_ratio: float
@@ -45,9 +46,9 @@ class CleanerState(NamedTuple):
 
 
 class LogCleaner:
-    """Cleans the logs of one data directory. All methods belong on the thread of the logs.
+    """Cleans the logs of one data directory. All methods must run on the thread of the logs.
 
-    `config` gives what `log.cleaner.*` says; several cleanings may be under way at once, of different logs.
+    `config` supplies the `log.cleaner.*` settings. Several logs may be cleaned at the same time.
     """
 
     def __init__(self, logs: Mapping[TopicPartition, Log], checkpoint: CleanerCheckpoint, config: BrokerConfig) -> None:
@@ -61,7 +62,7 @@ class LogCleaner:
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Takes a new configuration; cleanings under way keep the buffers that they have."""
+        """Applies a new configuration. Cleanings in progress keep their buffers."""
         threads = config.log_cleaner_threads
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self._buffer_bytes = max(_SMALLEST_BUFFER_BYTES, config.log_cleaner_io_buffer_size // threads // 2)
@@ -72,9 +73,9 @@ class LogCleaner:
     # -- which log -----------------------------------------------------------------------------------------------------
 
     def look(self, now_ms: Millis) -> Iterator[Cleaning | None]:
-        """Looks at all compacted logs, one each time it is asked: which is the dirtiest of those so far that are due.
+        """Checks one compacted log per step, and yields the dirtiest log so far that is due for cleaning.
 
-        Retention of these logs is the cleaner's too, as in Kafka, and done on the way.
+        As in Kafka, the cleaner also applies retention to these logs; that happens in the same step.
         """
         best: Cleaning | None = None
         dirtiest_ratio = 0.0
@@ -106,42 +107,43 @@ class LogCleaner:
                 return None  # the active segment is never cleaned
             plan = log.compaction.plan(self._checkpoint.get(log.topic_partition), now_ms)
         except KafkaError as error:
-            logger.error("what there is to clean in %s can't be told: %s", log, error)
+            logger.error("the cleaning of %s can't be planned: %s", log, error)
             return None
         if plan.is_checkpoint_wrong and not log.config.delete:
             logger.warning(
-                "the cleaning of %s begins anew at offset %d: it ended outside of the log last time",
+                "the cleaning of %s restarts at offset %d: the last one ended outside of the log",
                 log,
                 plan.first_dirty_offset,
             )
         return plan
 
     def state(self) -> CleanerState:
-        """How the cleaner gets on."""
+        """Returns the cleaner's state."""
         return CleanerState(self._looked_ms, self._dirtiest_ratio, len(self._uncleanable))
 
     def abort(self, topic_partition: TopicPartition) -> None:
-        """Has the cleaning of that log end soon, if one is under way. What it has swapped in stays."""
+        """Aborts the cleaning of that log if one is in progress. Segments that were already swapped in stay."""
         stopped = self._under_way.get(topic_partition)
         if stopped is not None:
             stopped.set()
 
     def abort_all(self) -> None:
-        """Has all cleanings end soon."""
+        """Aborts all cleanings in progress."""
         for stopped in self._under_way.values():
             stopped.set()
 
     # -- one log -------------------------------------------------------------------------------------------------------
 
     def clean(self, cleaning: Cleaning, clock: Callable[[], Millis]) -> Steps:
-        """The steps of a cleaning; see the module. It never raises: what goes wrong is logged, and no record is lost.
+        """Cleans a log and yields its slow steps (see the module). It never raises: errors are logged, and no record is
+        lost.
 
-        A log that holds something that can't be cleaned is left alone until the next start, as in Kafka.
+        As in Kafka, a log that holds something that can't be cleaned is skipped until the next start.
         """
         log = cleaning.log
         topic_partition = log.topic_partition
         if log.compaction.is_under_way or self._logs.get(topic_partition) is not log:
-            return False  # another cleaner was faster, or the log is no more
+            return False  # another cleaner was faster, or the log was deleted
         stopped = self._under_way[topic_partition] = Event()
         log.compaction.is_under_way = True
         settings = PassSettings(self._buffer_bytes, self._throttle, stopped)
@@ -149,7 +151,7 @@ class LogCleaner:
         try:
             return (yield from clean_log(cleaning, self._table, settings, note, clock))
         except CleaningAborted:
-            logger.info("the cleaning of %s was called off", log)
+            logger.info("the cleaning of %s was aborted", log)
         except UncleanableSegment as error:
             self._uncleanable[topic_partition] = log
             logger.error("%s is not cleaned any more: %s", log, error)
@@ -166,7 +168,7 @@ class LogCleaner:
 
 
 def run_here(steps: Steps) -> bool:
-    """Runs a cleaning to its end on this thread; what it returns."""
+    """Runs a cleaning to its end on this thread and returns its result."""
     try:
         step = next(steps)
         while True:

@@ -1,4 +1,4 @@
-"""The first pass of a cleaning: noting the latest offset of each key in the dirty part of the log.
+"""The first pass of a cleaning: notes the latest offset of each key in the dirty part of the log.
 
 Source: `Cleaner.buildOffsetMap` of Apache Kafka 4.3.
 """
@@ -19,7 +19,7 @@ from klamm.storage.offset_index import OffsetIndex
 __all__ = ["fill_offset_table"]
 
 _MARKER_OFFSET: Final = 2
-"""Of an `AbortedEntry`: its last offset."""
+"""Index of the last offset in an `AbortedEntry`."""
 
 
 def fill_offset_table(
@@ -31,12 +31,12 @@ def fill_offset_table(
     aborted: Iterable[AbortedEntry],
     settings: PassSettings,
 ) -> Offset:
-    """Notes the latest offset of every key in the dirty segments, as far as the table has room.
+    """Stores the latest offset of every key in the dirty segments, as far as the table has room.
 
-    Returns the offset up to which the table knows everything. Records of aborted transactions count for nothing.
-    Raises `CleaningAborted`, `UncleanableSegment`, OSError.
+    Returns the offset up to which the table is complete. Records of aborted transactions are ignored. Raises
+    `CleaningAborted`, `UncleanableSegment`, OSError.
     """
-    # The markers of others were passed by an earlier cleaning, and would not be met here.
+    # An earlier cleaning passed the markers of the other transactions, so this pass would not meet them.
     transactions = CleanedTransactions(entry for entry in aborted if entry[_MARKER_OFFSET] >= first_dirty_offset)
     end_offset = first_dirty_offset
     for source in sources:
@@ -58,7 +58,10 @@ def fill_offset_table(
 def _note_keys(
     table: OffsetTable, source: Source, batch: SourceBatch, first_dirty_offset: Offset, max_entries: int
 ) -> Offset | None:
-    """None if all keys of the batch were noted, otherwise the offset up to which they were."""
+    """Stores the keys of a batch.
+
+    Returns None if all of them fit, otherwise the offset up to which they were stored.
+    """
     base_offset = batch.header.base_offset
     spans = open_batch(source, batch)
     noted = table.put_records(spans, base_offset, start_offset=first_dirty_offset, max_entries=max_entries)
@@ -68,7 +71,8 @@ def _note_keys(
 
 
 def _position_of(source: Source, offset: Offset) -> int:
-    """Where in the file to begin to find `offset`: what the index says, or the beginning."""
+    """Returns the file position at which to start the search for `offset`: from the index, or 0 if the index can't be
+    read."""
     if offset <= source.base_offset:
         return 0
     index = OffsetIndex(source.path.with_suffix(".index"), source.base_offset, 0)

@@ -1,4 +1,4 @@
-"""What both passes of a cleaning share: bounds on what they read and write, what they count, how they end early."""
+"""Shared parts of both cleaning passes: limits on input and output, statistics, abortion."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ __all__ = ["CleaningAborted", "CleaningStatistics", "PassSettings", "is_commit",
 
 
 class CleaningAborted(Exception):
-    """The cleaning was called off; nothing of it is left."""
+    """The cleaning was aborted. Segments that were already swapped in stay; no other file is left."""
 
 
 class PassSettings(NamedTuple):
-    """What bounds a cleaning: its buffers, its input and output, and whoever may stop it."""
+    """The limits of a cleaning: its buffers, its throttle, and the event that stops it."""
 
     buffer_bytes: int
     throttle: Throttle
     stopped: Event
 
     def account(self, size_bytes: int) -> None:
-        """Notes that bytes were read or written, and waits as the throttle says. Raises `CleaningAborted`."""
+        """Counts bytes that were read or written, and waits as long as the throttle requires.
+
+        Raises `CleaningAborted`.
+        """
         if self.stopped.is_set():
             raise CleaningAborted
         self.throttle.use(size_bytes, self.stopped)
@@ -48,7 +51,7 @@ class CleaningStatistics:
 
 
 def open_batch(source: Source, batch: SourceBatch) -> RecordSpans:
-    """Where the records of the batch lie. Raises `UncleanableSegment`."""
+    """Returns the positions of the records in the batch. Raises `UncleanableSegment`."""
     try:
         return scan_records(batch.data, 0, batch.header)
     except KafkaError as error:
@@ -56,7 +59,7 @@ def open_batch(source: Source, batch: SourceBatch) -> RecordSpans:
 
 
 def is_commit(source: Source, batch: SourceBatch) -> bool | None:
-    """Whether a control batch commits (True) or aborts (False); None if it is empty or does something else.
+    """Returns True if a control batch commits, False if it aborts, None if it is empty or of another kind.
 
     Raises `UncleanableSegment`.
     """

@@ -1,7 +1,7 @@
-"""Reading the segments that are to be cleaned: every batch whole, with its CRC checked.
+"""Reads the segments to clean: whole batches, with their CRCs checked.
 
-A batch that is rewritten gets a CRC that fits what was read. So what was read must be what was written: damage would
-look sound afterwards. Apache Kafka's cleaner does not look.
+A rewritten batch gets a new CRC, computed from the bytes that were read. Without the check, damaged bytes would get a
+valid CRC. Apache Kafka's cleaner does not check.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["Source", "SourceBatch", "UncleanableSegment", "open_source", "read_b
 
 
 class UncleanableSegment(Exception):
-    """A segment holds something that can't be cleaned; the text names file, position and reason."""
+    """The segment holds something that can't be cleaned. The text names the file, the position and the reason."""
 
 
 class Source(NamedTuple):
-    """A segment that is to be cleaned. `end_offset` is where the next one begins."""
+    """A segment to clean. `end_offset` is the base offset of the next segment."""
 
     path: Path
     base_offset: Offset
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 
 class SourceBatch(NamedTuple):
-    """A batch: its header, its bytes, and where it ends in the file."""
+    """A batch: its header, its bytes, and its end position in the file."""
 
     header: BatchHeader
     data: memoryview
@@ -50,7 +50,7 @@ class SourceBatch(NamedTuple):
 
 @contextmanager
 def open_source(path: Path) -> Iterator[int]:
-    """A descriptor of the file while it is needed, to be read from front to back. Raises OSError."""
+    """Yields a descriptor of the file, opened for sequential reading, and closes it afterwards. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
@@ -62,10 +62,10 @@ def open_source(path: Path) -> Iterator[int]:
 def read_batches(
     descriptor: int, source: Source, buffer_bytes: int, on_read: Callable[[int], None], start: int = 0
 ) -> Iterator[SourceBatch]:
-    """The batches from position `start` on, `buffer_bytes` of them in memory, more only for a batch that is larger.
+    """Yields the batches from position `start` on. Holds `buffer_bytes` in memory, more only for a larger batch.
 
-    `on_read` is called with the bytes of every read, before they are looked at; what it raises ends the walk. Raises
-    `UncleanableSegment`, OSError.
+    `on_read` is called with the size of every read before its bytes are checked; an exception from it ends the
+    iteration. Raises `UncleanableSegment`, OSError.
     """
     position = chunk_start = start
     chunk = memoryview(b"")

@@ -1,13 +1,13 @@
-"""Putting a cleaned segment in the place of those it was made of, so that a crash leaves the old ones or the new one.
+"""Replaces segments by a cleaned segment. After a crash, either the old segments or the new one are there.
 
 1. The cleaner writes files with the suffix `.cleaned` and syncs them. After a crash they are removed.
-2. It renames them to `.swap`, the log first, and syncs the folder. As long as one `.cleaned` file of a segment is left
-   the swap has not begun, and a start removes both kinds. From here on a start finishes what is left to do.
-3. The old segments get `.deleted` names, as all that is to be removed.
-4. The suffix `.swap` goes.
+2. It renames them to `.swap`, the log first, and syncs the folder. While one `.cleaned` file of a segment is left, the
+   swap has not begun, and a start removes both kinds. Afterwards a start finishes the swap.
+3. The old segments get `.deleted` names, as all files that are to be removed.
+4. The suffix `.swap` is removed.
 
-A start knows from the cleaned log itself which segments it replaces: those that begin at its offsets, up to the end of
-its last batch, which cleaning therefore always keeps (see `core/log/compaction_batches.py`).
+A start finds the replaced segments from the cleaned log itself: those whose base offsets lie between its base offset
+and the end of its last batch. Cleaning therefore always keeps the last batch (see `core/log/compaction_batches.py`).
 
 Source: `LocalLog.replaceSegments`, `LogLoader.load` and `removeTempFilesAndCollectSwapFiles` of Apache Kafka 4.3.
 """
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class SwapFiles:
-    """The files of a cleaned segment, complete and on the disk, with the suffix `.swap`."""
+    """The files of a cleaned segment, complete and synced, with the suffix `.swap`."""
 
     __slots__ = ("base_offset", "paths", "size_bytes")
 
@@ -43,19 +43,22 @@ class SwapFiles:
         self.paths = paths
 
     def take_place(self) -> None:
-        """Step 4, after the old segments' files have gone. Raises OSError."""
+        """Performs step 4, after the old segments' files are gone. Raises OSError."""
         for path in self.paths:
             path.rename(path.with_suffix(""))
 
     def remove(self) -> None:
-        """Calls the swap off. The log goes last, so that a crash in between does not leave indexes without it."""
+        """Cancels the swap.
+
+        The log is removed last, so that a crash in between does not leave indexes without their log.
+        """
         for path in reversed(self.paths):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
 def offer_swap(base_offset: Offset, size_bytes: int, cleaned: Sequence[Path]) -> SwapFiles:
-    """Step 2, for the `.cleaned` files of a segment, the log first, all of them synced. Raises OSError."""
+    """Performs step 2 for the synced `.cleaned` files of a segment, the log first. Raises OSError."""
     directory = cleaned[0].parent
     sync_directory(directory)
     paths = []
@@ -66,16 +69,16 @@ def offer_swap(base_offset: Offset, size_bytes: int, cleaned: Sequence[Path]) ->
         except FileNotFoundError:
             if path is cleaned[0]:
                 raise
-            continue  # no transaction was aborted, so there is no index of them
+            continue  # without aborted transactions there is no transaction index
         paths.append(target)
     sync_directory(directory)
     return SwapFiles(base_offset, size_bytes, paths)
 
 
 def finish_swaps(directory: Path) -> None:
-    """Brings a folder to rest in which a cleaner was interrupted: swaps that had begun are finished, others undone.
+    """Cleans up a folder in which a cleaner was interrupted: finishes swaps that had begun and undoes the others.
 
-    Raises OSError, also for a log that is to be swapped in and is damaged: what it replaces is not known then.
+    Raises OSError, also if a log to swap in is damaged: then it is unknown which segments it replaces.
     """
     names = os.listdir(directory)
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -91,7 +94,7 @@ def finish_swaps(directory: Path) -> None:
         else:
             begun.add(offset)
     if cleaned:
-        # Only now: a start that is interrupted here must leave what says that the swap had not begun.
+        # Not earlier: until the `.swap` files are gone, the `.cleaned` files must show that the swap had not begun.
         sync_directory(directory)
         for name in cleaned:
             (directory / name).unlink(missing_ok=True)
@@ -107,7 +110,7 @@ def _finish(directory: Path, base_offset: Offset, swaps: list[str]) -> None:
             end_offset = _end_of(log, base_offset)
         except BadBatch as error:
             raise OSError(EIO, f"{log} is damaged at position {error.position}: {error}") from error
-        logger.info("%s takes the place of the segments up to offset %d, as a cleaner had begun", log, end_offset)
+        logger.info("%s replaces the segments up to offset %d: the swap of a cleaner is finished", log, end_offset)
         _remove_replaced(directory, base_offset, end_offset)
     for name in sorted(swaps):
         path = directory / name
@@ -119,7 +122,7 @@ def _remove_replaced(directory: Path, base_offset: Offset, end_offset: Offset) -
         offset = parse_offset(name)
         if offset is None or name.endswith(SWAP_SUFFIX) or not base_offset <= offset < max(end_offset, base_offset + 1):
             continue
-        # The producers at the beginning of the segment have not changed, and a gap before it is still there.
+        # The producer state at the beginning of the segment is unchanged, and a gap before the segment still exists.
         if not (name.endswith((SNAPSHOT_SUFFIX, GAP_SUFFIX)) and offset == base_offset):
             (directory / name).unlink()
 

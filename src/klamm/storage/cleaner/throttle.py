@@ -1,7 +1,7 @@
-"""A bound on the bytes that all cleaners together read and write in a second (`log.cleaner.io.max.bytes.per.second`).
+"""Limits the bytes per second that all cleaners together read and write (`log.cleaner.io.max.bytes.per.second`).
 
-Source: `server/util/Throttler.java` of Apache Kafka 4.3, which looks at the rate in windows of 300 ms. Here every use
-is put on an account that pays itself back with time, so that no window begins with a burst.
+Source: `server/util/Throttler.java` of Apache Kafka 4.3, which checks the rate in windows of 300 ms. Here every use
+adds a debt that decreases over time, so that no window begins with a burst.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final
 __all__ = ["Throttle"]
 
 _SLOWEST: Final = 1.0
-"""Bytes a second; Kafka takes a rate of 0 and stands still for good."""
+"""Lowest rate, in bytes per second. Kafka accepts a rate of 0 and then never continues."""
 
 _LONGEST_WAIT_S: Final = 0.5
-"""So long until a change of the rate is noticed."""
+"""Longest time until a change of the rate takes effect."""
 
 
 class Throttle:
-    """Makes the threads that use it wait, each as long as what it used takes at the rate given.
+    """Delays each calling thread by the time that its bytes take at the configured rate.
 
-    Infinity, or anything as good as that, is no bound.
+    An infinite or very high rate means no limit.
     """
 
     __slots__ = ("_bytes_per_second", "_changes", "_free_at_s", "_lock", "_now_s")
@@ -38,12 +38,12 @@ class Throttle:
 
     @property
     def bytes_per_second(self) -> float:
-        """The rate."""
+        """The rate in bytes per second."""
         return self._bytes_per_second
 
     @bytes_per_second.setter
     def bytes_per_second(self, bytes_per_second: float) -> None:
-        """A new rate forgives what was used at the old one."""
+        """Sets a new rate and clears the debt that was added at the old one."""
         if bytes_per_second != self._bytes_per_second:
             with self._lock:
                 self._bytes_per_second = max(_SLOWEST, bytes_per_second)
@@ -51,7 +51,7 @@ class Throttle:
                 self._changes += 1
 
     def reserve(self, size_bytes: int) -> float:
-        """Puts so many bytes on the account; how many seconds to wait until all of them are paid for."""
+        """Adds bytes to the debt and returns the seconds until the debt is paid."""
         cost_s = size_bytes / self._bytes_per_second
         if cost_s < 1e-12:
             return 0.0
@@ -61,7 +61,7 @@ class Throttle:
             return self._free_at_s - now_s
 
     def use(self, size_bytes: int, stopped: Event) -> None:
-        """As `reserve`, and waits; returns at once when `stopped` is set."""
+        """Reserves the bytes and waits. Returns at once when `stopped` is set."""
         changes = self._changes
         until_s = self._now_s() + self.reserve(size_bytes)
         while (left_s := until_s - self._now_s()) > 0 and changes == self._changes:

@@ -1,4 +1,4 @@
-"""What the files of a data directory are, told by their names."""
+"""The kinds of files in a data directory, recognized by their names."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _BY_SUFFIX: Final = {
 
 
 def kind_of(path: Path) -> FileKind:
-    """The kind of a file, by its name alone."""
+    """Returns the kind of a file, from its name alone."""
     known = _BY_NAME.get(path.name)
     if known is not None:
         return known
@@ -83,16 +83,19 @@ def kind_of(path: Path) -> FileKind:
 
 
 def data_files(directory: Path) -> list[Path]:
-    """The files in a folder of which something is known, those of one segment together. Raises OSError."""
+    """Returns the files of a known kind in a folder, sorted by name, so that the files of a segment are adjacent.
+
+    Raises OSError.
+    """
     return sorted(path for path in directory.iterdir() if path.is_file() and kind_of(path) is not FileKind.other)
 
 
 def partition_folders(directory: Path) -> list[Path]:
-    """The folders of partitions in a data directory. Raises OSError."""
+    """Returns the partition folders of a data directory, sorted by partition. Raises OSError."""
     folders = [path for path in directory.iterdir() if path.is_dir() and parse_directory_name(path.name) is not None]
     return sorted(folders, key=lambda path: parse_directory_name(path.name) or ())
 
 
 def is_data_directory(directory: Path) -> bool:
-    """Whether it is that of a broker, and not the folder of one partition."""
+    """Returns whether the folder is a broker's data directory, as opposed to the folder of one partition."""
     return (directory / META_PROPERTIES_FILE).exists() or (directory / RECOVERY_POINT_FILE).exists()

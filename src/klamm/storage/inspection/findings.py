@@ -1,4 +1,4 @@
-"""What a look through a partition's files has found, and what would mend it."""
+"""The findings of a verification of a partition's files, and the repairs that they ask for."""
 
 from __future__ import annotations
 
@@ -12,78 +12,78 @@ __all__ = ["Finding", "Mend", "MendKind", "PartitionReport", "Severity"]
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     damage = "damage"
-    """Records that were on the disk are not there any more."""
+    """Records that were on the disk are lost."""
     torn_tail = "torn tail"
-    """The end of a log that was being written when the broker or the machine stopped: the next start cuts it off."""
+    """The log's end was being written when the broker or the machine stopped. The next start cuts it off."""
     derived = "derived"
-    """A file that can be built anew from the log."""
+    """A file that can be rebuilt from the log."""
     note = "note"
-    """Nothing is wrong, but worth knowing."""
+    """Not a problem, but worth knowing."""
 
 
 class MendKind(StrEnum):
-    """What can be done about it."""
+    """A kind of repair."""
 
     cut = "cut"
-    """Put the bytes from the end of the last good batch on aside."""
+    """Move the bytes after the last good batch into another file."""
     salvage = "salvage"
-    """Put the segment aside, and a copy of its good batches in its place."""
+    """Set the segment aside and replace it by a copy of its good batches."""
     set_aside = "set aside"
-    """Put the file aside: it is built anew at the next start."""
+    """Set the file aside. The next start rebuilds it."""
     accept = "accept"
-    """Let the log end where it ends."""
+    """Accept the current end of the log."""
     accept_start = "accept start"
-    """Let the log begin where it begins."""
+    """Accept the current beginning of the log."""
     accept_gap = "accept gap"
-    """Let the log go on behind the records that are gone."""
+    """Accept the gap: the log continues after the lost records."""
     begin_anew = "begin anew"
-    """Let the log begin, empty, where it was last known to end: no offset is given away twice."""
+    """Create an empty log that begins at the last known end, so that no offset is assigned twice."""
     remove = "remove"
-    """Remove the file: it is built anew at the next start."""
+    """Remove the file. The next start rebuilds it."""
 
 
 class Mend(NamedTuple):
-    """What to do with a file."""
+    """A repair of one file."""
 
     kind: MendKind
     path: Path
     keep: tuple[tuple[int, int], ...] = ()
-    """The parts of a segment that are good, as start and end; of one that is cut, the part before."""
+    """The good parts of a segment as (start, end); for a segment that is cut, the part before the cut."""
     recover_from: int | None = None
-    """The offset from which the next start must look through the log."""
+    """The offset from which the next start must check the log."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """The offsets that will be missing, from and up to: the next start takes them for no damage."""
+    """The offsets that will be missing, as (first, end). The next start does not treat them as damage."""
     log_start_offset: int | None = None
-    """Where the log begins then, if that changes."""
+    """The new log start offset, if it changes."""
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be."""
+    """One deviation from the expected state."""
 
     severity: Severity
     path: Path
     text: str
     position: int | None = None
     offset: int | None = None
-    """The first offset that is concerned."""
+    """The first offset that is affected."""
     mend: Mend | None = None
 
 
 @dataclass(slots=True)
 class PartitionReport:
-    """What was looked at in the folder of a partition, and what was found."""
+    """The result of verifying one partition's folder."""
 
     folder: Path
     segments: int = 0
     batches: int = 0
     size_bytes: int = 0
     log_end_offset: int = 0
-    """Behind the last good batch."""
+    """The offset after the last good batch."""
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Notes findings."""
+        """Adds findings."""
         self.findings.extend(findings)

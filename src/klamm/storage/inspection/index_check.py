@@ -1,8 +1,8 @@
-"""Whether the entries of a segment's indexes fit its batches, looked at while these go by.
+"""Checks whether the entries of a segment's indexes fit its batches, while the batches are read.
 
-What is asked is that a search by them finds what is there. `kafka-dump-log` asks for more, namely what Kafka 4.3
-writes: that an offset entry names the last offset of the batch at its position, a time entry the last offset of a
-batch. Earlier versions wrote one entry for several batches that came at once, and their indexes are still good.
+The check requires that a search by the index finds every batch. `kafka-dump-log` requires exactly what Kafka 4.3
+writes: an offset entry with the last offset of the batch at its position, a time entry with the last offset of a batch.
+Earlier versions wrote one entry for several batches of one append, and their indexes are still valid.
 
 Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex` and `LogSegment.append` of Apache Kafka 4.3.
 """
@@ -26,7 +26,7 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
 class _IndexCheck:
-    """What both checks share. An index that does not exist is built anew at the next start, and nothing is wrong."""
+    """The shared part of both checks. A missing index is not a problem: the next start rebuilds it."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
         self.path = path
@@ -40,10 +40,10 @@ class _IndexCheck:
             self._problem = text
 
     def _end(self) -> None:
-        """All batches have gone by."""
+        """Checks the remaining entries after the last batch."""
 
     def findings(self) -> Iterator[Finding]:
-        """What is wrong, once all batches have gone by: the first of it, since the whole index is built anew."""
+        """Yields the first problem, after the last batch. One is enough, since the whole index is rebuilt."""
         self._end()
         if self._problem is not None:
             mend = Mend(MendKind.remove, self.path)
@@ -51,7 +51,7 @@ class _IndexCheck:
 
 
 class OffsetIndexCheck(_IndexCheck):
-    """Each entry must point to a batch, and a search that begins there must not miss the offset."""
+    """Each entry must point to a batch, and a search that starts there must not miss the entry's offset."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
         super().__init__(path, base_offset)
@@ -61,7 +61,7 @@ class OffsetIndexCheck(_IndexCheck):
         self._end_offset = base_offset
 
     def batch(self, batch: GoodBatch) -> None:
-        """A batch, in the order of the file."""
+        """Checks the entry of the next batch in file order."""
         self._end_offset = batch.header.next_offset
         entry = self._next
         if entry is None or entry.position > batch.position:
@@ -84,7 +84,7 @@ class OffsetIndexCheck(_IndexCheck):
 
 
 class TimeIndexCheck(_IndexCheck):
-    """Each entry must have the largest timestamp up to its offset, and both must rise."""
+    """Each entry must have the largest timestamp up to its offset; timestamps and offsets must both rise."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
         super().__init__(path, base_offset)
@@ -93,7 +93,7 @@ class TimeIndexCheck(_IndexCheck):
         self._largest = -1
 
     def batch(self, batch: GoodBatch) -> None:
-        """A batch, in the order of the file."""
+        """Checks the entries of the next batch in file order."""
         before = self._largest
         self._largest = max(before, batch.header.max_timestamp)
         while (entry := self._next) is not None and entry.offset <= batch.header.last_offset:
@@ -109,7 +109,7 @@ class TimeIndexCheck(_IndexCheck):
             self._next = following
 
     def _end(self) -> None:
-        # Kafka closes an empty segment with an entry without a timestamp.
+        # Kafka closes an empty segment with an entry that has no timestamp.
         if self._next is not None and self._next.timestamp >= 0:
             self._fail(
                 f"the entry for timestamp {self._next.timestamp} names offset {self._next.offset}, not in the log"

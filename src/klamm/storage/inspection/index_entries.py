@@ -1,7 +1,7 @@
-"""The entries of index files, read as they stand: nothing is refused but what is no entry.
+"""Reads the entries of index files without validating them.
 
-A file that Apache Kafka did not close in order is longer than its entries: zeros follow. An entry that repeats the
-segment's base offset after others is where they begin (as `kafka-dump-log` has it).
+A file that Apache Kafka did not close cleanly has zeros after its entries. As in `kafka-dump-log`, the entries end at
+the first later entry whose relative offset is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class OffsetEntry(NamedTuple):
-    """The last offset of a batch, and where it begins."""
+    """The last offset of a batch, and the batch's position."""
 
     offset: int
     position: int
@@ -39,7 +39,7 @@ class TimeEntry(NamedTuple):
 
 
 def read_offset_entries(path: Path, base_offset: int) -> Iterator[OffsetEntry]:
-    """The entries of an offset index. Raises OSError."""
+    """Yields the entries of an offset index. Raises OSError."""
     for number, (relative, position) in enumerate(OffsetIndex.ENTRY.iter_unpack(_whole(path, OffsetIndex.ENTRY.size))):
         if number and not relative:
             return
@@ -47,7 +47,7 @@ def read_offset_entries(path: Path, base_offset: int) -> Iterator[OffsetEntry]:
 
 
 def read_time_entries(path: Path, base_offset: int) -> Iterator[TimeEntry]:
-    """The entries of a time index. Raises OSError."""
+    """Yields the entries of a time index. Raises OSError."""
     for number, (timestamp, relative) in enumerate(TimeIndex.ENTRY.iter_unpack(_whole(path, TimeIndex.ENTRY.size))):
         if number and not relative:
             return
@@ -55,12 +55,12 @@ def read_time_entries(path: Path, base_offset: int) -> Iterator[TimeEntry]:
 
 
 def read_aborted_transactions(path: Path) -> Iterator[AbortedTransaction]:
-    """The entries of a transaction index. Raises OSError."""
+    """Yields the entries of a transaction index. Raises OSError."""
     return decode_entries(path.read_bytes())
 
 
 def trailing_bytes(path: Path) -> int:
-    """How many bytes of an index file are too few for one more entry. Raises OSError."""
+    """Returns the number of bytes after the last whole entry of an index file. Raises OSError."""
     for index in (OffsetIndex, TimeIndex, TransactionIndex):
         if path.suffix == _SUFFIXES[index]:
             return path.stat().st_size % index.ENTRY.size

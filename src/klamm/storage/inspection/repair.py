@@ -1,8 +1,8 @@
-"""Mending what was found: nothing is thrown away that cannot be built anew, and no record that can still be read.
+"""Repairs findings. No readable record is lost, and only files that can be rebuilt are removed.
 
-What is taken out of a log is kept beside it, in files that end in `.quarantined`. A damaged segment is replaced in one
-step by a copy of its good batches: whoever opens the folder after a crash finds the old segment or the new one. The
-offsets that are gone leave a gap, as compaction leaves them; consumers go on behind it.
+Bytes that are taken out of a log are kept in the same folder, in files that end in `.quarantined`. A damaged segment is
+replaced atomically by a copy of its good batches: after a crash the folder has either the old segment or the new one.
+The lost offsets leave a gap, as after compaction; consumers continue after it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,14 @@ _ACCEPTED: Final = {
 
 
 def mend_partition(report: PartitionReport) -> list[str]:
-    """Does what the findings ask for; what was done, in words. The data directory must be locked. Raises OSError."""
+    """Performs the repairs of the findings and returns a description of each. The data directory must be locked.
+
+    Raises OSError.
+    """
     done = []
     for mend in dict.fromkeys(finding.mend for finding in report.findings if finding.mend is not None):
         for start, end in mend.gaps:
-            # Ahead of the rest: until the batches before it are gone, a gap that is noted changes nothing.
+            # Before the repair itself: a noted gap has no effect until the batches before it are gone.
             note_gap(report.folder, Offset(start), Offset(end), "`klamm log verify --repair` was told to go on without")
         if mend.kind is MendKind.cut:
             done.append(_cut(mend))
@@ -105,7 +108,7 @@ def _remove_indexes(segment: Path) -> None:
 
 
 def _cut(mend: Mend) -> str:
-    """Copies what lies behind the last good batch, and cuts it off."""
+    """Copies the bytes after the last good batch to another file, and cuts them off."""
     size = mend.path.stat().st_size
     ((_, position),) = mend.keep
     target = _free_name(mend.path.with_name(f"{mend.path.name}.{position}"))
@@ -120,12 +123,12 @@ def _cut(mend: Mend) -> str:
 def _salvage(mend: Mend) -> str:
     path = mend.path
     target = _free_name(path)
-    # A name that a start removes, should this end half-way.
+    # The next start removes files with this suffix, if the repair is interrupted.
     temporary = path.with_name(path.name + ".tmp")
     _copy(path, temporary, mend.keep)
     try:
         os.link(path, target)
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no hard links
         shutil.copy2(path, target)
         sync_file(target)
     sync_directory(path.parent)
@@ -155,7 +158,7 @@ def _copy(source: Path, target: Path, ranges: Iterable[tuple[int, int]]) -> None
 
 
 def will_be_looked_through(report: PartitionReport) -> int | None:
-    """From which offset the next start must look through a mended log; None if nothing was mended."""
+    """Returns the offset from which the next start must check a repaired log, None if nothing was repaired."""
     mends = [finding.mend for finding in report.findings if finding.mend is not None]
     if not mends:
         return None
@@ -163,13 +166,13 @@ def will_be_looked_through(report: PartitionReport) -> int | None:
 
 
 def log_start_after(report: PartitionReport) -> int | None:
-    """Where a mended log begins, None if that has not changed."""
+    """Returns the log start offset of a repaired log, None if it has not changed."""
     starts = (finding.mend.log_start_offset for finding in report.findings if finding.mend is not None)
     return max((start for start in starts if start is not None), default=None)
 
 
 def raise_log_start_offsets(directory: Path, offsets: dict[TopicPartition, int]) -> None:
-    """Notes where partitions begin that have lost their first segments. Raises OSError."""
+    """Raises the log start offsets of partitions that have lost their first segments. Raises OSError."""
     path = directory / LOG_START_OFFSET_FILE
     try:
         starts = read_offsets(path)
@@ -182,16 +185,16 @@ def raise_log_start_offsets(directory: Path, offsets: dict[TopicPartition, int])
 
 
 def lower_recovery_points(directory: Path, offsets: dict[TopicPartition, int]) -> None:
-    """Lowers the recovery points of partitions to these offsets, removes the snapshots of producers above them, and
-    takes the mark of a clean stop away: nothing vouches any more for what was mended or is gone.
+    """Lowers the recovery points of partitions to these offsets, and removes producer snapshots above them and the mark
+    of a clean shutdown.
 
-    So the next start looks through the former, and does not miss the latter. Raises OSError.
+    The next start then checks the repaired logs, and does not report the lost records as missing. Raises OSError.
     """
     path = directory / RECOVERY_POINT_FILE
     try:
         points = read_offsets(path)
     except MalformedCheckpoint:
-        points = {}  # everything is looked through then
+        points = {}  # the next start then checks everything
     for topic_partition, offset in offsets.items():
         folder = directory / str(topic_partition)
         for snapshot in folder.glob(f"*{SNAPSHOT_SUFFIX}"):

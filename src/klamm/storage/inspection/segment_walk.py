@@ -1,7 +1,7 @@
-"""Walking a segment that may be damaged: every batch that is whole, and what lies between them.
+"""Walks through a segment that may be damaged: yields every intact batch and the damaged ranges between them.
 
-Where a batch can't be read, the next one is looked for byte by byte: a header that could be one, whose CRC is right.
-What is found so is a batch that was written; that it is the next one can't be told.
+After an unreadable batch, the next one is searched byte by byte: a plausible header with a valid CRC. A batch found
+this way was really written, but it may not be the next one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _KNOWN_ATTRIBUTES: Final = 0x7F
 
 
 class GoodBatch(NamedTuple):
-    """A batch with a right CRC, whose offset can come where it stands."""
+    """A batch with a valid CRC and a plausible offset."""
 
     position: int
     header: BatchHeader
 
     @property
     def end(self) -> int:
-        """Where the next batch begins."""
+        """The position of the next batch."""
         return self.position + self.header.size_bytes
 
 
 class BadRange(NamedTuple):
-    """Bytes from `position` up to `end` that are no batch, or one that can't stand here."""
+    """Bytes from `position` up to `end` that are no batch, or a batch that can't be at this place."""
 
     position: int
     end: int
@@ -44,10 +44,10 @@ class BadRange(NamedTuple):
 def walk(
     descriptor: int, end: int, *, first_offset: int = 0, offset_limit: int | None = None
 ) -> Iterator[GoodBatch | BadRange]:
-    """All of the file up to `end`, in order.
+    """Yields all batches and damaged ranges of the file up to `end`, in order.
 
-    Offsets must rise from `first_offset` and stay below `offset_limit` (where the next segment begins), and leader
-    epochs must not fall: neither is covered by the CRC. Raises OSError.
+    Offsets must rise from `first_offset` and stay below `offset_limit` (the base offset of the next segment), and
+    leader epochs must not fall: the CRC covers neither. Raises OSError.
     """
     position = 0
     expected = first_offset
@@ -83,7 +83,10 @@ def _why_misplaced(header: BatchHeader, expected: int, offset_limit: int | None,
 
 
 def _bad_range(descriptor: int, error: BadBatch, end: int, expected: int, offset_limit: int | None) -> BadRange:
-    """What is bad at the position: one batch, if another or the end of the file follows it, or all up to the next."""
+    """Returns the damaged range at the error's position.
+
+    It is one batch if a batch or the end of the file follows it, otherwise everything up to the next batch.
+    """
     position = error.position
     header = _header_at(descriptor, position)
     if header is not None and header.magic == MAGIC:
@@ -117,7 +120,7 @@ def _is_batch(descriptor: int, position: int, end: int, expected: int, offset_li
 
 
 def _next_batch(descriptor: int, start: int, end: int, expected: int, offset_limit: int | None) -> int:
-    """The position of the first batch from `start` on, `end` if there is none."""
+    """Returns the position of the first batch from `start` on, `end` if there is none."""
     position = start
     while position + HEADER_SIZE_BYTES <= end:
         chunk = os.pread(descriptor, min(_SEARCH_BYTES, end - position), position)

@@ -1,6 +1,6 @@
-"""Looking through a partition's folder: every batch of every segment, and whether the other files fit the log.
+"""Verifies a partition's folder: every batch of every segment, and whether the other files fit the log.
 
-Nothing is changed. What `kafka-dump-log --index-sanity-check` and `--verify-index-only` look at is looked at here too.
+Nothing is changed. The checks include those of `kafka-dump-log --index-sanity-check` and `--verify-index-only`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ __all__ = ["KnownOfPartition", "verify_missing", "verify_partition"]
 
 
 class KnownOfPartition(NamedTuple):
-    """What is known of a partition without its folder."""
+    """Facts about a partition from outside its folder."""
 
     recovery_point: int = 0
-    """Everything below was on the disk."""
+    """All records below this offset were on the disk."""
     log_start_offset: int | None = None
-    """Where the log begins, as far as it was noted."""
+    """The noted log start offset, None if none was noted."""
     is_compacted: bool | None = None
-    """Whether a cleaner may have left gaps; None where nobody knows."""
+    """Whether a cleaner may have left gaps; None if unknown."""
     is_closed: bool = False
-    """Whether the last stop was a clean one: then there is no torn tail."""
+    """Whether the last shutdown was clean. If so, the log has no torn tail."""
     is_live: bool = False
-    """Whether a broker may be writing to it now."""
+    """Whether a broker may be writing to the partition now."""
 
 
 def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
-    """What is in the folder, and what is wrong with it. Raises OSError."""
+    """Returns a report of the folder's content and its problems. Raises OSError."""
     report = PartitionReport(folder)
     names = sorted(path.name for path in folder.iterdir())
     bases = _offsets(names, LOG_SUFFIX)
@@ -81,7 +81,7 @@ def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
 
 
 def verify_missing(folder: Path, known: KnownOfPartition) -> PartitionReport:
-    """What is wrong with a partition whose folder is gone."""
+    """Returns a report for a partition whose folder is gone."""
     report = PartitionReport(folder)
     if known.is_compacted is None:
         text = f"it is gone; records up to offset {known.recovery_point} were on the disk, unless the topic was deleted"
@@ -122,8 +122,10 @@ def _gap_between(folder: Path, expected: int, base_offset: int, known: KnownOfPa
 
 
 def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None, known: KnownOfPartition) -> int:
-    """Looks through a segment and its indexes; the offset behind its last good batch, or behind what is damaged at its
-    end if that is known."""
+    """Verifies a segment and its indexes.
+
+    Returns the offset after its last good batch, or after the damage at its end if that offset is known.
+    """
     path = report.folder / file_name(base_offset, LOG_SUFFIX)
     checks: tuple[OffsetIndexCheck | TimeIndexCheck, ...] = (
         OffsetIndexCheck(path.with_suffix(INDEX_SUFFIX), base_offset),
@@ -157,7 +159,7 @@ def _verify_segment(report: PartitionReport, base_offset: int, limit: int | None
     segment = _Segment(path, base_offset, size, tuple(keep), tuple(bad), tuple(gaps), is_last=limit is None)
     report.add(_judge(segment, known))
     if not bad:
-        # Of a damaged segment the indexes are built anew anyway.
+        # The indexes of a damaged segment are rebuilt anyway.
         report.add(finding for check in checks for finding in check.findings())
         report.add(_transaction_index(path.with_suffix(TRANSACTION_INDEX_SUFFIX), base_offset))
     return next_offset
@@ -171,7 +173,7 @@ def _extend(keep: list[tuple[int, int]], batch: GoodBatch) -> None:
 
 
 class _Segment(NamedTuple):
-    """A segment that was looked through; bad parts with the offset that was due there."""
+    """A verified segment. Each damaged range comes with the offset that was expected there."""
 
     path: Path
     base_offset: int
@@ -179,7 +181,7 @@ class _Segment(NamedTuple):
     keep: tuple[tuple[int, int], ...]
     bad: tuple[tuple[BadRange, int], ...]
     gaps: tuple[tuple[int, int], ...]
-    """The offsets that are gone with the bad parts."""
+    """The offsets that are lost with the damaged ranges."""
     is_last: bool
 
 
@@ -207,7 +209,7 @@ def _transaction_index(path: Path, base_offset: int) -> Iterator[Finding]:
     if not path.exists():
         return
     try:
-        # Its entries are checked as they are read.
+        # Reading the entries checks them.
         list(TransactionIndex(path, base_offset))
     except CorruptIndex as error:
         mend = Mend(MendKind.set_aside, path, recover_from=base_offset)
