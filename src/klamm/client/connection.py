@@ -62,7 +62,7 @@ class Connection:
         return connected
 
     def _encrypt(self, host: str) -> None:
-        """Performs the TLS handshake, if TLS is configured, within `socket.connection.setup.timeout.ms` as well."""
+        """Performs the TLS handshake, if TLS is configured; `socket.connection.setup.timeout.ms` limits it, too."""
         tls = self._config.security.tls
         if tls is None:
             return

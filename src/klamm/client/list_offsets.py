@@ -70,7 +70,7 @@ def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartiti
     """Returns the end offset of every partition of the topics, new partitions included; leaves out missing topics.
 
     Takes one round trip if the metadata are current. It also requests the partition after each topic's last one: any
-    response other than UNKNOWN_TOPIC_OR_PARTITION means that the topic has grown.
+    result other than UNKNOWN_TOPIC_OR_PARTITION means that the topic has grown.
     """
     return cluster.run(listing_latest_offsets(cluster, topics))
 
