@@ -1,7 +1,7 @@
-"""One connection to one broker for asyncio: requests go out in order, and their answers come back in that order.
+"""One asyncio connection to one broker: requests are sent in order, and their responses arrive in that order.
 
-The same conversation as of the blocking `connection.py`, over a transport of the event loop. Bytes are received
-straight into the buffer of the answer that they belong to.
+The protocol is that of the blocking `connection.py`, over a transport of the event loop. Bytes are received straight
+into the buffer of their response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 
 class _Wire(asyncio.BufferedProtocol):
-    """Moves bytes between a transport and a conversation, and wakes who waits for an answer."""
+    """Moves bytes between a transport and a conversation, and wakes the task that waits for a response."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -33,7 +33,7 @@ class _Wire(asyncio.BufferedProtocol):
         self.waiters: dict[int, asyncio.Future[None]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports have its methods without being one.
+        # uvloop's transports have the methods of asyncio.Transport without being a subclass.
         self.transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -55,7 +55,7 @@ class _Wire(asyncio.BufferedProtocol):
         self.fail(exc or self.conversation.broken("the broker hung up"))
 
     def fail(self, error: Exception) -> None:
-        """Closes the transport; who waits, and who comes later, gets the (first) error."""
+        """Closes the transport. Current and later callers get the (first) error."""
         if self.failure is None:
             self.failure = error
         if self.transport is not None:
@@ -66,18 +66,18 @@ class _Wire(asyncio.BufferedProtocol):
 
 
 class AsyncConnection:
-    """A connection whose API versions are negotiated and whose two sides know each other: `await open(…)`.
+    """A connection with negotiated API versions and, if configured, authentication: `await open(…)`.
 
-    Belongs to one event loop; any of its tasks may use it. Sending never waits: what the transport can't take yet it
-    keeps. Raises what the blocking `Connection` raises, and is closed by the same errors.
+    Belongs to one event loop; any of its tasks may use it. Sending never waits: the transport buffers the data. Raises
+    the errors of the blocking `Connection`, and the same errors close it.
     """
 
     def __init__(self, address: Address, config: ClientConfig) -> None:
-        """Not connected yet: use `open`."""
+        """Creates the object without connecting; use `open`."""
         self.peer = f"{address[0]}:{address[1]}"
         self._config = config
         self._loop = asyncio.get_running_loop()
-        # uvloop's clock is not the monotonic one; deadlines are of the loop's.
+        # Deadlines use the loop's clock; uvloop's differs from time.monotonic.
         self._conversation = Conversation(self.peer, config, self._loop.time)
         self._wire = _Wire(self._conversation)
         self._held: list[Frame] = []
@@ -86,7 +86,7 @@ class AsyncConnection:
 
     @classmethod
     async def open(cls, address: Address, config: ClientConfig) -> AsyncConnection:
-        """A connection that is ready for requests."""
+        """Returns a connection that is ready for requests."""
         connection = cls(address, config)
         try:
             await connection._connect(address)
@@ -98,7 +98,7 @@ class AsyncConnection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the connection can't send any more."""
         return self._is_closed or self._wire.failure is not None
 
     async def _connect(self, address: Address) -> None:
@@ -135,15 +135,15 @@ class AsyncConnection:
         self._wire.transport = encrypted
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
-        """The highest version of an API that both sides know. Raises `UnsupportedByBroker` if there is none."""
+        """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
         return self._conversation.version_of(api_key, name, lowest, highest)
 
     def send(self, request: Message, *, highest_version: int | None = None) -> Pending:
-        """Sends a request in the highest version both sides know, up to `highest_version`, and returns at once."""
+        """Sends a request in the highest version that both sides know, up to `highest_version`, and returns at once."""
         return self._send(self._conversation.request(request, highest_version=highest_version))
 
     async def receive(self, pending: Pending, answer: type[M]) -> M:
-        """The answer to a request that `send` sent, decoded."""
+        """Returns the decoded response to a request from `send`."""
         body = await self.receive_body(pending)
         try:
             return self._conversation.read(answer, pending.version, body)
@@ -152,7 +152,7 @@ class AsyncConnection:
             raise
 
     async def request(self, request: Message, answer: type[M], *, highest_version: int | None = None) -> M:
-        """Sends a request and waits for its answer."""
+        """Sends a request and returns its response."""
         return await self.receive(self.send(request, highest_version=highest_version), answer)
 
     def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
@@ -160,7 +160,7 @@ class AsyncConnection:
         return self._send(self._conversation.frame(api_key, version, body, flexible=flexible))
 
     async def receive_body(self, pending: Pending) -> memoryview:
-        """The answer's body as it came. Who is cancelled while waiting has abandoned the request."""
+        """Returns the undecoded body of the response. Cancelling the wait abandons the request."""
         while (answer := self._take(pending)) is None:
             self._require_open()
             waiter = self._wire.waiters[pending.correlation_id] = self._loop.create_future()
@@ -186,16 +186,16 @@ class AsyncConnection:
             raise
 
     def recycle(self, body: memoryview) -> None:
-        """Gives a body's memory back, to be used for the next large answer; nobody may look at the body again."""
+        """Returns a body's memory to be reused for the next large response. The body must not be read again."""
         self._conversation.recycle(body)
 
     def abandon(self, pending: Pending) -> None:
-        """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
+        """Forgets a request; its response is dropped when it arrives."""
         self._held = [frame for frame in self._held if frame.pending.correlation_id != pending.correlation_id]
         self._conversation.abandon(pending)
 
     def renewed(self, pending: Pending) -> Pending:
-        """The same request, whose time begins anew: for one that was sent ahead, and nobody has waited for yet."""
+        """Returns the request with a new deadline, for one that was sent ahead and not awaited yet."""
         return self._conversation.renewed(pending)
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class AsyncConnection:
         return frame.pending
 
     async def _reauthenticate(self, dialogue: Dialogue) -> None:
-        """Tells the broker anew who the client is; what was to be sent meanwhile goes out afterwards (KIP-368)."""
+        """Authenticates again (KIP-368). Requests made meanwhile are held and sent afterwards."""
         try:
             await self._hold(dialogue)
         except Exception as error:
@@ -229,7 +229,7 @@ class AsyncConnection:
             self._write(frame)
 
     async def _hold(self, dialogue: Dialogue) -> None:
-        """Says what there is to say, turn by turn."""
+        """Runs a dialogue: sends each frame and passes the response back."""
         try:
             frame = next(dialogue)
             while True:

@@ -1,4 +1,4 @@
-"""One client's view of one cluster for asyncio: what it knows of it (`ClusterView`), and the connections it holds."""
+"""One client's asyncio view of one cluster: its metadata (`ClusterView`) and its connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncCluster(ClusterView):
-    """What the blocking `Cluster` is, in an event loop: the same knowledge, steps and errors.
+    """The asyncio counterpart of `Cluster`: the same metadata, steps and errors.
 
     Belongs to one event loop; any of its tasks may use it, and tasks that need the same connection share it.
     """
@@ -37,11 +37,11 @@ class AsyncCluster(ClusterView):
         self._connections.clear()
 
     async def connection_to(self, broker: BrokerId) -> AsyncConnection:
-        """The connection to a broker, made if there is none."""
+        """Returns the connection to a broker; opens one if there is none."""
         return await self.connection_to_address(self.address_of(broker))
 
     async def connection_to_address(self, address: Address) -> AsyncConnection:
-        """The connection to an address, made if there is none."""
+        """Returns the connection to an address; opens one if there is none."""
         async with self._connecting.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.is_closed:
@@ -49,7 +49,7 @@ class AsyncCluster(ClusterView):
             return connection
 
     async def any_connection(self) -> AsyncConnection:
-        """A connection to whichever broker can be reached: one that is open, one that is known, a bootstrap server."""
+        """Returns a connection to any reachable broker: an open one, else to a known broker or a bootstrap server."""
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
@@ -64,16 +64,16 @@ class AsyncCluster(ClusterView):
         raise ConnectionFailed(f"none of the brokers can be reached: {'; '.join(map(str, failures))}")
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Asks the cluster for these topics, again and again until it answers; as `Cluster.refresh`."""
+        """Fetches the metadata of these topics, and retries until a broker responds; see `Cluster.refresh`."""
         await self.run(self.refreshing(topics))
 
     async def ensure(self, topics: Iterable[str]) -> None:
-        """Like `refresh`, for those topics that nothing is known of."""
+        """Refreshes those of the topics whose metadata are not cached."""
         if missing := self.missing(topics):
             await self.refresh(missing)
 
     async def run(self, steps: Steps[T]) -> T:
-        """Takes the steps of an operation, one by one, and returns what it comes to."""
+        """Executes the steps of an operation, one by one, and returns its result."""
         reply: Any = None
         while True:
             try:

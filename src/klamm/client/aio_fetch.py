@@ -1,4 +1,4 @@
-"""Record batches as they lie in the log, for asyncio: what `fetch.py` is for threads."""
+"""Streams record batches as stored in the log: the asyncio counterpart of `fetch.py`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["stream_batches"]
 async def stream_batches(
     cluster: AsyncCluster, topic_partition: TopicPartition, start_offset: Offset, end_offset: Offset
 ) -> AsyncGenerator[FetchedBatches, None]:
-    """The batches that hold the offsets in [start_offset, end_offset), as `klamm.client.fetch.stream_batches`.
+    """Yields the batches that hold the offsets in [start_offset, end_offset), as `klamm.client.fetch.stream_batches`.
 
-    Who leaves before the end closes the generator (`contextlib.aclosing`).
+    A caller that stops before the end must close the generator (`contextlib.aclosing`).
     """
     stream = PartitionStream(cluster, topic_partition, start_offset, end_offset)
     connection: AsyncConnection | None = None
@@ -44,7 +44,7 @@ async def stream_batches(
                 await asyncio.sleep(stream.pause_at_end())
                 continue
             if not stream.is_finished:
-                # Nobody waits for it yet: a failure shows when somebody does.
+                # The caller does not wait for this request yet; a failure shows in the next round.
                 with contextlib.suppress(ConnectionFailed):
                     connection, under_way = await _send(cluster, stream)
             yield fetched

@@ -1,4 +1,4 @@
-"""One client's blocking view of one cluster: what it knows of it (`ClusterView`), and the connections it holds."""
+"""One client's blocking view of one cluster: its metadata (`ClusterView`) and its connections."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Cluster(ClusterView):
-    """One client's view of one cluster, and its connections, one to each broker. Not thread-safe.
+    """One client's view of one cluster, with one connection to each broker. Not thread-safe.
 
-    Whatever makes a connection raises `ConnectionFailed` if it can't, and `AuthenticationFailed` if one side does not
-    accept the other.
+    Methods that open a connection raise `ConnectionFailed` if that fails, and `AuthenticationFailed` if one side does
+    not accept the other.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -37,18 +37,18 @@ class Cluster(ClusterView):
         self._connections.clear()
 
     def connection_to(self, broker: BrokerId) -> Connection:
-        """The connection to a broker, made if there is none."""
+        """Returns the connection to a broker; opens one if there is none."""
         return self.connection_to_address(self.address_of(broker))
 
     def connection_to_address(self, address: Address) -> Connection:
-        """The connection to an address, made if there is none."""
+        """Returns the connection to an address; opens one if there is none."""
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
             connection = self._connections[address] = Connection(address, self.config)
         return connection
 
     def any_connection(self) -> Connection:
-        """A connection to whichever broker can be reached: one that is open, one that is known, a bootstrap server."""
+        """Returns a connection to any reachable broker: an open one, else to a known broker or a bootstrap server."""
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
@@ -63,20 +63,20 @@ class Cluster(ClusterView):
         raise ConnectionFailed(f"none of the brokers can be reached: {'; '.join(map(str, failures))}")
 
     def refresh(self, topics: Iterable[str]) -> None:
-        """Asks the cluster for these topics, again and again until it answers.
+        """Fetches the metadata of these topics, and retries until a broker responds.
 
-        Topics that don't exist are forgotten, not created. Raises `GaveUp` when no broker answers, `RequestRefused`
-        when a topic may not be described or has a name that no topic can have.
+        Topics that don't exist are forgotten, not created. Raises `GaveUp` when no broker responds, `RequestRefused`
+        when a topic may not be described or has an invalid name.
         """
         self.run(self.refreshing(topics))
 
     def ensure(self, topics: Iterable[str]) -> None:
-        """Like `refresh`, for those topics that nothing is known of."""
+        """Refreshes those of the topics whose metadata are not cached."""
         if missing := self.missing(topics):
             self.refresh(missing)
 
     def run(self, steps: Steps[T]) -> T:
-        """Takes the steps of an operation, one by one, and returns what it comes to."""
+        """Executes the steps of an operation, one by one, and returns its result."""
         reply: Any = None
         while True:
             try:

@@ -1,8 +1,8 @@
-"""What a client knows of a cluster (brokers, topics, leaders), without the connections to it.
+"""A client's metadata of a cluster (brokers, topics, leaders), without the connections to it.
 
-Knowledge is a cache of the last Metadata answers; whoever meets an error that tells of a change
-(NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, a broken connection …) refreshes it and tries again. `cluster.py`
-and `aio_cluster.py` add the connections.
+Caches the last Metadata responses. A caller that meets an error caused by a change (NOT_LEADER_OR_FOLLOWER,
+UNKNOWN_TOPIC_OR_PARTITION, a broken connection …) refreshes the metadata and retries. `cluster.py` and
+`aio_cluster.py` add the connections.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_LEADER = BrokerId(-1)
 
 
 class PartitionLeader(NamedTuple):
-    """Who leads a partition; `broker` is -1 while nobody does."""
+    """The leader of a partition; `broker` is -1 while there is none."""
 
     broker: BrokerId
     epoch: LeaderEpoch
@@ -41,7 +41,7 @@ class TopicMetadata(NamedTuple):
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code of a number from the wire; a number that is newer than this client counts as UNKNOWN_SERVER_ERROR."""
+    """Returns the code of a number from the wire; UNKNOWN_SERVER_ERROR for a number that this client does not know."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -49,7 +49,7 @@ def error_code(number: int) -> ErrorCode:
 
 
 class ClusterView:
-    """One client's knowledge of one cluster. Not thread-safe."""
+    """One client's metadata of one cluster. Not thread-safe."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
@@ -58,52 +58,52 @@ class ClusterView:
         self._topics: dict[str, TopicMetadata] = {}
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """What the last `refresh` said of the topic; None if it does not exist."""
+        """Returns the cached metadata of the topic; None if it does not exist."""
         return self._topics.get(name)
 
     def has(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition exists, by what the last `refresh` said."""
+        """Returns whether the cached metadata contain the partition."""
         topic = self._topics.get(topic_partition.topic)
         return topic is not None and topic_partition.partition < len(topic.partitions)
 
     def name_of(self, topic_id: TopicId) -> str | None:
-        """The name of the topic with this id; None if none is known."""
+        """Returns the name of the topic with this id; None if it is not cached."""
         return next((topic.name for topic in self._topics.values() if topic.topic_id == topic_id), None)
 
     def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader | None:
-        """The partition's leader as last heard; None while there is none, or no such partition."""
+        """Returns the cached leader of the partition; None if there is no leader, or no such partition."""
         if not self.has(topic_partition):
             return None
         leader = self._topics[topic_partition.topic].partitions[topic_partition.partition]
         return leader if leader.broker in self._addresses else None
 
     def brokers(self) -> list[BrokerId]:
-        """The brokers that there are, by the last answer; all of them, for who has to ask each."""
+        """Returns all brokers in the last Metadata response."""
         return sorted(self._addresses)
 
     def address_of(self, broker: BrokerId) -> Address:
-        """Where a broker is, by the last answer. Raises `ConnectionFailed` for one that is no longer there."""
+        """Returns a broker's address. Raises `ConnectionFailed` for a broker that the last Metadata response does not
+        list."""
         address = self._addresses.get(broker)
         if address is None:
             raise ConnectionFailed(f"the cluster names no broker {broker} any more")
         return address
 
     def addresses(self) -> list[Address]:
-        """Where to look for any broker: those known, in an order that differs from client to client, then the
-        bootstrap servers."""
+        """Returns the addresses to find any broker: known brokers in random order, then the bootstrap servers."""
         known = list(self._addresses.values())
         random.shuffle(known)
         return list(dict.fromkeys([*known, *self.config.bootstrap_servers]))
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those topics that nothing is known of."""
+        """Returns those of the topics whose metadata are not cached."""
         return [name for name in topics if name not in self._topics]
 
     def refreshing(self, topics: Iterable[str]) -> Steps[None]:
-        """Asks the cluster for these topics, again and again until it answers; see `Cluster.refresh`."""
+        """Yields the steps of `Cluster.refresh`."""
         wanted = sorted(set(topics))
         operation = f"learn the partitions of {', '.join(wanted)}" if wanted else "learn of the brokers"
-        # Before version 4 the request can't say that missing topics are not to be created; brokers that old are gone.
+        # Before version 4 the request can't forbid the creation of missing topics; no broker in use is that old.
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in wanted], allow_auto_topic_creation=False
         )

@@ -1,7 +1,7 @@
-"""What a group has committed: FindCoordinator, OffsetCommit and OffsetFetch.
+"""The committed offsets of a group: FindCoordinator, OffsetCommit and OffsetFetch.
 
-Who is no member, a "simple" consumer, commits with generation -1, which a coordinator accepts as long as the group has
-no members. Members commit with their generation and id, and the coordinator refuses those that come from the past.
+A "simple" consumer, which is no member, commits with generation -1; a coordinator accepts that as long as the group has
+no members. Members commit with their generation and id, and the coordinator refuses commits of an earlier generation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 
 __all__ = ["Commit", "CommittingMember", "GroupOffsets"]
 
-# Version 10 of both APIs names topics by id only; the names are what a group is known by.
+# Version 10 of both APIs names topics by id only; this client uses names.
 _HIGHEST_WITH_NAMES: Final = 9
 # Since this version OffsetFetch takes a list of groups (KIP-709).
 _GROUPS_FROM: Final = 8
@@ -50,31 +50,31 @@ _NO_MEMBER: Final = MemberEpoch(-1, "")
 
 
 class Commit(NamedTuple):
-    """What is committed for one partition."""
+    """The commit of one partition."""
 
     offset: Offset
     metadata: str
-    """A text that whoever commits leaves for others to read."""
+    """Free text that the committer stores for other readers."""
 
 
 class CommittingMember(Protocol):
-    """The member that commits, if any does."""
+    """The interface of a member that commits."""
 
     def epoch(self) -> MemberEpoch:
-        """What a commit carries; raises once the member is out of its group."""
+        """Returns the member's generation and id for a commit. Raises once the member is out of its group."""
 
     def refused(self, code: ErrorCode) -> None:
-        """A commit came from the past: `epoch` has to be found anew."""
+        """Notes that a commit was refused as out of date, so that `epoch` must be determined again."""
 
 
 class GroupOffsets:
     """The committed offsets of one group. Not thread-safe.
 
-    Its methods raise `GaveUp` when errors that should pass do not, and `RequestRefused` for the others.
+    Its methods raise `GaveUp` when retriable errors persist, and `RequestRefused` for the others.
     """
 
     def __init__(self, cluster: Cluster, group_id: str, member: CommittingMember | None = None) -> None:
-        """Without a member the commits are those of a simple consumer."""
+        """Commits as a simple consumer if there is no member."""
         self.group_id = group_id
         self._cluster = cluster
         self._member = member
@@ -85,10 +85,10 @@ class GroupOffsets:
         self._cluster.close()
 
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
-        """Commits the offset of each partition; when it returns, the coordinator has them in its log.
+        """Commits the offset of each partition; on return, the coordinator has them in its log.
 
-        Raises `RequestRefused`, saying so, if the group has live members, whose offsets these would overwrite; with a
-        member, what its `epoch` raises.
+        Without a member, raises `RequestRefused` if the group has live members, whose offsets the commit would
+        overwrite. With a member, raises what its `epoch` raises.
         """
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():
@@ -103,11 +103,11 @@ class GroupOffsets:
             self._until_accepted(lambda: self._commit_once(request), "commit offsets to")
 
     def committed(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """What the group has committed for these partitions; those without a commit are left out."""
+        """Returns the committed offsets of these partitions, without those that have none."""
         return {key: commit.offset for key, commit in self.commits(topic_partitions).items()}
 
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Commit]:
-        """As `committed`, with the metadata of each commit."""
+        """Returns what `committed` does, with the metadata of each commit."""
         by_topic: dict[str, list[int]] = {}
         for name, partition in topic_partitions:
             by_topic.setdefault(name, []).append(partition)

@@ -1,6 +1,6 @@
-"""What a client may be told: Kafka's consumer configuration keys that this client honours.
+"""Client configuration: the keys of Kafka's consumer that this client honours.
 
-Names, meanings, units and (unless said otherwise) defaults are those of
+Names, meanings, units and (unless noted otherwise) defaults are those of
 `org.apache.kafka.clients.consumer.ConsumerConfig` of Apache Kafka 4.3.
 """
 
@@ -27,7 +27,7 @@ _MAXIMUM_INT: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Settings of one client; hashable, so that clients with equal settings can be shared."""
+    """The settings of one client; hashable, so that clients with equal settings can be shared."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "klamm"
@@ -44,21 +44,22 @@ class ClientConfig:
     fetch_max_bytes: int = 52_428_800
     fetch_max_wait_ms: int = 500
     max_partition_fetch_bytes: int = 4_194_304
-    """Kafka's default is 1,048,576; a whole task reads one partition here, so that a larger answer costs less."""
+    """Kafka's default is 1,048,576. Here a whole task reads one partition, so that larger responses cost less."""
     isolation_level: IsolationLevel = "read_uncommitted"
     check_crcs: bool = True
     session_timeout_ms: int = 45_000
-    """Of a member of a group, as is the next one."""
+    """For members of a group, as is `heartbeat_interval_ms`."""
     heartbeat_interval_ms: int = 3_000
     security: Security = field(default_factory=Security)
-    """TLS and SASL; by default neither (PLAINTEXT). Its repr shows no secret."""
+    """TLS and SASL; neither by default (PLAINTEXT). Its repr shows no secret."""
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, str]) -> ClientConfig:
-        """Settings from Kafka's own keys (`bootstrap.servers`, `request.timeout.ms`, …) and their text values.
+        """Returns the settings from Kafka's own keys (`bootstrap.servers`, `request.timeout.ms`, …) and their text
+        values.
 
-        Raises `ClientConfigError`, whose text begins with the key and shows no secret, for a key that is not honoured
-        here and for a value that is none. The files that keys of TLS name are read.
+        Raises `ClientConfigError`, whose text begins with the key and shows no secret, for an unknown key or an invalid
+        value. Reads the files that the keys for TLS name.
         """
         if "bootstrap.servers" not in options:
             raise ClientConfigError("bootstrap.servers is missing: give it as host:port[,host:port…]")
@@ -98,7 +99,7 @@ def _parse(key: str, text: str) -> Any:
 
 
 def parse_bootstrap_servers(text: str) -> tuple[Address, ...]:
-    """Addresses from `host:port[,host:port…]`; IPv6 addresses stand in brackets. Raises `ClientConfigError`."""
+    """Parses the addresses in `host:port[,host:port…]`, IPv6 addresses in brackets. Raises `ClientConfigError`."""
     addresses = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = _ADDRESS.match(part.rpartition("//")[2])
@@ -115,5 +116,5 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 
 HONOURED_KEYS: Final = frozenset(_FIELDS) | SECURITY_KEYS
-"""The keys of Kafka's that have an effect here. Of the others that begin with `ssl.` or `sasl.`, some have no meaning
-outside of Java and are warned of, others are refused: `is_security_key` says which ones `from_mapping` answers for."""
+"""Kafka's keys that have an effect here. Of the other keys that begin with `ssl.` or `sasl.`, some have no meaning
+outside of Java and cause a warning; the rest is refused. `is_security_key` tells which keys `from_mapping` handles."""

@@ -1,8 +1,8 @@
-"""One blocking connection to one broker: requests go out in order, and their answers come back in that order.
+"""One blocking connection to one broker: requests are sent in order, and their responses arrive in that order.
 
-Several requests may be under way at once (`send`, `send`, `receive`, `receive`), so that a round over many partitions
-costs one round trip. A connection that failed stays closed; the pool makes a new one. What is said on it is in
-`conversation.py`; the same for asyncio is in `aio.py`.
+Several requests may be in flight at once (`send`, `send`, `receive`, `receive`), so that a round over many partitions
+costs one round trip. A failed connection stays closed; the pool opens a new one. The protocol is in `conversation.py`;
+`aio.py` is the asyncio counterpart.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ M = TypeVar("M", bound=Message)
 
 
 class Connection:
-    """A connection whose API versions are negotiated and whose two sides know each other. Not thread-safe.
+    """A connection with negotiated API versions and, if configured, authentication. Not thread-safe.
 
-    Every method raises `ConnectionFailed` when the peer can't be reached or hangs up, `RequestTimedOut` when it
-    doesn't answer within `request.timeout.ms`, `AuthenticationFailed` when one side does not accept the other; all of
+    Every method raises `ConnectionFailed` when the peer can't be reached or hangs up, `RequestTimedOut` when it does
+    not respond within `request.timeout.ms`, and `AuthenticationFailed` when one side does not accept the other. All of
     them close the connection.
     """
 
@@ -62,7 +62,7 @@ class Connection:
         return connected
 
     def _encrypt(self, host: str) -> None:
-        """The TLS handshake, if there is to be one; it shares `socket.connection.setup.timeout.ms`."""
+        """Performs the TLS handshake, if TLS is configured; `socket.connection.setup.timeout.ms` limits it, too."""
         tls = self._config.security.tls
         if tls is None:
             return
@@ -72,15 +72,15 @@ class Connection:
             raise tls_failure(error, self.peer, self._config) from error
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
-        """The highest version of an API that both sides know. Raises `UnsupportedByBroker` if there is none."""
+        """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
         return self._conversation.version_of(api_key, name, lowest, highest)
 
     def send(self, request: Message, *, highest_version: int | None = None) -> Pending:
-        """Sends a request in the highest version both sides know, up to `highest_version`, and returns at once."""
+        """Sends a request in the highest version that both sides know, up to `highest_version`, and returns at once."""
         return self._send(self._conversation.request(request, highest_version=highest_version))
 
     def receive(self, pending: Pending, answer: type[M]) -> M:
-        """The answer to a request that `send` sent, decoded."""
+        """Returns the decoded response to a request from `send`."""
         body = self.receive_body(pending)
         try:
             return self._conversation.read(answer, pending.version, body)
@@ -89,7 +89,7 @@ class Connection:
             raise
 
     def request(self, request: Message, answer: type[M], *, highest_version: int | None = None) -> M:
-        """Sends a request and waits for its answer."""
+        """Sends a request and returns its response."""
         return self.receive(self.send(request, highest_version=highest_version), answer)
 
     def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
@@ -97,7 +97,7 @@ class Connection:
         return self._send(self._conversation.frame(api_key, version, body, flexible=flexible))
 
     def receive_body(self, pending: Pending) -> memoryview:
-        """The answer's body as it came, for a caller that decodes it."""
+        """Returns the undecoded body of the response."""
         try:
             while (answer := self._conversation.take(pending)) is None:
                 self._receive_some(pending.deadline)
@@ -107,15 +107,15 @@ class Connection:
         return answer
 
     def recycle(self, body: memoryview) -> None:
-        """Gives a body's memory back, to be used for the next large answer; nobody may look at the body again."""
+        """Returns a body's memory to be reused for the next large response. The body must not be read again."""
         self._conversation.recycle(body)
 
     def abandon(self, pending: Pending) -> None:
-        """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
+        """Forgets a request; its response is dropped when it arrives."""
         self._conversation.abandon(pending)
 
     def renewed(self, pending: Pending) -> Pending:
-        """The same request, whose time begins anew: for one that was sent ahead, and nobody has waited for yet."""
+        """Returns the request with a new deadline, for one that was sent ahead and not awaited yet."""
         return self._conversation.renewed(pending)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Connection:
         self._socket.close()
 
     def _send(self, frame: Frame) -> Pending:
-        # Answers to what was sent before may come in between; they wait for whoever takes them.
+        # Responses to earlier requests may arrive in between; the conversation keeps them until they are taken.
         if (dialogue := self._conversation.reauthentication()) is not None:
             try:
                 self._hold(dialogue)
@@ -135,7 +135,7 @@ class Connection:
         return frame.pending
 
     def _hold(self, dialogue: Dialogue) -> None:
-        """Says what there is to say, turn by turn."""
+        """Runs a dialogue: sends each frame and passes the response back."""
         try:
             frame = next(dialogue)
             while True:
@@ -154,7 +154,7 @@ class Connection:
             raise self._broken(error) from error
 
     def _receive_some(self, deadline: float) -> None:
-        """Reads what the socket has of the next answer."""
+        """Reads the bytes that the socket has for the next response."""
         self._require_open()
         remaining = deadline - time.monotonic()
         if remaining <= 0:
@@ -176,7 +176,7 @@ class Connection:
 
     def _broken(self, error: OSError) -> Exception:
         self.close()
-        # In TLSv1.3 a broker that refuses the client's certificate says so only behind the handshake.
+        # In TLSv1.3 a broker refuses the client's certificate only after the handshake.
         if isinstance(error, ssl.SSLError) and not self._conversation.is_open:
             return tls_failure(error, self.peer, self._config)
         return self._conversation.broken(error)

@@ -1,10 +1,10 @@
-"""What is said on one connection, without the connection: frames, correlation ids, versions, authentication.
+"""The protocol of one connection, without the socket: frames, correlation ids, versions, authentication.
 
-Theory of operation. A face (`connection.py` blocking, `aio.py` for asyncio) owns the socket; this is what both have in
-common, and it touches none. To speak, the face takes a `Frame`, writes its data and says `sent`. To listen, it fills
-`buffer` and says `filled`; answers come in the order in which the requests were sent, and wait here for whoever `take`s
-them. What takes several turns (versions, SASL) is a `Dialogue`: a generator that yields frames and is sent the bodies
-of their answers. The clock is an argument.
+A connection (`connection.py` blocking, `aio.py` for asyncio) owns the socket; this module is common to both and does no
+I/O. To send, the connection takes a `Frame`, calls `sent` and writes its data. To receive, it fills `buffer` and calls
+`filled`. Responses arrive in the order of the requests and are kept until the connection `take`s them. An exchange of
+several requests (versions, SASL) is a `Dialogue`: a generator that yields frames and is sent the bodies of their
+responses. The clock is an argument.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ __all__ = ["Conversation", "Dialogue", "Frame", "Pending"]
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
 _RESPONSE_PREFIX: Final = struct.Struct(">ii")
-# Far above any answer that our own limits allow; what lies beyond is another protocol's text taken for a length.
+# Far above any response that the client's limits allow. A larger size is text of another protocol, read as a length.
 _MAXIMUM_RESPONSE_BYTES: Final = 1 << 30
 _API_VERSIONS: Final = 18
-# Memory is used again for an answer that fills a fair part of it.
+# Memory is reused only for a response that fills at least a quarter of it.
 _LARGEST_SPARE_RATIO: Final = 4
-# Since this version of SaslHandshake, tokens travel in SaslAuthenticate and not bare (KIP-152).
+# Since this version of SaslHandshake, tokens are sent in SaslAuthenticate and not bare (KIP-152).
 _HANDSHAKE_BEFORE_SASL_AUTHENTICATE: Final = 1
-# KIP-368: early enough for the answer to be back in time, and not all connections at once.
+# KIP-368: early enough for the response to arrive in time; random, to spread the connections.
 _SHARE_OF_SESSION_LIFETIME: Final = (0.85, 0.95)
 
 M = TypeVar("M", bound=Message)
 
 
 class Pending(NamedTuple):
-    """A request that was sent and is not answered yet."""
+    """A request in flight."""
 
     correlation_id: int
     api_key: int
@@ -65,20 +65,20 @@ class Frame(NamedTuple):
 
 
 Dialogue = Generator[Frame, memoryview, None]
-"""Yields frames to be sent, and is sent the body of each one's answer."""
+"""Yields frames to send, and is sent the body of each frame's response."""
 
 
 class Conversation:
-    """One connection's conversation with a broker.
+    """The protocol state of one connection to a broker.
 
-    What the broker says wrong raises `ConnectionFailed`; the face then closes the connection, for what follows in the
-    stream can't be trusted.
+    A malformed response raises `ConnectionFailed`. The connection must then be closed, since the rest of the stream
+    can't be trusted.
     """
 
     def __init__(self, peer: str, config: ClientConfig, clock: Callable[[], float]) -> None:
         self.peer = peer
         self.is_open = False
-        """Whether versions and, if need be, identities have been exchanged."""
+        """Whether the opening has finished: API versions and, if configured, SASL authentication."""
         self._config = config
         self._client_id = config.client_id.encode()
         self._clock = clock
@@ -94,10 +94,10 @@ class Conversation:
         self._correlation_id: int | None = None
         self._spare: bytearray | None = None
 
-    # To speak.
+    # Sending.
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
-        """The highest version of an API that both sides know. Raises `UnsupportedByBroker` if there is none."""
+        """Returns the highest API version that both sides know. Raises `UnsupportedByBroker` if there is none."""
         offered = self._versions.get(api_key)
         if offered is None:
             raise UnsupportedByBroker(f"the broker at {self.peer} does not offer {name} (API key {api_key})")
@@ -110,7 +110,7 @@ class Conversation:
         return version
 
     def frame(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Frame:
-        """A request that the caller encoded. Its deadline is `request.timeout.ms` from now."""
+        """Returns the frame of an encoded request. Its deadline is `request.timeout.ms` from now."""
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFF_FFFF
         correlation_id = self._next_correlation_id
         tags = b"\x00" if flexible else b""
@@ -121,7 +121,7 @@ class Conversation:
         return Frame(pending, b"".join((prefix, self._client_id, tags, body)))
 
     def request(self, request: Message, *, lowest_version: int = 0, highest_version: int | None = None) -> Frame:
-        """A request in the highest version that both sides know, within the given ones."""
+        """Returns the frame of a request in the highest version that both sides know, within the given limits."""
         cls = type(request)
         lowest, highest = cls.VERSIONS
         if cls.API_KEY is None:
@@ -136,19 +136,20 @@ class Conversation:
         return self.frame(cls.API_KEY, version, encode(request, version), flexible=flexible)
 
     def sent(self, pending: Pending) -> None:
-        """Tells that the frame is written or about to be: its answer comes behind those of the frames before it."""
+        """Notes that the frame is being written: its response follows those of the frames before it."""
         self._sent.append(pending)
 
-    # To listen.
+    # Receiving.
 
     def buffer(self) -> memoryview:
-        """Where the next bytes from the socket belong; never empty."""
+        """Returns the memory for the next bytes from the socket; never empty."""
         return self._view
 
     def filled(self, size_bytes: int) -> int | None:
-        """Tells how much of `buffer` was filled; the correlation id of the answer that this completed, if it did.
+        """Processes the first `size_bytes` of `buffer`. Returns the correlation id of a response that they complete,
+        else None.
 
-        Raises `ConnectionFailed` for what no broker would answer.
+        Raises `ConnectionFailed` for bytes that no broker would send.
         """
         self._view = self._view[size_bytes:]
         if len(self._view):
@@ -187,51 +188,51 @@ class Conversation:
         return memoryview(bytearray(size_bytes))
 
     def recycle(self, body: memoryview) -> None:
-        """Takes an answer's memory back for one that is to come: nobody may look at the body, or a part of it, again.
+        """Takes a body's memory back for a later response. The body, or a slice of it, must not be read again.
 
-        For answers of megabytes, whose memory is cleared before it is filled.
+        Saves large responses the clearing of new memory.
         """
         if isinstance(body.obj, bytearray):
             self._spare = body.obj
 
     def take(self, pending: Pending) -> memoryview | None:
-        """The body of a request's answer, once; None as long as it isn't there."""
+        """Removes and returns the body of a request's response; None as long as it has not arrived."""
         answer = self._answers.pop(pending.correlation_id, None)
-        # ApiVersions answers have header version 0 whatever their own version is, so that any client can read them.
+        # ApiVersions responses always have header version 0, so that any client can read them.
         if answer is None or not pending.flexible or pending.api_key == _API_VERSIONS:
             return answer
         return self._without_tags(answer)
 
     def abandon(self, pending: Pending) -> None:
-        """Forgets a request whose answer nobody wants any more; the answer is dropped when it comes."""
+        """Forgets a request; its response is dropped when it arrives."""
         if self._answers.pop(pending.correlation_id, None) is None and any(
             sent.correlation_id == pending.correlation_id for sent in self._sent
         ):
             self._abandoned.add(pending.correlation_id)
 
     def renewed(self, pending: Pending) -> Pending:
-        """The same request with another `request.timeout.ms` from now on for its answer."""
+        """Returns the request with a new deadline, `request.timeout.ms` from now."""
         return pending._replace(deadline=self._clock() + self._config.request_timeout_ms / 1000)
 
     def read(self, answer: type[M], version: int, body: memoryview) -> M:
-        """An answer's body, decoded."""
+        """Decodes the body of a response. Raises `ConnectionFailed` if it is malformed."""
         try:
             message, _ = decode(answer, version, body)
         except MalformedMessage as error:
             raise ConnectionFailed(f"the broker at {self.peer} sent a malformed {answer.NAME}: {error}") from error
         return message
 
-    # When it goes wrong.
+    # Errors.
 
     def timed_out(self) -> RequestTimedOut:
-        """The error for an answer that did not come in time."""
+        """Returns the error for a response that did not arrive in time."""
         return RequestTimedOut(
             f"the broker at {self.peer} did not answer within request.timeout.ms={self._config.request_timeout_ms}"
         )
 
     def broken(self, reason: object) -> ConnectionFailed:
-        """The error for a connection that broke."""
-        # A listener that wants another security protocol hangs up: on the first bytes, or on the first real request.
+        """Returns the error for a connection that broke."""
+        # A listener with another security protocol hangs up on the first bytes, or on the first real request.
         hint = (
             ""
             if self._has_answered
@@ -239,19 +240,20 @@ class Conversation:
         )
         return ConnectionFailed(f"the connection to the broker at {self.peer} broke: {reason}{hint}")
 
-    # What takes several turns.
+    # Exchanges of several requests.
 
     def opening(self) -> Dialogue:
-        """Learns the broker's versions and tells it who the client is. Raises `AuthenticationFailed` if it refuses."""
+        """Negotiates the API versions and authenticates the client. Raises `AuthenticationFailed` if the broker
+        refuses."""
         yield from self._negotiation()
         if self._config.security.sasl is not None:
             yield from self._authentication(self._config.security.sasl)
         self.is_open = True
 
     def reauthentication(self) -> Dialogue | None:
-        """What has to be said before the next request, since the session's time is almost over (KIP-368); else None.
+        """Returns the dialogue to run before the next request if the session is about to expire (KIP-368), else None.
 
-        Raises `AuthenticationFailed` while it goes on.
+        The dialogue raises `AuthenticationFailed` if the broker refuses.
         """
         sasl = self._config.security.sasl
         if sasl is None or self._clock() < self._reauthentication_time:
@@ -259,7 +261,8 @@ class Conversation:
         return self._authentication(sasl)
 
     def _negotiation(self) -> Dialogue:
-        """Asks for the broker's versions; a broker that doesn't know ours answers in version 0 (KIP-511)."""
+        """Requests the broker's API versions. A broker that does not know our version responds in version 0
+        (KIP-511)."""
         request = ApiVersionsRequest(client_software_name="klamm", client_software_version=__version__)
         version = ApiVersionsRequest.VERSIONS[1]
         body = yield self.frame(_API_VERSIONS, version, encode(request, version), flexible=True)
@@ -276,7 +279,7 @@ class Conversation:
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
 
     def _authentication(self, sasl: SaslConfig) -> Dialogue:
-        """SaslHandshake, then the mechanism's tokens in SaslAuthenticate (KIP-152)."""
+        """Sends SaslHandshake, then the mechanism's tokens in SaslAuthenticate (KIP-152)."""
         yield from self._handshake(sasl.mechanism)
         exchange = new_exchange(sasl)
         token: bytes | None = exchange.first()
@@ -324,7 +327,7 @@ class Conversation:
         )
 
     def _without_tags(self, answer: memoryview) -> memoryview:
-        """The body behind a flexible header's tagged fields, of which this client knows none."""
+        """Returns the body after a flexible header's tagged fields, of which this client knows none."""
         count, position = self._read_varint(answer, 0)
         for _ in range(count):
             _, position = self._read_varint(answer, position)

@@ -1,6 +1,6 @@
-"""Which broker coordinates a group or a transactional id: the API FindCoordinator.
+"""Finds the coordinator of a group or a transactional id: the API FindCoordinator.
 
-Version notes: 4 asks for several groups at once (KIP-699).
+Version notes: 4 takes several keys at once (KIP-699).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BATCHED_FROM: Final = 4
 
 
 def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> Address | ErrorCode:
-    """The address of the coordinator of a group or transactional id, or the error that whoever was asked answered with.
+    """Returns the address of the coordinator of a group or transactional id, or the error code of the response.
 
     Raises `ConnectionFailed`.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster; every text names the peer and what to do next."""
+"""Errors between a client and a cluster. Every text names the peer and what to do next."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class ClientConfigError(KlammError):
 
 
 class ConnectionFailed(KlammError):
-    """The connection to a broker could not be made or broke; the same request may be sent again."""
+    """A connection to a broker could not be opened, or it broke. The same request may be sent again."""
 
 
 class RequestTimedOut(ConnectionFailed):
-    """No answer within `request.timeout.ms`; the connection is closed, since its answers can't be told apart any
+    """No response within `request.timeout.ms`. The connection is closed, since its responses can't be told apart any
     more."""
 
 
 class AuthenticationFailed(KlammError):
-    """Broker and client did not accept who the other is: a certificate, a password, a mechanism. Asking again will not
-    change it, so this is no `ConnectionFailed`, which would be tried again."""
+    """Broker or client did not accept the other's certificate, password or mechanism. A retry does not help, so this is
+    no `ConnectionFailed`, which is retried."""
 
 
 class UnsupportedByBroker(KlammError):
@@ -43,7 +43,7 @@ class UnsupportedByBroker(KlammError):
 
 
 class RequestRefused(KlammError):
-    """A broker answered with an error that asking again will not change."""
+    """A broker responded with an error that a retry does not change."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code.name.upper()}: {message}")
@@ -51,11 +51,11 @@ class RequestRefused(KlammError):
 
 
 class GaveUp(KlammError):
-    """An operation kept failing with errors that usually pass until its time was over."""
+    """An operation failed with retriable errors until its time limit."""
 
 
 class OffsetOutOfRange(KlammError):
-    """The offset asked for is not in the log: below its start (retention, DeleteRecords) or beyond its end."""
+    """The requested offset is not in the log: below its start (retention, DeleteRecords) or beyond its end."""
 
     def __init__(self, topic_partition: TopicPartition, offset: Offset) -> None:
         super().__init__(f"OFFSET_OUT_OF_RANGE: {topic_partition} has no offset {offset}")
@@ -68,4 +68,4 @@ class LogEndsEarly(KlammError):
 
 
 class PartitionMissing(KlammError):
-    """A partition that was to be read does not exist (any more)."""
+    """A partition to read does not exist (any more)."""

@@ -1,6 +1,6 @@
-"""Record batches as they lie in the log, blocking: a partition's batches, or those of small ranges of many partitions.
+"""Streams record batches as stored in the log, blocking: of one partition, or of small ranges of many partitions.
 
-What is asked is in `partition_stream.py` and `joint_stream.py`.
+The requests are built in `partition_stream.py` and `joint_stream.py`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["AbortedTransaction", "FetchRange", "FetchedBatches", "fetch_together
 def stream_batches(
     cluster: Cluster, topic_partition: TopicPartition, start_offset: Offset, end_offset: Offset
 ) -> Generator[FetchedBatches, None, None]:
-    """The batches that hold the offsets in [start_offset, end_offset), all of them, as they come.
+    """Yields all batches that hold the offsets in [start_offset, end_offset), response by response.
 
-    The request for what follows is under way before a part is handed out, so that the broker works, and the operating
-    system receives, while the caller does something else; no more than one answer waits. A part's memory is used again:
-    what is to be kept is copied before the next part is asked for. Leader changes and broken connections are followed;
-    control batches and those of aborted transactions are in what is handed out.
-    Raises `OffsetOutOfRange` when the next offset is not in the log, `PartitionMissing` when the partition is not
-    there, `LogEndsEarly` when it ends before `end_offset` and does not grow for `default.api.timeout.ms`, `GaveUp` when
-    it stays unreachable for that long, `RequestRefused` for other errors, and `KafkaError` for what is no batch.
+    The next request is in flight before a part is yielded, so that the broker works and the operating system receives
+    while the caller processes the part; at most one response is pending. The memory of a part is reused: copy what you
+    keep before you ask for the next part. Follows leader changes and reconnects after failures. Yields control batches
+    and the batches of aborted transactions, too.
+    Raises `OffsetOutOfRange` when the next offset is not in the log, `PartitionMissing` when the partition does not
+    exist, `LogEndsEarly` when it ends before `end_offset` and does not grow for `default.api.timeout.ms`, `GaveUp` when
+    it stays unreachable for that long, `RequestRefused` for other errors, and `KafkaError` for a malformed batch.
     """
     stream = PartitionStream(cluster, topic_partition, start_offset, end_offset)
     connection: Connection | None = None
@@ -54,7 +54,7 @@ def stream_batches(
                 time.sleep(stream.pause_at_end())
                 continue
             if not stream.is_finished:
-                # Nobody waits for it yet: a failure shows when somebody does.
+                # The caller does not wait for this request yet; a failure shows in the next round.
                 with contextlib.suppress(ConnectionFailed):
                     connection, under_way = _send(cluster, stream)
             yield fetched
@@ -71,12 +71,12 @@ def _send(cluster: Cluster, stream: PartitionStream) -> tuple[Connection, FetchU
 
 
 def fetch_together(cluster: Cluster, ranges: Sequence[FetchRange]) -> Generator[tuple[int, FetchedBatches], None, None]:
-    """The batches of small ranges of many partitions, many ranges in an answer: each range's number, and its batches.
+    """Yields the number and the batches of small ranges of many partitions, with many ranges in one response.
 
-    A range comes at most once, and only as far as its batches came at once. Of all that goes wrong nothing is said, and
-    nothing is tried again or waited for: what a range lacks at the end, `stream_batches` brings, or says why not.
-    The request for what follows is under way before an answer is handed out, and no more than one answer waits. A
-    part's memory is used again: what is to be kept is copied before the next part is asked for.
+    Yields a range at most once, and only the batches of one response. Failures are not reported, retried or waited for:
+    call `stream_batches` for the missing part of a range, which yields it or raises the error.
+    The next request is in flight before the ranges of a response are yielded; at most one response is pending. The
+    memory of a part is reused: copy what you keep before you ask for the next part.
     Raises `GaveUp` when no broker describes the topics, `RequestRefused` when they may not be described.
     """
     cluster.ensure({one.topic_partition.topic for one in ranges})
@@ -105,7 +105,7 @@ def fetch_together(cluster: Cluster, ranges: Sequence[FetchRange]) -> Generator[
 
 
 def _ask_for_more(cluster: Cluster, joint: JointStream) -> tuple[Connection, JointUnderWay] | None:
-    """Sends the next request to a broker that can be reached; None if there is nothing more to ask for."""
+    """Sends the next request to a reachable broker; returns None if there is no request left."""
     while (request := joint.next_request()) is not None:
         try:
             connection = cluster.connection_to(request.broker)

@@ -1,4 +1,4 @@
-"""One Fetch: how it is put to a broker, and how its answer is read. What to ask and what it means is up to the streams.
+"""One Fetch: encodes the request and decodes the response. The streams decide what to fetch and interpret the result.
 
 Version notes: 4 brought batches of magic 2 and the isolation level, 7 sessions, 9 the leader epoch, 13 topic ids
 instead of names (KIP-516).
@@ -48,44 +48,44 @@ AbortedTransaction = tuple[int, int]
 
 
 class FetchedBatches(NamedTuple):
-    """Whole batches in the order of their offsets; the first may begin before the offset that was asked for."""
+    """Whole batches in the order of their offsets; the first may begin before the requested offset."""
 
     records: memoryview
-    """The batches, one behind the other, as they came from the socket."""
+    """The concatenated batches, as received from the socket."""
     aborted_transactions: tuple[AbortedTransaction, ...]
     next_offset: Offset
-    """The first offset behind the batches."""
+    """The first offset after the batches."""
 
 
 class FetchConnection(Protocol):
-    """What both kinds of connection have in common."""
+    """The common interface of the blocking and the asyncio connection."""
 
     peer: str
 
     def version_of(self, api_key: int, name: str, lowest: int, highest: int) -> int:
-        """The highest version of an API that both sides know."""
+        """Returns the highest API version that both sides know."""
 
     def send_body(self, api_key: int, version: int, body: bytes | bytearray, *, flexible: bool) -> Pending:
         """Sends a request body."""
 
     def abandon(self, pending: Pending) -> None:
-        """Forgets a request whose answer nobody wants any more."""
+        """Forgets a request; its response is dropped when it arrives."""
 
     def renewed(self, pending: Pending) -> Pending:
-        """The same request, whose time begins anew."""
+        """Returns the request with a new deadline."""
 
     def close(self) -> None:
         """Closes the connection."""
 
 
 def fetch_version(connection: FetchConnection, topic_ids: Collection[TopicId]) -> int:
-    """The version in which these topics are asked for: by their names, if one of them has no id."""
+    """Returns the version of a request for these topics: one with names, if a topic has no id."""
     highest = _HIGHEST_WITH_NAMES if ZERO_TOPIC_ID in topic_ids else _HIGHEST
     return connection.version_of(_FETCH, "Fetch", _LOWEST, highest)
 
 
 def partition_wanted(cluster: ClusterView, topic_partition: TopicPartition, position: Offset) -> FetchPartition:
-    """What is asked of a partition from this offset on."""
+    """Returns the request's entry for a partition, from this offset on."""
     leader = cluster.leader_of(topic_partition)
     return FetchPartition(
         index=topic_partition.partition,
@@ -124,7 +124,7 @@ def send_fetch(
 
 
 def read_answer(connection: FetchConnection, pending: Pending, body: memoryview) -> FetchResponse:
-    """An answer, decoded. Raises `ConnectionFailed` for one that can't be read, and closes the connection."""
+    """Decodes a response. Raises `ConnectionFailed` and closes the connection if it is malformed."""
     try:
         return decode_fetch_response(pending.version, body, 0)
     except MalformedMessage as error:
@@ -133,7 +133,7 @@ def read_answer(connection: FetchConnection, pending: Pending, body: memoryview)
 
 
 def batches_of(partition: FetchPartitionResponse, position: Offset) -> FetchedBatches | None:
-    """The whole batches of a partition's answer that reach this offset; None if there are none. Raises `KafkaError`."""
+    """Returns the whole batches of a partition that reach this offset; None if there are none. Raises `KafkaError`."""
     records = partition.records if isinstance(partition.records, memoryview) else memoryview(b"")
     run = batches_from(records, position)
     if run is None:

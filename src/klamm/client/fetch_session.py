@@ -1,7 +1,7 @@
-"""Fetch sessions as a consumer keeps them (KIP-227): the broker remembers what is asked for, and answers what changed.
+"""A consumer's fetch sessions (KIP-227): the broker remembers the requested partitions and returns what has changed.
 
-A session takes a place in the broker's cache. So a stream begins without one, since most end with their first answer;
-from its second request on it has a session, which it closes when it ends.
+A session takes a slot in the broker's cache. Most streams end with their first response, so a stream begins without a
+session; it opens one with its second request and closes it at its end.
 Source of the rules: `FetchSessionHandler` of Apache Kafka 4.3.
 """
 
@@ -28,14 +28,14 @@ _SESSION_ERRORS: Final = frozenset(
 
 
 class SessionPlace(NamedTuple):
-    """What a request says of its session."""
+    """The session id and epoch of a request."""
 
     session_id: int
     epoch: int
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the answer leaves out what has not changed."""
+        """Whether the response leaves out partitions that have not changed."""
         return self.session_id != _NO_SESSION and self.epoch != _FINAL_EPOCH
 
 
@@ -51,24 +51,24 @@ class FetchSession:
         self._requests = 0
 
     def next_place(self) -> SessionPlace:
-        """Where in the session the next request stands: none at first, then one that opens it."""
+        """Returns the place of the next request: without a session for the first request, then in a session."""
         self._requests += 1
         return WITHOUT_SESSION if self._requests == 1 else SessionPlace(self._session_id, self._epoch)
 
     def answered(self, place: SessionPlace, code: ErrorCode, session_id: int) -> bool:
-        """Notes an answer; whether its error only means that a new session has to be opened."""
+        """Updates the session after a response. Returns whether its error only requires a new session."""
         if place == WITHOUT_SESSION:
             return False
         if code in _SESSION_ERRORS:
             self._session_id, self._epoch = _NO_SESSION, _INITIAL_EPOCH
             return True
         if code is ErrorCode.none:
-            # A broker whose cache is full gives no session; then each request is one that asks for it, as in Kafka.
+            # A broker whose cache is full gives no session; each further request asks for one again, as in Kafka.
             self._session_id = session_id
             opened = session_id != _NO_SESSION
             self._epoch = place.epoch % _HIGHEST_EPOCH + 1 if opened else _INITIAL_EPOCH
         return False
 
     def closing_place(self) -> SessionPlace | None:
-        """What closes the session; None if there is none."""
+        """Returns the place of a request that closes the session; None if there is none."""
         return SessionPlace(self._session_id, _FINAL_EPOCH) if self._session_id != _NO_SESSION else None

@@ -1,7 +1,7 @@
-"""What a coordinator says of a group: the APIs ConsumerGroupDescribe and DescribeGroups.
+"""Describes a group: the APIs ConsumerGroupDescribe and DescribeGroups.
 
-A group of the consumer protocol (KIP-848) is described with its epochs, and with what each member has and is to have; a
-classic one with what its leader gave to each member.
+The description of a group of the consumer protocol (KIP-848) has its epochs and each member's current and target
+assignment; that of a classic group has the assignment that its leader gave to each member.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DEAD: Final = "Dead"
 
 
 class GroupDescriptions:
-    """Describes one group as often as asked. Not thread-safe."""
+    """A client that describes one group, with a cached coordinator. Not thread-safe."""
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self.group_id = group_id
@@ -44,9 +44,9 @@ class GroupDescriptions:
         self._cluster.close()
 
     def describe(self) -> _Description | None:
-        """The group; None where there is no such group.
+        """Returns the group's description; None if there is no such group.
 
-        Raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others.
+        Raises `GaveUp` when retriable errors persist, `RequestRefused` for other errors.
         """
         retries = Retries(self._cluster.config, f"describe group {self.group_id!r}")
         while True:
@@ -77,7 +77,7 @@ class GroupDescriptions:
         return self._describe_classic_group(connection) if described is ErrorCode.group_id_not_found else described
 
     def _describe_consumer_group(self, connection: Connection) -> ConsumerDescription | ErrorCode:
-        """The group, or GROUP_ID_NOT_FOUND where it is a classic one or the broker has no other."""
+        """Returns the group, or GROUP_ID_NOT_FOUND if it is a classic group or the broker does not have the API."""
         request = ConsumerGroupDescribeRequest(group_ids=[self.group_id])
         try:
             answer = connection.request(request, ConsumerGroupDescribeResponse)

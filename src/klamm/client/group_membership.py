@@ -29,44 +29,45 @@ from klamm.protocol.schema.sync_group_response import SyncGroupResponse
 __all__ = ["REBALANCE_ALLOWANCE_MS", "ClassicMember", "GroupProtocol", "Joined", "MemberEpoch"]
 
 REBALANCE_ALLOWANCE_MS: Final = 5_000
-"""As Kafka's consumer: a coordinator answers a JoinGroup when its rebalance is over, and that may take so much longer
-than its timeout."""
+"""Added to the rebalance timeout for a JoinGroup, as in Kafka's consumer. The coordinator responds when the rebalance
+is over, which may take this much longer than the timeout."""
 _MOVED: Final = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
 
 M = TypeVar("M", bound=Message)
 
 
 class MemberEpoch(NamedTuple):
-    """What a commit of a member carries, for the coordinator to refuse it when it comes from the past."""
+    """The generation and member id of a commit, by which the coordinator refuses commits of an earlier generation."""
 
     generation_id: int
     member_id: str
 
 
 class GroupProtocol(NamedTuple):
-    """What a member says of itself each time that it joins."""
+    """The constant part of a member's JoinGroup requests."""
 
     protocol_type: str
     name: str
-    """Of the assignor."""
+    """The assignor's name."""
     session_timeout_ms: int
     rebalance_timeout_ms: int
 
 
 class Joined(NamedTuple):
-    """A rebalance that this member is part of."""
+    """The result of a rebalance for this member."""
 
     generation_id: int
     is_leader: bool
     members: Mapping[str, bytes]
-    """The metadata of all members, by member id; only the leader is told."""
+    """The metadata of all members, by member id; empty unless this member is the leader."""
 
 
 class ClassicMember:
-    """A member, call by call. One thread at a time, except for `leave`, which has a connection of its own.
+    """A member of a classic group. Not thread-safe, except for `leave`, which has a connection of its own.
 
-    Each call asks the coordinator once and returns its error code if it is not what was hoped for; NOT_COORDINATOR and
-    the like make the next call look for the coordinator again. Each raises `ConnectionFailed` and `RequestTimedOut`.
+    Each method sends one request to the coordinator and returns the error code, if any. After NOT_COORDINATOR and
+    COORDINATOR_NOT_AVAILABLE the next call looks up the coordinator again. Each raises `ConnectionFailed` and
+    `RequestTimedOut`.
     """
 
     def __init__(self, config: ClientConfig, group_id: str, protocol: GroupProtocol) -> None:
@@ -75,7 +76,7 @@ class ClassicMember:
         self.member_id = ""
         self.generation_id = -1
         patience_ms = max(config.request_timeout_ms, protocol.rebalance_timeout_ms + REBALANCE_ALLOWANCE_MS)
-        # A heartbeat that isn't answered within the session is of no use any more.
+        # A heartbeat without a response within the session timeout is useless.
         brief_ms = min(config.request_timeout_ms, protocol.session_timeout_ms)
         self._patient = Cluster(dataclasses.replace(config, request_timeout_ms=patience_ms))
         self._brief = Cluster(dataclasses.replace(config, request_timeout_ms=brief_ms))
@@ -83,12 +84,12 @@ class ClassicMember:
         self._coordinator: Address | None = None
 
     def forget_itself(self) -> None:
-        """The coordinator does not know this member any more: the next `join` is that of a new one."""
+        """Clears the member id and generation, so that the next `join` is that of a new member."""
         self.member_id = ""
         self.generation_id = -1
 
     def join(self, metadata: bytes) -> Joined | ErrorCode:
-        """Takes part in a rebalance; returns when all members do, or those that don't have been given up."""
+        """Joins a rebalance. Returns when all members have joined or those that did not are expired."""
         answer = self._join_once(metadata)
         if not isinstance(answer, ErrorCode) and answer.error_code == ErrorCode.member_id_required:
             self.member_id = answer.member_id
@@ -114,7 +115,8 @@ class ClassicMember:
         return self._ask(self._patient, request, JoinGroupResponse)
 
     def sync(self, assignments: Mapping[str, bytes]) -> bytes | ErrorCode:
-        """This member's assignment; the leader brings those of all, the others bring none."""
+        """Returns this member's assignment. The leader passes the assignments of all members, other members pass
+        none."""
         request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -133,15 +135,15 @@ class ClassicMember:
         return bytes(answer.assignment) if code is ErrorCode.none else code
 
     def heartbeat(self) -> ErrorCode:
-        """Says that this member lives; the answer tells of a rebalance (REBALANCE_IN_PROGRESS)."""
+        """Sends a heartbeat. Returns REBALANCE_IN_PROGRESS when the group rebalances."""
         request = HeartbeatRequest(group_id=self.group_id, generation_id=self.generation_id, member_id=self.member_id)
         answer = self._ask(self._brief, request, HeartbeatResponse)
         return answer if isinstance(answer, ErrorCode) else self._code(answer.error_code)
 
     def leave(self, reason: str, patience_ms: int) -> ErrorCode:
-        """Leaves the group, over a new connection, so that it may be called while another thread is in a call.
+        """Leaves the group, over a new connection, so that another thread may be in a call meanwhile.
 
-        A coordinator that has moved is looked for again, until the patience is over; so it may return NOT_COORDINATOR.
+        Looks up a coordinator that has moved again, for up to `patience_ms`; so it may return NOT_COORDINATOR.
         """
         if not self.member_id:
             return ErrorCode.none
@@ -151,7 +153,7 @@ class ClassicMember:
             socket_connection_setup_timeout_ms=patience_ms,
             default_api_timeout_ms=patience_ms,
         )
-        # Before version 3 the one member stands outside the list; brokers that old are gone.
+        # Before version 3 the request has no list of members; no broker in use is that old.
         request = LeaveGroupRequest(
             group_id=self.group_id, members=[MemberIdentity(member_id=self.member_id, reason=reason)]
         )
@@ -176,7 +178,7 @@ class ClassicMember:
             cluster.close()
 
     def close(self) -> None:
-        """Hangs up; a member that has not left is missed when its session is over."""
+        """Closes the connections. A member that has not left expires after its session timeout."""
         self._patient.close()
         self._brief.close()
 

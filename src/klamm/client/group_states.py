@@ -1,4 +1,4 @@
-"""Which states the groups of a cluster are in: the API ListGroups, asked of every broker."""
+"""The states of a cluster's groups: the API ListGroups, sent to every broker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["group_states"]
 
 
 def group_states(cluster: Cluster) -> dict[str, str]:
-    """States by group id, in the words of the protocol (KIP-518).
+    """Returns the state of each group by its id, in the words of the protocol (KIP-518).
 
-    Groups of a broker that can't be reached, that still loads them, or that doesn't tell states are left out. Raises
-    `GaveUp` when no broker at all answers.
+    Leaves out the groups of a broker that is unreachable, still loads them, or returns no states. Raises `GaveUp` when
+    no broker responds.
     """
     states: dict[str, str] = {}
     cluster.refresh(())

@@ -1,8 +1,8 @@
-"""`sasl.jaas.config`: one login module of Java's, with its options, as text.
+"""Parses `sasl.jaas.config`: one Java login module with its options, as text.
 
 The form is that of `org.apache.kafka.common.security.JaasConfig`, which reads it with Java's StreamTokenizer:
-`<login module class> <control flag> (<option>=<value>)* ;`. What is wrong is said without a word of the text itself,
-since passwords stand in it.
+`<login module class> <control flag> (<option>=<value>)* ;`. Errors quote no word of the text, since it holds
+passwords.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 
 class LoginModule(NamedTuple):
-    """A login module's class name and its options. Never to be shown: the options hold passwords."""
+    """A login module's class name and its options. Never show it: the options hold passwords."""
 
     class_name: str
     options: Mapping[str, str]
 
     @property
     def name(self) -> str:
-        """The class's name without its package, which some distributions of Kafka's clients move."""
+        """The class's name without its package, which differs in some distributions of Kafka's clients."""
         return self.class_name.rpartition(".")[2]
 
 
@@ -51,7 +51,7 @@ _END: Final = _Token("end", "")
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """The one login module of a JAAS configuration. Raises `ClientConfigError`, which quotes nothing of the values."""
+    """Returns the one login module of a JAAS configuration. Raises `ClientConfigError`, which quotes no value."""
     tokens = _tokens(text)
     class_name = next(tokens, _END)
     if class_name is _END:
@@ -76,7 +76,7 @@ def _options(tokens: Iterator[_Token]) -> dict[str, str]:
             raise ClientConfigError(f"{_KEY}: the name of an option is missing before {key.text!r}")
         equals, value = next(tokens, _END), next(tokens, _END)
         if equals != _Token("sign", "=") or value.kind not in ("word", "string"):
-            # The name is not shown: what stands there may be a piece of a password that lacks its quotes.
+            # Does not show the name: it may be part of a password without quotes.
             raise ClientConfigError(
                 f'{_KEY}: option number {len(options) + 1} has no value; a value stands in double quotes: name="value"'
             )

@@ -1,9 +1,8 @@
-"""Ranges of many partitions, many in one Fetch, without the connection: whom to ask for what, what an answer settles.
+"""Ranges of many partitions, many per Fetch request, without the connection: what to request, what a response holds.
 
-For ranges of few records, of which one answer holds many. All that can be said of a partition but "here is all of it"
-is the business of `partition_stream.py`: an error, an offset that is not there, a leader that is another, records that
-nobody may read yet, more than an answer holds. A range that meets it is dropped where it stands, to be streamed alone.
-`fetch.py` has the face.
+For ranges of few records, of which one response holds many. Only complete, readable ranges are handled here. A range
+is dropped at its current position on an error, a missing offset, another leader, records that are not readable yet, or
+more records than a response holds; `partition_stream.py` then streams it alone. `fetch.py` adds the connections.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicId, Topic
 
 __all__ = ["FetchRange", "JointRequest", "JointStream", "JointUnderWay"]
 
-# While the client works on one answer the broker reads for the next: of a thousand small ranges at once, neither could.
+# Smaller requests let the broker read for the next response while the client works on the current one.
 _MOST_PARTITIONS: Final = 100
 
 _Key = tuple[TopicId | str | None, int]
-"""How an answer names a partition: by the id of its topic or the name, as the version has it, and by its index."""
+"""How a response names a partition: by its topic's id or name, depending on the version, and by its index."""
 
 
 class FetchRange(NamedTuple):
@@ -48,23 +47,23 @@ class FetchRange(NamedTuple):
 
 
 class JointRequest(NamedTuple):
-    """What one broker is to be asked for: ranges, by their numbers."""
+    """The ranges to request from one broker, by their numbers."""
 
     broker: BrokerId
     numbers: Sequence[int]
 
 
 class JointUnderWay(NamedTuple):
-    """A request that was sent."""
+    """A request in flight."""
 
     request: JointRequest
     pending: Pending
     asked: dict[_Key, int]
-    """The number of each range that it names."""
+    """The number of each range in the request."""
 
 
 class JointStream:
-    """Some ranges, each known by its number: where it stands in what was given."""
+    """Some ranges, each identified by its number: its index in `ranges`."""
 
     def __init__(self, cluster: ClusterView, ranges: Sequence[FetchRange]) -> None:
         self._cluster = cluster
@@ -80,14 +79,14 @@ class JointStream:
                 self._to_ask.setdefault(leader.broker, deque()).append(number)
 
     def next_request(self) -> JointRequest | None:
-        """What to ask for next; None if there is nothing more."""
+        """Returns the next request; None if there is none."""
         for broker, numbers in self._to_ask.items():
             if numbers:
                 return JointRequest(broker, [numbers.popleft() for _ in range(min(self._most, len(numbers)))])
         return None
 
     def send(self, connection: FetchConnection, request: JointRequest) -> JointUnderWay:
-        """Asks for the ranges, each from its start on. Raises `ConnectionFailed`."""
+        """Sends a request for the ranges, each from its start on. Raises `ConnectionFailed`."""
         by_name: dict[str, list[int]] = {}
         for number in request.numbers:
             by_name.setdefault(self._ranges[number].topic_partition.topic, []).append(number)
@@ -104,7 +103,7 @@ class JointStream:
             key = ids[name] if version >= FIRST_VERSION_WITH_TOPIC_IDS else name
             asked.update(((key, one.index), number) for one, number in zip(wanted, numbers, strict=True))
         config = self._cluster.config
-        # As much at once as the stream of one partition gets. What is not there yet is not waited for.
+        # As many bytes as the stream of one partition gets. The broker does not wait for records to arrive.
         max_bytes = min(config.fetch_max_bytes, config.max_partition_fetch_bytes)
         pending = send_fetch(connection, version, config, topics, WITHOUT_SESSION, max_bytes=max_bytes, max_wait_ms=0)
         return JointUnderWay(request, pending, asked)
@@ -112,12 +111,13 @@ class JointStream:
     def received(
         self, connection: FetchConnection, under_way: JointUnderWay, body: memoryview
     ) -> list[tuple[int, FetchedBatches]]:
-        """What an answer brought, by the numbers of the ranges. Raises `ConnectionFailed` if it can't be read."""
+        """Returns the batches of a response by range number. Raises `ConnectionFailed` if the response can't be
+        read."""
         answer = read_answer(connection, under_way.pending, body)
         came: list[tuple[int, FetchedBatches]] = []
         nothing_came: list[int] = []
         for number, partition in _answered(answer, under_way.asked):
-            # Whoever streams the range alone meets the error again, or what is no batch, and knows what to do.
+            # Streaming the range alone meets the error or the malformed batch again and handles it there.
             if partition.error_code != ErrorCode.none:
                 continue
             try:
@@ -132,18 +132,17 @@ class JointStream:
         return came
 
     def failed(self, request: JointRequest) -> None:
-        """Tells that a request was not answered: its broker is not asked again."""
+        """Drops the broker of a failed request: it gets no further request."""
         del self._to_ask[request.broker]
 
     def _ask_again_or_drop(self, broker: BrokerId, numbers: list[int], came: int) -> None:
-        """What to do with the ranges of which an answer had nothing, although it brought something of others.
+        """Queues the ranges without batches in a response again, if the response held batches of other ranges.
 
-        It may have had no room for them. If it was not that, they are asked for last, and an answer with nothing at all
-        tells.
+        The response may have had no room for them, so they are requested last. A response without any batch drops them.
         """
         if came and numbers:
             self._to_ask[broker].extend(numbers)
-            # Brokers look at each partition that is named, whether they have room for it or not.
+            # Brokers process each partition in the request, whether the response has room for it or not.
             self._most = min(2 * came, _MOST_PARTITIONS)
         else:
             self._most = _MOST_PARTITIONS
@@ -154,7 +153,7 @@ class JointStream:
 
 
 def _answered(answer: FetchResponse, asked: dict[_Key, int]) -> Iterator[tuple[int, FetchPartitionResponse]]:
-    """The partitions of an answer, each with its number; one that nobody asked for is passed over."""
+    """Yields the partitions of a response, each with its range's number; skips partitions that were not requested."""
     for topic in answer.topics:
         key = topic.name if topic.topic_id is None else topic.topic_id
         for partition in topic.partitions:

@@ -1,6 +1,6 @@
-"""Where partitions begin and end, and which offset a point in time has: the API ListOffsets.
+"""The start and end offsets of partitions, and offsets by timestamp: the API ListOffsets.
 
-Version notes: 1 answers one offset, 2 adds the isolation level, 4 the leader epoch, 7 the offset of the newest
+Version notes: 1 returns one offset, 2 adds the isolation level, 4 the leader epoch, 7 the offset of the newest
 timestamp.
 """
 
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 LATEST: Final = Millis(-1)
-"""Asks for the high watermark, or for the last stable offset when reading committed."""
+"""Requests the high watermark, or with `read_committed` the last stable offset."""
 EARLIEST: Final = Millis(-2)
-"""Asks for the log start offset."""
+"""Requests the log start offset."""
 
 _CONSUMER: Final = -1
 _ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class ListedOffset(NamedTuple):
-    """An offset, -1 if there is none at or after the timestamp asked for."""
+    """An offset, -1 if no record is at or after the requested timestamp."""
 
     offset: Offset
     timestamp_ms: Millis
@@ -55,22 +55,22 @@ _Round = tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ErrorCod
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, Millis], *, isolation_level: str | None = None
 ) -> dict[TopicPartition, ListedOffset]:
-    """The offset of each partition at its timestamp (`EARLIEST`, `LATEST`, or milliseconds of the epoch).
+    """Returns the offset of each partition at its timestamp (`EARLIEST`, `LATEST`, or milliseconds since the epoch).
 
-    `LATEST` is the last stable offset where the isolation level, if none is given that of the client, is
-    `read_committed`, else the high watermark. Partitions that do not exist are left out of the answer.
-    One round trip, to all leaders at once, when nothing has changed; else metadata is refreshed and what failed is
-    asked again.
-    Raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others.
+    `LATEST` is the last stable offset if the isolation level (by default the client's) is `read_committed`, else the
+    high watermark. Leaves out partitions that do not exist.
+    Takes one round trip, to all leaders at once, if the metadata are current. Otherwise refreshes them and retries the
+    partitions that failed.
+    Raises `GaveUp` when retriable errors persist, `RequestRefused` for other errors.
     """
     return cluster.run(listing_offsets(cluster, wanted, isolation_level=isolation_level))
 
 
 def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartition, Offset]:
-    """The end of every partition of the topics, those added since included; topics that do not exist are left out.
+    """Returns the end offset of every partition of the topics, new partitions included; leaves out missing topics.
 
-    One round trip when nothing has changed: each topic is asked for the partition after its last as well, and any
-    answer other than UNKNOWN_TOPIC_OR_PARTITION tells that the topic has grown.
+    Takes one round trip if the metadata are current. It also requests the partition after each topic's last one: any
+    result other than UNKNOWN_TOPIC_OR_PARTITION means that the topic has grown.
     """
     return cluster.run(listing_latest_offsets(cluster, topics))
 
@@ -78,7 +78,7 @@ def latest_offsets(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartiti
 def listing_offsets(
     cluster: ClusterView, wanted: Mapping[TopicPartition, Millis], *, isolation_level: str | None = None
 ) -> Steps[dict[TopicPartition, ListedOffset]]:
-    """The steps of `list_offsets`, for either face."""
+    """Yields the steps of `list_offsets`, for blocking and asyncio clients."""
     if missing := cluster.missing({topic_partition.topic for topic_partition in wanted}):
         yield Refresh(missing)
     retries = Retries(cluster.config, f"list the offsets of {_names(wanted)}")
@@ -102,9 +102,9 @@ def listing_offsets(
 
 
 def listing_latest_offsets(cluster: ClusterView, topics: Iterable[str]) -> Steps[dict[TopicPartition, Offset]]:
-    """The steps of `latest_offsets`, for either face."""
+    """Yields the steps of `latest_offsets`, for blocking and asyncio clients."""
     names = list(topics)
-    # A topic that wasn't there a moment ago may be there now; nobody would tell.
+    # A topic that was missing before may exist now; only a refresh shows it.
     if missing := cluster.missing(names):
         yield Refresh(missing)
     retries = Retries(cluster.config, f"list the latest offsets of {', '.join(names)}")
@@ -130,7 +130,7 @@ def listing_latest_offsets(cluster: ClusterView, topics: Iterable[str]) -> Steps
 def _latest_of(
     cluster: ClusterView, topics: Iterable[str]
 ) -> tuple[dict[TopicPartition, Millis], dict[TopicPartition, Millis]]:
-    """All partitions of the topics, and for each topic the partition it would gain next."""
+    """Returns all partitions of the topics, and for each topic the next partition after its last."""
     wanted: dict[TopicPartition, Millis] = {}
     probes: dict[TopicPartition, Millis] = {}
     for name in topics:
@@ -149,12 +149,12 @@ def _next_partition(cluster: ClusterView, topic: str) -> TopicPartition | None:
 def _round(
     cluster: ClusterView, wanted: Mapping[TopicPartition, Millis], isolation_level: str | None = None
 ) -> Steps[_Round]:
-    """One request to each leader, all sent before the first answer is awaited."""
+    """Sends one request to each leader, all of them before it awaits the first response."""
     found: dict[TopicPartition, ListedOffset] = {}
     failures: dict[TopicPartition, ErrorCode] = {}
     by_leader: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for topic_partition in wanted:
-        # A partition beyond the last has no leader; any broker can say that it does not exist.
+        # A partition beyond the last has no leader; any broker responds that it does not exist.
         leader = cluster.leader_of(topic_partition) or cluster.leader_of(
             TopicPartition(topic_partition.topic, PartitionIndex(0))
         )

@@ -1,7 +1,7 @@
-"""Operations without a face: generators that say what is to be done, and are sent what came of it.
+"""Operations without I/O: generators that yield steps and are sent the steps' results.
 
-An operation that asks, waits and asks again is written once, as `Steps`. `Cluster.run` takes the steps blocking,
-`AsyncCluster.run` in an event loop.
+An operation that sends requests, waits and retries is written once, as `Steps`. `Cluster.run` executes the steps
+blocking, `AsyncCluster.run` in an event loop.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Ask(NamedTuple):
-    """Send each question to its broker (None: any), all of them before the first answer is awaited.
+    """A step that sends each request to its broker (None: any), all of them before it awaits the first response.
 
-    What is sent back is a list of the answers in the order of the questions, with a `ConnectionFailed` for each that
-    could not be asked or was not answered.
+    The result is a list of the responses in the order of `questions`, with a `ConnectionFailed` for each request that
+    could not be sent or got no response.
     """
 
     questions: Sequence[tuple[BrokerId | None, Message]]
@@ -29,17 +29,17 @@ class Ask(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """Learn the partitions of these topics anew."""
+    """A step that refreshes the metadata of these topics."""
 
     topics: Collection[str]
 
 
 class Pause(NamedTuple):
-    """Rest for so long."""
+    """A step that waits."""
 
     seconds: float
 
 
 Step = Ask | Refresh | Pause
 Steps = Generator[Step, Any, T]
-"""An operation that comes to a `T`."""
+"""An operation that returns a `T`."""

@@ -1,6 +1,6 @@
-"""A partition's batches, one Fetch after the other, without the connection: what to ask, and what an answer means.
+"""Streams one partition's batches, Fetch after Fetch, without the connection: builds requests, interprets responses.
 
-`fetch.py` and `aio_fetch.py` are its faces, blocking and for asyncio.
+`fetch.py` (blocking) and `aio_fetch.py` (asyncio) add the connections.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ _ANSWERS_BEFORE_MISSING: Final = 4
 
 
 class FetchUnderWay(NamedTuple):
-    """A request that was sent."""
+    """A request in flight."""
 
     pending: Pending
     place: SessionPlace
 
 
 class Passing(Exception):
-    """An error code that tells of a change which new metadata will show."""
+    """A retriable error, after which the metadata are refreshed."""
 
 
 class PartitionStream:
-    """The batches that hold the offsets in [start_offset, end_offset) of one partition; how far they have come."""
+    """The stream of the batches that hold the offsets in [start_offset, end_offset) of one partition, with its
+    position."""
 
     def __init__(
         self, cluster: ClusterView, topic_partition: TopicPartition, start_offset: Offset, end_offset: Offset
@@ -67,20 +68,20 @@ class PartitionStream:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last offset has come."""
+        """Whether the last offset was received."""
         return self._position >= self._end_offset
 
     def leader(self) -> BrokerId:
-        """Whom to ask. Raises `ConnectionFailed` if there is nobody."""
+        """Returns the partition's leader. Raises `ConnectionFailed` if there is none."""
         leader = self._cluster.leader_of(self.topic_partition)
         if leader is None:
             raise ConnectionFailed(f"{self.topic_partition} has no leader, or does not exist")
         return leader.broker
 
     def send(self, connection: FetchConnection) -> FetchUnderWay:
-        """Asks for what follows. Raises `ConnectionFailed`."""
+        """Sends the request for the batches at the position. Raises `ConnectionFailed`."""
         if connection is not self._session_connection:
-            # Sessions belong to a broker, and die with it; the old one's, if it still is, goes by itself.
+            # A session belongs to one broker. The old broker's session, if it still exists, is evicted there.
             self._session, self._session_connection = FetchSession(), connection
         name = self.topic_partition.topic
         topic = self._cluster.topic(name)
@@ -103,9 +104,9 @@ class PartitionStream:
     def received(
         self, connection: FetchConnection, under_way: FetchUnderWay, body: memoryview
     ) -> FetchedBatches | None:
-        """The whole batches of an answer; None if it has none of use.
+        """Returns the whole batches of a response that reach the position; None if there are none.
 
-        Raises `ConnectionFailed` for an answer that can't be read, `Passing`, `OffsetOutOfRange`, `RequestRefused`.
+        Raises `ConnectionFailed` for a malformed response, `Passing`, `OffsetOutOfRange`, `RequestRefused`.
         """
         answer = read_answer(connection, under_way.pending, body)
         code = error_code(answer.error_code)
@@ -139,31 +140,32 @@ class PartitionStream:
             return
         if code is ErrorCode.offset_out_of_range:
             raise OffsetOutOfRange(self.topic_partition, self._position)
-        # Kafka's consumer takes the error without a name for one that passes (FetchCollector.java).
+        # Kafka's consumer retries UNKNOWN_SERVER_ERROR as well (FetchCollector.java).
         if not code.retriable and code is not ErrorCode.unknown_server_error:
             raise RequestRefused(code, f"the broker does not let {self.topic_partition} be fetched")
         raise Passing(code.name.upper())
 
     def resumed(self, connection: FetchConnection | None, under_way: FetchUnderWay | None) -> FetchUnderWay | None:
-        """Tells that the caller wants the next part: no timeout counts the time that it took over the last one."""
+        """Restarts all timeouts when the caller wants the next part, so that its processing time does not count."""
         self._retries.progressed()
         if connection is None or under_way is None:
             return None
         return under_way._replace(pending=connection.renewed(under_way.pending))
 
     def pause_after(self, error: Exception) -> float:
-        """How many seconds to rest before metadata is refreshed and the same is asked again. Raises `GaveUp`."""
+        """Returns the seconds to wait before a refresh of the metadata and a retry. Raises `GaveUp`."""
         return self._retries.next_pause_s(error)
 
     def check_exists(self) -> None:
-        """After a refresh: raises `PartitionMissing` if the partition is not there, time after time."""
-        # Right after a topic was made, not every broker knows of it; so one such answer is not believed.
+        """Raises `PartitionMissing` if the partition is missing after four refreshes in a row; call it after each
+        refresh."""
+        # Right after a topic's creation, some brokers do not know it yet; so a single response is not trusted.
         self._answers_without_it = 0 if self._cluster.has(self.topic_partition) else self._answers_without_it + 1
         if self._answers_without_it >= _ANSWERS_BEFORE_MISSING:
             raise PartitionMissing(f"{self.topic_partition} does not exist: was the topic deleted?")
 
     def pause_at_end(self) -> float:
-        """How many seconds to rest when no more records came. Raises `LogEndsEarly` when none will."""
+        """Returns the seconds to wait after a response without records. Raises `LogEndsEarly` after the time limit."""
         try:
             return self._retries.next_pause_s("no more records came")
         except GaveUp as error:
@@ -172,7 +174,7 @@ class PartitionStream:
             ) from error
 
     def close(self, connection: FetchConnection | None, under_way: FetchUnderWay | None) -> None:
-        """Forgets what is under way, and gives the broker its session back; raises nothing."""
+        """Abandons the request in flight and closes the broker's session; ignores `ConnectionFailed`."""
         try:
             if connection is not None and under_way is not None:
                 connection.abandon(under_way.pending)

@@ -1,4 +1,4 @@
-"""A secret that is used but never shown: not in a repr, a log, or an error."""
+"""A secret that no repr, log or error shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Password"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Password:
-    """A password, a token or a private key; only `value` tells it. Kafka's type of the same name does so, too."""
+    """A password, a token or a private key; only `value` shows it, as in Kafka's type of the same name."""
 
     value: str
 

@@ -1,4 +1,4 @@
-"""How long an operation may go on failing, and how long it rests between attempts."""
+"""The time limit of an operation that fails, and its pauses between attempts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ class Retries:
     """The attempts of one operation: exponential back-off with jitter (KIP-580), within `default.api.timeout.ms`."""
 
     def __init__(self, config: ClientConfig, operation: str) -> None:
-        """`operation` names what is tried, as in "list the offsets of flights-3"."""
+        """Starts the time limit; `operation` is for the error, as in "list the offsets of flights-3"."""
         self._config = config
         self._operation = operation
         self._deadline = time.monotonic() + config.default_api_timeout_ms / 1000
         self.attempts = 0
 
     def pause(self, reason: str | Exception) -> None:
-        """Rests before the next attempt. Raises `GaveUp`, with the reason, when there is no time for another."""
+        """Sleeps before the next attempt. Raises `GaveUp`, with the reason, when there is no time for another
+        attempt."""
         time.sleep(self.next_pause_s(reason))
 
     def next_pause_s(self, reason: str | Exception) -> float:
-        """How many seconds to rest before the next attempt. Raises `GaveUp` when there is no time for another."""
+        """Returns the seconds to wait before the next attempt. Raises `GaveUp` when there is no time for another
+        attempt."""
         longest_ms = min(self._config.retry_backoff_ms * _MULTIPLIER**self.attempts, self._config.retry_backoff_max_ms)
         backoff_ms: float = longest_ms * random.uniform(1 - _JITTER, 1 + _JITTER)
         self.attempts += 1
@@ -42,6 +44,6 @@ class Retries:
         return backoff_ms / 1000
 
     def progressed(self) -> None:
-        """Starts the time anew, after an attempt that brought the operation on."""
+        """Restarts the time limit and the back-off, after an attempt that made progress."""
         self.attempts = 0
         self._deadline = time.monotonic() + self._config.default_api_timeout_ms / 1000

@@ -1,7 +1,7 @@
-"""Who the client says it is: `sasl.mechanism` with `sasl.jaas.config`, and what each mechanism says to the broker.
+"""SASL authentication: `sasl.mechanism` with `sasl.jaas.config`, and the tokens of each mechanism.
 
-A mechanism is a conversation of tokens: `first` is said unasked, then `answer` to each challenge until it is None. The
-API around it (SaslHandshake, SaslAuthenticate; KIP-43, KIP-152) is in `conversation.py`.
+A mechanism exchanges tokens: the client sends `first`, then `answer` to each challenge until `answer` returns None. The
+APIs around it (SaslHandshake, SaslAuthenticate; KIP-43, KIP-152) are in `conversation.py`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LOGIN_MODULES: Final = {
 
 
 class Mechanism(Protocol):
-    """One exchange of tokens."""
+    """The client's side of one exchange of tokens."""
 
     def first(self) -> bytes:
-        """What the client says unasked."""
+        """Returns the client's first token."""
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What the client says to a challenge; None when all is said. Raises `AuthenticationFailed`."""
+        """Returns the client's token for a challenge; None at the end. Raises `AuthenticationFailed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +50,23 @@ class SaslConfig:
 
 
 class Plain:
-    """PLAIN (RFC 4616): name and password as they are, which is why it belongs under TLS."""
+    """PLAIN (RFC 4616): name and password in clear text, to be used with TLS."""
 
     def __init__(self, username: str, password: Password) -> None:
         self._token = f"\0{username}\0{password.value}".encode()
 
     def first(self) -> bytes:
-        """What the client says unasked."""
+        """Returns the client's first token."""
         return self._token
 
     def answer(self, challenge: bytes) -> None:
-        """All is said; a broker that accepts has nothing to ask."""
+        """Returns None, the end. Raises `AuthenticationFailed` for a challenge, since PLAIN has none."""
         if challenge:
             raise AuthenticationFailed("PLAIN: the broker sent a challenge, of which the mechanism has none")
 
 
 def new_exchange(config: SaslConfig) -> Mechanism:
-    """A fresh exchange: each authentication is one of its own."""
+    """Returns a new exchange; each authentication needs its own."""
     if config.mechanism in HASHES:
         return Scram(
             config.mechanism, config.username, config.password, secrets.token_urlsafe(18), is_token=config.is_token
@@ -75,7 +75,7 @@ def new_exchange(config: SaslConfig) -> Mechanism:
 
 
 def parse_sasl(given: Mapping[str, str]) -> SaslConfig:
-    """The credentials that Kafka's keys `sasl.…` give. Raises `ClientConfigError`, which shows none of them."""
+    """Returns the credentials of Kafka's keys `sasl.…`. Raises `ClientConfigError`, which shows none of them."""
     mechanism = given.get("sasl.mechanism", "GSSAPI").strip()
     if mechanism == "GSSAPI":
         is_given = "=GSSAPI" if "sasl.mechanism" in given else " is missing, which means GSSAPI"

@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512, the client's side (RFC 5802, RFC 7677): neither side shows the password.
+"""SCRAM-SHA-256 and SCRAM-SHA-512, the client's side (RFC 5802, RFC 7677): neither side sends the password.
 
 As in Kafka (`ScramSaslClient`, `ScramFormatter`): no channel binding, and names and passwords are taken as UTF-8
 without SASLprep.
@@ -22,7 +22,7 @@ HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Mechanism → hash."""
 
 _MINIMUM_ITERATIONS: Final = 4_096
-# Kafka's brokers take up to 16,384; what lies far beyond is a peer that wants this machine to be busy.
+# Kafka's brokers allow up to 16,384. A far higher number is an attempt to keep this machine busy.
 _MAXIMUM_ITERATIONS: Final = 1_000_000
 _SERVER_FIRST: Final = re.compile(
     r"(?:m=[^,]*,)?r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>\d{1,9})(?:,.*)?"
@@ -31,10 +31,10 @@ _SERVER_FINAL: Final = re.compile(r"(?:e=(?P<error>[^,=]*)|v=(?P<signature>[A-Za
 
 
 class Scram:
-    """One exchange: `first`, then `answer` to each challenge until there is nothing more to say.
+    """One exchange: `first`, then `answer` to each challenge until it returns None.
 
-    Raises `AuthenticationFailed` for a challenge that is none, and for a server that does not know the password
-    either. `nonce` is fresh for each exchange.
+    Raises `AuthenticationFailed` for a malformed challenge, and for a server that does not know the password. `nonce`
+    must be new for each exchange.
     """
 
     def __init__(
@@ -45,16 +45,17 @@ class Scram:
         self._password = password
         self._nonce = nonce
         name = username.replace("=", "=3D").replace(",", "=2C")
-        # A delegation token's id and HMAC stand for name and password then (KIP-48).
+        # With a delegation token, name and password are its id and HMAC (KIP-48).
         self._first_bare = f"n={name},r={nonce}" + (",tokenauth=true" if is_token else "")
         self._expected_signature: bytes | None = None
 
     def first(self) -> bytes:
-        """What the client says unasked."""
+        """Returns the client's first message."""
         return f"n,,{self._first_bare}".encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What the client says to the server's last words; None when the server has proved itself."""
+        """Returns the client's proof for the first challenge; verifies the server's signature in the second, returns
+        None."""
         try:
             text = challenge.decode()
         except UnicodeDecodeError:

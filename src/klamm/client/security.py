@@ -1,6 +1,6 @@
-"""`security.protocol` and what belongs to it: which of TLS and SASL stand between client and broker.
+"""`security.protocol` and its keys: whether a client uses TLS, SASL, both or neither.
 
-Every key `ssl.…` and `sasl.…` of Kafka's consumer is in one of the tables here: understood, without meaning outside of
+Every key `ssl.…` and `sasl.…` of Kafka's consumer is in one of the tables here: honoured, without meaning outside of
 Java, or refused with the reason.
 """
 
@@ -45,7 +45,7 @@ _TLS_KEYS: Final = frozenset(
     }
 )
 _SASL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism"})
-# They name parts of Java's TLS and of Kerberos, which are not there to be chosen; what they tune is the same without.
+# They choose among parts of Java's TLS or tune its Kerberos, which this client does not have: ignoring them is safe.
 _WITHOUT_MEANING: Final = frozenset(
     {
         "sasl.kerberos.kinit.cmd",
@@ -83,26 +83,26 @@ SECURITY_KEYS: Final = frozenset({"security.protocol"}) | _TLS_KEYS | _SASL_KEYS
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What stands between client and broker; hashable, and its repr shows no secret."""
+    """The TLS and SASL settings of a client; hashable, and its repr shows no secret."""
 
     tls: TlsConfig | None = None
     sasl: SaslConfig | None = None
 
     @property
     def protocol(self) -> str:
-        """Kafka's name for it."""
+        """Kafka's name for this combination."""
         return next(
             name for name, parts in _PROTOCOLS.items() if parts == (self.tls is not None, self.sasl is not None)
         )
 
 
 def is_security_key(key: str) -> bool:
-    """Whether a key is one that `parse_security` answers for: with an effect, a warning or an error."""
+    """Returns whether `parse_security` handles a key: with an effect, a warning or an error."""
     return key == "security.protocol" or key.startswith(("ssl.", "sasl."))
 
 
 def parse_security(given: Mapping[str, str]) -> Security:
-    """What Kafka's keys `security.protocol`, `ssl.…` and `sasl.…` say. Raises `ClientConfigError`, without secrets."""
+    """Parses Kafka's keys `security.protocol`, `ssl.…` and `sasl.…`. Raises `ClientConfigError`, without secrets."""
     name = given.get("security.protocol", "PLAINTEXT").strip().upper()
     if name not in _PROTOCOLS:
         raise ClientConfigError(f"security.protocol={name}: it is one of {', '.join(_PROTOCOLS)}")

@@ -1,4 +1,4 @@
-"""How a Spark query names its application in the metadata of the offsets that it commits."""
+"""The metadata of a Spark query's commits, which name its application."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["application_in", "commit_metadata"]
 
-# The semicolon ends the id: librdkafka returns metadata without their end, followed by what lies behind them in memory.
+# The semicolon ends the id: librdkafka returns metadata without a terminator, followed by other bytes of its memory.
 _APPLICATION: Final = re.compile(r"spark application ([^;\s]+);")
 
 
@@ -17,6 +17,6 @@ def commit_metadata(application: str) -> str:
 
 
 def application_in(metadata: str) -> str | None:
-    """Returns the id of the application that committed; None if none did. What follows the id is ignored."""
+    """Returns the id of the application that committed, or None. Ignores what follows the id."""
     found = _APPLICATION.match(metadata)
     return None if found is None else found[1]

@@ -1,7 +1,7 @@
-"""TLS as Kafka's keys `ssl.…` describe it: a truststore, a keystore, both in PEM form, and what is checked.
+"""TLS by Kafka's keys `ssl.…`: a truststore and a keystore, both in PEM form, protocols, ciphers, and the checks.
 
 The rules are those of `org.apache.kafka.common.security.ssl.DefaultSslEngineFactory`. Java's own stores (JKS, PKCS12)
-need Java to be opened; they are refused with the command that converts them.
+can be opened by Java only; the error that refuses them names the command that converts them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _logger = logging.getLogger("klamm.client")
 _PEM: Final = "PEM"
 _PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OUTDATED: Final = ("TLSv1.1", "TLSv1", "SSLv3", "SSLv2Hello", "SSLv2")
-# Kafka's PemParser takes these blocks out of whatever stands around them, with blanks instead of line ends if need be.
+# Like Kafka's PemParser: ignores text around the blocks, and accepts blanks instead of line ends.
 _BLOCK: Final = re.compile(
     r"-+BEGIN\s+(?P<label>[A-Z0-9 ]*?(?:CERTIFICATE|PRIVATE\s+KEY))[^-]*-+\s+"
     r"(?P<body>[A-Za-z0-9/+=\s]*?)-+END\s[^-]*-+"
@@ -44,13 +44,14 @@ _CONVERSION: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """What makes a TLS context; certificates and keys are PEM text or the paths of PEM files."""
+    """The settings of a TLS context; certificates and keys are PEM text or the paths of PEM files."""
 
     truststore_location: str | None = None
-    """None, without certificates either: the authorities that the system trusts."""
+    """None: `truststore_certificates`, or else the authorities that the system trusts."""
     truststore_certificates: str | None = field(default=None, repr=False)
     keystore_location: str | None = None
-    """One file with the key and its certificate chain; None: the client shows no certificate."""
+    """One file with the key and its certificate chain; None: `keystore_key` and its chain, or else no client
+    certificate."""
     keystore_certificate_chain: str | None = field(default=None, repr=False)
     keystore_key: Password | None = None
     key_password: Password | None = None
@@ -60,7 +61,7 @@ class TlsConfig:
 
 
 def parse_tls(given: Mapping[str, str]) -> TlsConfig:
-    """The TLS settings that Kafka's keys `ssl.…` give. Raises `ClientConfigError`."""
+    """Returns the TLS settings of Kafka's keys `ssl.…`. Raises `ClientConfigError`."""
     truststore_location, certificates = _truststore(given)
     keystore_location, chain, key = _keystore(given)
     protocols = _protocols(given)
@@ -76,7 +77,7 @@ def parse_tls(given: Mapping[str, str]) -> TlsConfig:
         protocols=protocols if ciphers is None else ciphers.protocols,
         ciphers=ciphers,
     )
-    tls_context(config)  # What is wrong with a file or a key is told now, not at the first connection.
+    tls_context(config)  # Reports a bad file or key now, not at the first connection.
     return config
 
 
@@ -142,7 +143,7 @@ def _check_hostname(given: Mapping[str, str]) -> bool:
 
 
 def _protocols(given: Mapping[str, str]) -> tuple[str, ...]:
-    # Java makes its context by this name, and then enables what ssl.enabled.protocols says: all it can do is be wrong.
+    # Java creates its context by this name, then enables ssl.enabled.protocols: the name matters only if it is invalid.
     name = given.get("ssl.protocol", "TLSv1.3").strip()
     if name != "TLS" and name not in _PROTOCOLS:
         raise ClientConfigError(f"ssl.protocol={name}: it is TLS, TLSv1.2 or TLSv1.3")
@@ -159,7 +160,7 @@ def _protocols(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def tls_context(config: TlsConfig) -> ssl.SSLContext:
-    """The context for these settings; read anew when one of its files has changed. Raises `ClientConfigError`."""
+    """Returns the context for these settings, cached until one of its files changes. Raises `ClientConfigError`."""
     return _context(config, _modified(config.truststore_location), _modified(config.keystore_location))
 
 
@@ -167,7 +168,7 @@ def _modified(path: str | None) -> int:
     try:
         return 0 if path is None else os.stat(path).st_mtime_ns
     except OSError:
-        return 0  # The one who opens it will say so.
+        return 0  # Reading the file reports the error.
 
 
 @lru_cache(maxsize=16)
@@ -175,7 +176,7 @@ def _context(config: TlsConfig, _trust_modified: int, _key_modified: int) -> ssl
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.check_hostname
     context.verify_mode = ssl.CERT_REQUIRED
-    # Java trusts what is in the truststore, an intermediate authority's or the broker's own certificate as well.
+    # Java trusts every certificate in the truststore, also an intermediate authority's or the broker's own.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.minimum_version = _PROTOCOLS[config.protocols[0]]
     context.maximum_version = _PROTOCOLS[config.protocols[-1]]
@@ -222,7 +223,7 @@ def _load_keystore(context: ssl.SSLContext, config: TlsConfig) -> None:
     password = "" if config.key_password is None else config.key_password.value
     with _private_file("".join(_pem(label, body) for label, body in blocks)) as path:
         try:
-            # A password is given in any case: without one OpenSSL would ask at the terminal.
+            # Without a password OpenSSL would prompt at the terminal.
             context.load_cert_chain(path, password=lambda: password)
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None)
@@ -244,7 +245,7 @@ def _read(key: str, path: str) -> str:
 
 
 def _blocks(key: str, text: str) -> Iterator[tuple[str, bytes]]:
-    """Each block's label and its bytes."""
+    """Yields the label and the bytes of each block."""
     for match in _BLOCK.finditer(text):
         try:
             body = base64.b64decode("".join(match["body"].split()), validate=True)
@@ -260,7 +261,8 @@ def _pem(label: str, body: bytes) -> str:
 
 @contextlib.contextmanager
 def _private_file(text: str) -> Iterator[str]:
-    """A path for a moment, since Python's ssl takes keys from files only; in memory where the system can (Linux)."""
+    """Yields a temporary file's path, since Python's ssl takes keys from files only. In memory where possible
+    (Linux)."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("klamm-key")
         with open(descriptor, "w", encoding="ascii") as file:

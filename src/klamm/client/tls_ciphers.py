@@ -1,6 +1,6 @@
-"""`ssl.cipher.suites`: suites by the names that the standards and Java have for them, OpenSSL having others.
+"""`ssl.cipher.suites`: translates the names of suites in the standards and in Java to OpenSSL's names.
 
-Suites of TLSv1.2 are chosen one by one. Those of TLSv1.3 come as a set in Python's ssl: all, or none of them.
+Suites of TLSv1.2 are chosen one by one. Python's ssl offers the suites of TLSv1.3 only as a set: all or none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_TLS_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", 
 
 @dataclass(frozen=True, slots=True)
 class CipherChoice:
-    """Suites of TLSv1.2 by OpenSSL's names, and the protocols that suites were named for."""
+    """Suites of TLSv1.2 by OpenSSL's names, and the protocols that the chosen suites belong to."""
 
     openssl_names: tuple[str, ...]
     protocols: tuple[str, ...]
@@ -32,9 +32,10 @@ class CipherChoice:
 
 
 def parse_cipher_suites(text: str, protocols: tuple[str, ...]) -> CipherChoice | None:
-    """The choice that a comma-separated list makes among the suites of the enabled protocols; None for all of them.
+    """Parses a comma-separated list of suites of the enabled protocols. Returns None for an empty list: all suites.
 
-    Raises `ClientConfigError` for suites that OpenSSL doesn't have and for a choice that Python's ssl can't make.
+    Raises `ClientConfigError` for suites that OpenSSL does not have and for a choice that Python's ssl does not
+    support.
     """
     suites = list(filter(None, (part.strip() for part in text.split(","))))
     if not suites:

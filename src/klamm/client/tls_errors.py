@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means, and what to look at: a certificate, a host name, a listener without TLS."""
+"""Explains a failed TLS handshake and what to check: a certificate, a host name, a listener without TLS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _OTHER_TIME: Final = (9, 10)
 
 
 def tls_failure(error: OSError, peer: str, config: ClientConfig) -> AuthenticationFailed | ConnectionFailed:
-    """The error for a handshake that failed: one that ends all attempts, unless the next one may do better."""
+    """Returns the error for a failed handshake: `ConnectionFailed` if a retry may succeed, else
+    `AuthenticationFailed`."""
     tls = config.security.tls
     assert tls is not None
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""Which topics a cluster has: the API Metadata, asked for all of them."""
+"""Lists the topics of a cluster: the API Metadata, for all topics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from klamm.protocol.schema.metadata_response import MetadataResponse
 
 __all__ = ["list_topics", "listing_topics"]
 
-# From version 1 on, no list asks for all topics; in version 0 it was an empty one. Brokers that old are gone.
+# From version 1 on, a null list asks for all topics; version 0 used an empty list. No broker in use is that old.
 _ALL = None
 
 
 def list_topics(cluster: Cluster) -> list[str]:
-    """The names of the topics that this client may describe, in alphabetical order, Kafka's internal ones left out.
+    """Returns the names of the topics that this client may describe, in alphabetical order, without Kafka's internal
+    ones.
 
     One round trip. Raises `GaveUp` when no broker answers.
     """
@@ -27,7 +28,7 @@ def list_topics(cluster: Cluster) -> list[str]:
 
 
 def listing_topics(config: ClientConfig) -> Steps[list[str]]:
-    """`list_topics`, step by step."""
+    """Yields the steps of `list_topics`."""
     request = MetadataRequest(topics=_ALL, allow_auto_topic_creation=False)
     retries = Retries(config, "list the topics")
     while True:

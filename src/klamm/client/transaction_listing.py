@@ -1,5 +1,5 @@
-"""What coordinators and partitions say of transactions, and how one that hangs is ended: the APIs ListTransactions,
-DescribeTransactions, DescribeProducers and WriteTxnMarkers (KIP-664).
+"""Lists and describes transactions, and aborts a hanging one: the APIs ListTransactions, DescribeTransactions,
+DescribeProducers and WriteTxnMarkers (KIP-664).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 
 class TransactionsClient:
-    """Asks a cluster about transactions. Not thread-safe.
+    """A client of the APIs for transactions. Not thread-safe.
 
-    Each method raises `GaveUp` when errors that should pass do not, `RequestRefused` for the others, and
+    Each method raises `GaveUp` when retriable errors persist, `RequestRefused` for other errors, and
     `UnsupportedByBroker` for brokers before Kafka 3.0.
     """
 
@@ -48,21 +48,21 @@ class TransactionsClient:
         self._cluster.close()
 
     def transactional_ids(self, request: ListTransactionsRequest) -> list[tuple[BrokerId, ListedTransaction]]:
-        """The transactional ids that pass the request's filters, with the broker that coordinates each."""
+        """Returns the transactional ids that pass the request's filters, each with its coordinator."""
         return self._retried("list transactions", lambda: self._list_once(request))
 
     def describe(self, transactional_id: str) -> DescribedTransaction | None:
-        """One transactional id; None where it isn't known."""
+        """Returns the description of one transactional id; None if the coordinator does not know it."""
         return self._retried(
             f"describe transactional id {transactional_id!r}", lambda: self._describe_once(transactional_id)
         )
 
     def producers(self, partition: TopicPartition) -> Sequence[ProducerState]:
-        """The producers that a partition knows. Raises `RequestRefused` for a partition that does not exist, too."""
+        """Returns a partition's active producers. Raises `RequestRefused` also for a partition that does not exist."""
         return self._retried(f"describe the producers of {partition}", lambda: self._producers_once(partition))
 
     def abort(self, partition: TopicPartition, producer: ProducerState) -> None:
-        """Have the producer's open transaction aborted in this one partition, whatever its coordinator knows."""
+        """Aborts the producer's open transaction in this one partition, without its coordinator."""
         self._retried(f"abort a transaction on {partition}", lambda: self._abort_once(partition, producer))
 
     def _retried(self, operation: str, once: Callable[[], T | ErrorCode]) -> T:
@@ -120,7 +120,7 @@ class TransactionsClient:
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             transaction_result=False,
-            # -1 says that no coordinator has written here yet: 0 is below each that may.
+            # -1 means that no coordinator has written here yet; 0 is the lowest epoch of any coordinator.
             coordinator_epoch=max(producer.coordinator_epoch, 0),
             topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
         )

@@ -1,4 +1,4 @@
-"""Which batches an application may see: no control batches, and none of an aborted transaction.
+"""Hides control batches and the batches of aborted transactions from an application.
 
 Source of the rule: `CompletedFetch` of Apache Kafka's consumer (KIP-98).
 """
@@ -16,17 +16,18 @@ __all__ = ["Visibility"]
 
 
 class Visibility:
-    """What may be seen of one Fetch answer; its batches of transactions are shown to it in their order."""
+    """The visible batches of one Fetch response. Transactional and control batches must be passed to it in their
+    order."""
 
     def __init__(self, aborted_transactions: Sequence[AbortedTransaction]) -> None:
-        """`aborted_transactions` is what the answer listed; it is empty for a read of uncommitted records."""
+        """Takes the aborted transactions that the response lists: none for a read of uncommitted records."""
         self._upcoming = sorted(aborted_transactions, key=lambda transaction: transaction[1], reverse=True)
         self._aborting: set[int] = set()
         self.of_all_transactions = not aborted_transactions
         """Whether no transaction was aborted, so that only control batches are hidden."""
 
     def allows(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch holds records for an application."""
+        """Returns whether the batch holds records for an application."""
         while self._upcoming and self._upcoming[-1][1] <= header.last_offset:
             self._aborting.add(self._upcoming.pop()[0])
         if header.is_control:

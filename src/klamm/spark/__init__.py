@@ -1,12 +1,11 @@
-"""klamm for Spark: the source `format("klamm")`, a session made for streaming, and how far a query is behind.
+"""klamm for Spark: the source `format("klamm")`, a session for streaming, and the lag of a query.
 
     spark = klamm.spark.session("flights")
     spark.readStream.format("klamm").option("kafka.bootstrap.servers", …).option("subscribe", "flights").load()
 
-In a session that klamm did not make, `format("klamm")` works as well: Spark finds the module `pyspark_klamm` by its
-name. Where it cannot (the module is not on the driver's path),
-`klamm.spark.register(spark)` does the same. PySpark is imported when a name is first used,
-not with this package.
+`format("klamm")` works in any other session as well: Spark finds the module `pyspark_klamm` by its name. If that module
+is not on the driver's path, call `klamm.spark.register(spark)`. PySpark is imported when a name is first used, not with
+this package.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["KlammDataSource", "lag", "register", "require_pyspark", "session"]
 
 
 def require_pyspark() -> None:
-    """Raises `KlammError`, saying what to install, unless PySpark and pyarrow can be imported."""
+    """Raises `KlammError`, which names the command to install them, unless PySpark and pyarrow can be imported."""
     try:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401

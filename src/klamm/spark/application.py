@@ -1,7 +1,8 @@
-"""Which Spark application a process belongs to, and how the source gets to know.
+"""The id of the Spark application that a process belongs to, and its way to the source.
 
-Spark does not tell a Python source. The resource managers do (YARN and Kubernetes, in the driver's environment); for
-all others `register` hands the id over, in the environment that Spark gives to the source's processes.
+Spark does not pass the id to a Python source. YARN and Kubernetes set it in the driver's environment. For other
+resource
+managers, `register` puts it into the environment that Spark gives to the source's processes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_")
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("klamm")` known to a session, together with its application id, by which groups show its queries.
+    """Registers `format("klamm")` with a session, and passes on the application id, by which groups show its queries.
 
-    From then on the driver also tells sources where their queries' checkpoints are: a query that is stopped commits its
-    last micro-batch if that was finished.
+    From then on the driver also tells sources where their queries' checkpoints are, so that a stopped query commits its
+    last micro-batch if it was finished.
 
-    `klamm.spark.session` does this for the sessions that it makes. Without it the source works as well, where Spark
-    finds the module `pyspark_klamm`; queries then go by the driver's host and process id unless YARN or Kubernetes
-    tells the application's.
+    `klamm.spark.session` calls this for the sessions that it creates. Without it the source works as well, if Spark
+    finds the module `pyspark_klamm`. Groups then show the driver's host and process id, unless YARN or Kubernetes sets
+    the application id.
     """
     from klamm.spark.source.data_source import KlammDataSource
 
@@ -45,7 +46,7 @@ def register(spark: SparkSession) -> None:
 
 
 def application_id(environment: Mapping[str, str] | None = None) -> str:
-    """The id of the application whose query is planned in this process; `<host>-<process id>` if nobody told it."""
+    """Returns the id of the application whose query this process plans; `<host>-<process id>` if it is unknown."""
     told = os.environ if environment is None else environment
     if ours := told.get(_OURS) or told.get("SPARK_APPLICATION_ID"):
         return ours

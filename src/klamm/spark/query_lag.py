@@ -1,8 +1,8 @@
-"""How far a streaming query is behind, partition by partition, from what Spark reports of its progress.
+"""The lag of a streaming query in each partition, from Spark's progress reports.
 
     print(klamm.spark.lag(query))
 
-Nothing is asked of the cluster: `latestOffset` in a query's progress is the end of the log as of the last trigger.
+Sends no request to the cluster: `latestOffset` in a query's progress is the end of the log as of the last trigger.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionLag", "QueryLag", "lag", "lag_of"]
 
-# Rates are those of the last minute, so that one long micro-batch among short ones doesn't make them jump.
+# Rates cover the last minute, so that one long micro-batch among short ones does not make them jump.
 _WINDOW_S: Final = 60.0
 _COLUMNS: Final = ("topic", "partition", "offset", "latest", "lag", "records/s")
 
@@ -28,31 +28,31 @@ _Offsets = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition, as a query stands in it."""
+    """A query's position and lag in one partition."""
 
     topic: str
     partition: int
     offset: int
-    """Where the last finished micro-batch ended."""
+    """The end of the last finished micro-batch."""
     latest: int
-    """The end of the partition, when that micro-batch was planned or the query last looked."""
+    """The end of the partition, as of that micro-batch's planning or the query's last check."""
     records_per_second: float
-    """Offsets that the query has moved on by in a second, over the last minute; 0 for one that waits for data."""
+    """The query's progress in offsets per second, over the last minute; 0 if it waits for data."""
 
     @property
     def lag(self) -> int:
-        """Offsets that are still to be read."""
+        """The number of offsets still to read."""
         return max(0, self.latest - self.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLag:
-    """A query's lag at one moment. Prints as a table, and shows as one in a notebook."""
+    """A query's lag at one moment. It is shown as a table, in print and in notebooks."""
 
     name: str
     """The query's name, or its id if it has none."""
     at: datetime | None
-    """When the trigger began that was reported last; None before the first report."""
+    """The start of the last reported trigger; None before the first report."""
     partitions: tuple[PartitionLag, ...]
 
     @property
@@ -106,23 +106,23 @@ class QueryLag:
 
 
 def lag(query: StreamingQuery) -> QueryLag:
-    """The lag and the rate of each partition that the query reads, as of its last reported progress.
+    """Returns the lag and the rate of each partition that the query reads, as of its last progress report.
 
-    Reports come with each micro-batch, and about every ten seconds from a query that waits for data. Works for
-    `format("klamm")` and for Spark's own `format("kafka")`, and leaves out sources of other kinds.
+    Spark reports each micro-batch, and about every ten seconds a query that waits for data. Works for `format("klamm")`
+    and for Spark's own `format("kafka")`; ignores other sources.
     """
     return lag_of(query.name or str(query.id), [_as_mapping(progress) for progress in query.recentProgress])
 
 
 def lag_of(name: str, progress: Sequence[Mapping[str, Any]]) -> QueryLag:
-    """The lag in a query's recent progress, as Spark writes it in JSON, oldest first."""
+    """Computes the lag from a query's recent progress reports: parsed from Spark's JSON, oldest first."""
     if not progress:
         return QueryLag(name, None, ())
     last = progress[-1]
     until = _ended(last)
     window = [each for each in progress if until - _began(each).timestamp() <= _WINDOW_S] or [last]
     first = window[0]
-    # Spark leaves the start of a query without a checkpoint out: then its first end is where the rate begins.
+    # Spark omits the start offset of a query without a checkpoint; the rate then begins at the first end offset.
     side, since = ("startOffset", _began(first).timestamp())
     if any(source["startOffset"] is None for source in first["sources"]):
         side, since = ("endOffset", _ended(first))
@@ -146,7 +146,7 @@ def lag_of(name: str, progress: Sequence[Mapping[str, Any]]) -> QueryLag:
 
 
 def _as_mapping(progress: Any) -> Mapping[str, Any]:
-    """A report of Spark's, in whichever form this version of PySpark hands it out."""
+    """Converts a progress report, whose type depends on the version of PySpark."""
     parsed: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
     return parsed
 
@@ -160,7 +160,7 @@ def _ended(progress: Mapping[str, Any]) -> float:
 
 
 def _offsets(recorded: Any) -> _Offsets:
-    """Offsets in the form of Spark's Kafka source; nothing for what has another form."""
+    """Parses offsets in the form of Spark's Kafka source; returns an empty dict for any other form."""
     parsed = _parsed(recorded)
     if not isinstance(parsed, dict):
         return {}

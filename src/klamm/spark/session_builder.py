@@ -1,5 +1,4 @@
-"""A Spark session with the settings that a stream on one machine needs; `format("klamm")` works in any other session
-too."""
+"""A Spark session with settings for streams on one machine; `format("klamm")` works in any other session, too."""
 
 from __future__ import annotations
 
@@ -30,15 +29,14 @@ def session(
     fast_checkpoints: bool = False,
     **conf: str | int | float | bool,
 ) -> SparkSession:
-    """The session of this process, made with klamm's settings if there is none yet.
+    """Returns the session of this process; creates one with klamm's settings if there is none.
 
-    `conf` holds Spark's own keys and wins over klamm's: `session(**{"spark.sql.shuffle.partitions": 8})`. A session
-    that exists already is returned as it is, with nothing but `conf` applied, as far as Spark can change it while it
-    runs.
+    `conf` holds Spark's own keys and overrides klamm's settings: `session(**{"spark.sql.shuffle.partitions": 8})`. An
+    existing session gets only `conf`, as far as Spark can change these keys in a running session.
     With `fast_checkpoints`, checkpoints on local disks are written through `klamm.spark.checkpoints`, which forks no
-    process for it; its jar has to lie under the same path on every machine of a cluster.
-    Raises `klamm.spark.java.JavaNotFound` if there is no Java, and `KlammError` if PySpark is not installed or
-    `fast_checkpoints` is asked for and its jar was not built.
+    processes. Its jar must have the same path on every machine of a cluster.
+    Raises `klamm.spark.java.JavaNotFound` if there is no Java. Raises `KlammError` if PySpark is not installed, or if
+    `fast_checkpoints` is set and the jar was not built.
     """
     from klamm.spark import require_pyspark
 
@@ -48,7 +46,7 @@ def session(
     builder = SparkSession.builder
     settings = conf
     existing = SparkSession._instantiatedSession
-    if existing is None or existing._sc._jsc is None:  # as `getOrCreate` decides; the second is one that was stopped
+    if existing is None or existing._sc._jsc is None:  # as in `getOrCreate`; the second condition: it was stopped
         _choose_java_and_python(master)
         builder = builder.appName(app_name).master(master)
         settings = {**settings_for(master), **conf}
@@ -62,20 +60,19 @@ def session(
 
 
 def _choose_java_and_python(master: str) -> None:
-    """In the environment, where Spark looks for them when it starts."""
+    """Sets Java and Python in the environment, which Spark reads when it starts."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.path)
-    # The workers must be this very Python: Spark's own default, `python3` on PATH, may lack klamm or be another
-    # version.
+    # The workers must run this Python: Spark's default, `python3` on PATH, may lack klamm or be another version.
     quick = worker_python()
     if os.environ.get("PYSPARK_PYTHON") in {None, quick}:
-        # Also `local-cluster[…]` runs here; other machines do not have what was made here.
+        # `local-cluster[…]` runs on this machine, too; other machines do not have the wrapper script.
         os.environ["PYSPARK_PYTHON"] = quick if master.startswith("local") else sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:
-    """Class paths, not `spark.jars`: Hadoop looks its file systems up before Spark has fetched those."""
+    """Adds the jar to the class paths; `spark.jars` is too late, since Hadoop looks up its file systems before."""
     jar = str(jar_path())
     settings[_CHECKPOINT_FILE_SYSTEM] = FILE_SYSTEM_CLASS
     for key in _CLASS_PATHS:
@@ -83,34 +80,33 @@ def _add_checkpoint_jar(settings: dict[str, str | int | float | bool]) -> None:
 
 
 def settings_for(master: str) -> dict[str, str]:
-    """What `session` sets for this master, before the caller's own settings; each with its reason."""
+    """Returns the settings that `session` uses for this master, before the caller's own settings."""
     settings = {
-        # Workers answer over Unix-domain sockets: over TCP each micro-batch loses about 40 ms to Nagle's algorithm
-        # meeting delayed acknowledgements.
+        # Over TCP each micro-batch loses about 40 ms to Nagle's algorithm combined with delayed acknowledgements.
         "spark.python.unix.domain.socket.enabled": "true",
-        # An idle query asks for the latest offsets after each pause of this length; Spark's 10 ms makes that nearly a
-        # hundred times a second.
+        # An idle query asks for the latest offsets after each pause of this length: nearly a hundred times a second
+        # with Spark's 10 ms.
         "spark.sql.streaming.pollingDelay": "25ms",
-        # Checkpoints on a local disk are written without a checksum file beside each: half as many files, and half as
-        # many processes that Hadoop forks for them (20 instead of 40 a micro-batch without state). Paths on other file
-        # systems are not concerned, nor is data: only what goes through Hadoop's FileContext, which are checkpoints.
+        # Checkpoints on a local disk are written without checksum files: half as many files, and half as many processes
+        # that Hadoop forks for them (20 instead of 40 per micro-batch without state). This affects neither other file
+        # systems nor data, only checkpoints, since only these use Hadoop's FileContext.
         _CHECKPOINT_FILE_SYSTEM: "org.apache.hadoop.fs.local.RawLocalFs",
         # Without it Spark refuses a read with `klamm.filterPushdown`; readers without that option see no difference.
         "spark.sql.python.filterPushdown.enabled": "true",
-        # Nobody looks at the web interface of a script, and it costs a port and part of the start.
+        # A script seldom needs the web interface, which costs a port and time at the start.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
     local = _LOCAL_MASTER.match(master)
     if local:
-        # A worker whose reader has enough rows would print a traceback over Unix-domain sockets.
+        # Over Unix-domain sockets, a worker whose reader has enough rows would print a traceback.
         settings["spark.python.daemon.module"] = "klamm.spark.worker_daemon"
-        # The driver is reached under its host name otherwise, which many laptops and containers cannot resolve.
+        # The default is the driver's host name, which many laptops and containers can't resolve.
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
-        # Spark's 200 tasks per shuffle are meant for a cluster; in one process they cost seconds per micro-batch. A
-        # streaming query keeps the number that its checkpoint began with.
+        # Spark's default of 200 tasks per shuffle is meant for a cluster; in one process it costs seconds per
+        # micro-batch. A streaming query keeps the number from its checkpoint.
         settings["spark.sql.shuffle.partitions"] = str(_threads_of(local.group(1)))
     return settings
 

@@ -1,12 +1,13 @@
-"""Spark's daemon of Python workers, quiet about workers whose reader has gone.
+"""Spark's daemon of Python workers, without tracebacks of workers whose reader has hung up.
 
 A query with a limit, like `show` or `limit(5).collect()`, hangs up on a worker as soon as it has its rows. The worker
-then fails to write the rest, prints the traceback of a BrokenPipeError and ends, as Spark means it to
-(`spark.python.daemon.killWorkerOnFlushFailure`). Over TCP that is rare. Over Unix-domain sockets, which klamm's
-sessions use, it happens every time. Here such a worker ends without the traceback. Other errors are printed as before.
+then fails to write the rest, prints the traceback of a BrokenPipeError and ends, as Spark intends
+(`spark.python.daemon.killWorkerOnFlushFailure`). That is rare over TCP, but happens every time over Unix-domain
+sockets,
+which klamm's sessions use. With this daemon such a worker ends without the traceback. It prints other errors as before.
 
-The processes in which Spark plans a query have Spark's own daemon, whatever the settings say. Spark hangs up on them
-when it has its answer, which may be before the last bytes of it are written. So klamm's data source calls
+The processes in which Spark plans a query always have Spark's own daemon, whatever the settings are. Spark hangs up on
+them when it has its result, possibly before they have written its last bytes. So klamm's data source calls
 `end_quietly` there.
 """
 
@@ -23,7 +24,7 @@ _DAEMON: Final = "pyspark.daemon"
 
 
 def main() -> None:
-    """Runs the daemon: what `spark.python.daemon.module` names is started in place of `pyspark.daemon`."""
+    """Runs the daemon. Spark starts the module in `spark.python.daemon.module` in place of `pyspark.daemon`."""
     from pyspark import daemon
 
     _quieten(daemon)
@@ -31,7 +32,7 @@ def main() -> None:
 
 
 def end_quietly() -> None:
-    """Where this process is a child of Spark's own daemon, it ends without the traceback, too."""
+    """Suppresses the traceback in this process, too, if it is a child of Spark's own daemon."""
     program = sys.modules["__main__"]
     spec = getattr(program, "__spec__", None)
     if spec is not None and spec.name == _DAEMON:

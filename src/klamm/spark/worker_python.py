@@ -1,9 +1,9 @@
-"""The Python that Spark shall start for its workers on this machine, and how it finds PySpark there.
+"""The Python that Spark starts for its workers on this machine, with a faster import of PySpark.
 
-Spark puts its own archive, `pyspark.zip`, before everything else on the path of each Python that it starts. Python
-keeps no compiled form of what lies in an archive, so every such process compiles PySpark anew: about 0.6 s of processor
-time, for a query's planning, its stream and its tasks one after the other. pip has installed the same modules as files,
-with their compiled form beside them; a wrapper takes the archives off the path, and they are found.
+Spark puts its own archive, `pyspark.zip`, first on the path of each Python that it starts. Python does not cache the
+bytecode of modules in an archive, so every process compiles PySpark again. That takes about 0.6 s of processor time for
+each of a query's planning, its stream and its tasks. pip has installed the same modules as files with cached bytecode.
+A wrapper script removes the archives from the path, so that Python imports these files.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ exec {python} "$@"
 
 
 def worker_python() -> str:
-    """What to put into `PYSPARK_PYTHON` where drivers and workers share a machine: the wrapper if PySpark is installed
-    as pip does it, else this very Python."""
+    """Returns the value of `PYSPARK_PYTHON` for drivers and workers on the same machine.
+
+    It is the wrapper script if pip has installed PySpark, else this Python."""
     lib = _archives_of_pip()
     if lib is None or os.name != "posix":
         return sys.executable
@@ -50,12 +51,12 @@ def worker_python() -> str:
         wrapper = write_wrapper(_NAME, script)
     except OSError:
         return sys.executable
-    # Home directories may lie on a file system from which nothing can be started.
+    # Home directories may be on a file system that forbids execution.
     return str(wrapper) if os.access(wrapper, os.X_OK) else sys.executable
 
 
 def _archives_of_pip() -> Path | None:
-    """Where the archives lie that any Python of this environment can do without; None if it can't."""
+    """Returns the folder of the archives that this environment's Python does not need; None if it needs them."""
     pyspark, py4j = _folder_of("pyspark"), _folder_of("py4j")
     if pyspark is None or py4j is None:
         return None
@@ -67,7 +68,7 @@ def _archives_of_pip() -> Path | None:
     if not {pyspark.resolve().parent, py4j.resolve().parent} <= {Path(each).resolve() for each in installed}:
         return None
     home = Path(os.environ.get("SPARK_HOME") or pyspark)
-    # Another Spark's archive may hold another version.
+    # The archives of another Spark may have another version.
     return home / "python" / "lib" if home.resolve() == pyspark.resolve() else None
 
 

@@ -1,4 +1,4 @@
-"""Small shell scripts that stand before a program that Spark starts, where Spark can't be told otherwise."""
+"""Shell scripts that wrap a program started by Spark, to change what Spark's settings can't change."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["quoted", "write_wrapper"]
 
 
 def quoted(path: str | Path) -> str:
-    """A path as one word of a shell script."""
+    """Quotes a path as one word of a shell script."""
     return "'" + str(path).replace("'", "'\\''") + "'"
 
 
 def write_wrapper(name: str, script: str) -> Path:
-    """The script as a program `bin/<name>` in a folder of its own: in the user's cache, or in a temporary folder if
-    that is read-only.
+    """Writes the script as a program `bin/<name>` in a folder of its own, and returns its path.
 
-    The same script is written once. Raises OSError.
+    The folder is in the user's cache, or a temporary folder if the cache is read-only. In the cache, the same script is
+    written once. Raises OSError.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "klamm" / f"{name}-{sha256(script.encode()).hexdigest()[:12]}"
@@ -32,7 +32,7 @@ def write_wrapper(name: str, script: str) -> Path:
 def _write(target: Path, script: str) -> Path:
     if not (target.is_file() and os.access(target, os.X_OK) and target.read_text(encoding="utf-8") == script):
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside its place and moved there: another process may be starting a session from it right now.
+        # Written to a temporary file and renamed: another process may be starting a session from the target right now.
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(script)

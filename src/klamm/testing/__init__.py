@@ -1,4 +1,4 @@
-"""What tests use: a broker in this process, and pytest fixtures (`klamm_broker`, `klamm_topic`)."""
+"""Tools for tests: a broker in this process, and pytest fixtures (`klamm_broker`, `klamm_topic`)."""
 
 from __future__ import annotations
 

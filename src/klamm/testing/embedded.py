@@ -26,17 +26,17 @@ __all__ = ["Broker"]
 T = TypeVar("T")
 
 _OPEN_FILES: Final = 256
-"""Of logs. The process is somebody else's: whoever calls `select()` in it can't use descriptors above 1,023, and py4j,
-with which PySpark is called back, does."""
+"""The limit of open log files. Code of the application that calls `select()`, such as py4j for PySpark's callbacks,
+can't use descriptors above 1,023."""
 
 
 class Broker:
     """A real broker on a free port of 127.0.0.1, served by a thread of its own.
 
-    `data_dir`: where it stores; by default a fresh folder that goes away with it. `config`: Kafka's broker keys, as
-    text. `profile`: `test` (no rebalance delay, frequent heartbeats, one partition for offsets) unless told otherwise.
-    Use it as a context manager, or call `start` and `stop`; it may be started again after a stop and, on the same
-    `data_dir`, goes on where it was, on the same port.
+    `data_dir`: the data folder; by default a new folder that is removed with the broker. `config`: Kafka's broker keys,
+    as text. `profile`: by default `test` (no rebalance delay, frequent heartbeats, one partition for offsets).
+    Use it as a context manager, or call `start` and `stop`. It can be started again after a stop, and then continues
+    with the same data on the same port.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`, as every Kafka client takes it.
+        """`host:port`, in the form that every Kafka client accepts.
 
         Raises KlammError when the broker has not been started.
         """
@@ -69,9 +69,9 @@ class Broker:
 
     @property
     def data_dir(self) -> Path:
-        """The folder it stores in.
+        """The data folder.
 
-        Raises KlammError before the first start of a broker that makes its own.
+        Raises KlammError before the first start if no folder was given.
         """
         directory = self._given_data_dir or self._own_data_dir
         if directory is None:
@@ -79,9 +79,9 @@ class Broker:
         return directory
 
     def start(self) -> Self:
-        """Returns when the broker can answer.
+        """Starts the broker, waits until it accepts requests, and returns it.
 
-        Raises KlammError when it can't start.
+        Raises KlammError when it is running already or can't start.
         """
         if self._thread is not None:
             raise KlammError("the broker is running already")
@@ -121,10 +121,10 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stops cleanly; a broker that is not running is left alone.
+        """Stops the broker cleanly; does nothing if it is not running.
 
-        The data stays, for another start; a folder that was not given goes away with the `with` block, or else with
-        this object.
+        Keeps the data for another start. A folder that was not given is removed at the end of the `with` block, or else
+        with this object.
         """
         if self._thread is None or self._loop is None:
             return
@@ -133,7 +133,7 @@ class Broker:
         self._thread = self._loop = self._server = None
 
     def run_in_broker(self, function: Callable[[BrokerServer], Coroutine[Any, Any, T]]) -> T:
-        """Runs a coroutine on the broker's own loop, for tests that look inside."""
+        """Runs a coroutine on the broker's own loop and returns its result, for tests of internals."""
         if self._loop is None or self._server is None:
             raise KlammError("the broker is not running")
         return asyncio.run_coroutine_threadsafe(function(self._server), self._loop).result()
@@ -150,7 +150,7 @@ class Broker:
 
 
 def _nothing() -> None:
-    """There is no folder to remove yet."""
+    """Does nothing: stands for the removal of a folder before there is one."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

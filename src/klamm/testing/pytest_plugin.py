@@ -1,6 +1,6 @@
-"""The pytest plugin: a broker for the session, and a fresh topic for each test.
+"""The pytest plugin: a broker for the session, and a new topic for each test.
 
-Installed with klamm, nothing to import.
+It is installed with klamm and needs no import.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["klamm_broker", "klamm_topic"]
 
 @pytest.fixture(scope="session")
 def klamm_broker() -> Iterator[Broker]:
-    """A broker for the whole session, in a folder that goes away with it."""
+    """Provides a broker for the whole session, with a temporary data folder."""
     from klamm.testing.embedded import Broker
 
     with Broker() as broker:
@@ -29,6 +29,6 @@ def klamm_broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def klamm_topic(klamm_broker: Broker, request: pytest.FixtureRequest) -> str:
-    """The name of a topic that nobody else has: created on first use, with the broker's default number of
+    """Returns a unique topic name; the topic is created on first use, with the broker's default number of
     partitions."""
     return f"{re.sub('[^a-zA-Z0-9._-]', '-', request.node.name)[:80]}-{uuid.uuid4().hex[:8]}"

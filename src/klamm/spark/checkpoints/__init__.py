@@ -1,8 +1,8 @@
-"""The jar with a local file system for checkpoints that forks no process; its Java source lies beside this file.
+"""The jar with a local file system for checkpoints that forks no process; its Java source is in this folder.
 
-Hadoop without its native library, as pip's PySpark has it, forks `stat`, `chmod` and `ls` for the files of a
-checkpoint: forty processes a micro-batch without state, twenty without checksum files. `make checkpoint-jar` builds the
-jar where a JDK is (`make install` does it by itself); `klamm.spark.session(fast_checkpoints=True)` uses it.
+Hadoop without its native library, as in pip's PySpark, forks `stat`, `chmod` and `ls` for the files of a checkpoint:
+forty processes per micro-batch without state, twenty without checksum files. `make checkpoint-jar` builds the jar with
+a JDK (`make install` includes it); `klamm.spark.session(fast_checkpoints=True)` uses it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from klamm.errors import KlammError
 __all__ = ["FILE_SYSTEM_CLASS", "jar_path"]
 
 FILE_SYSTEM_CLASS: Final = "dev.klamm.checkpoints.CheckpointLocalFs"
-"""What `fs.AbstractFileSystem.file.impl` names."""
+"""The value of `fs.AbstractFileSystem.file.impl`."""
 
 _JAR: Final = Path(__file__).with_name("klamm-checkpoints.jar")
 
 
 def jar_path() -> Path:
-    """Where the jar is. Raises `KlammError`, saying how it is built, if it was not built here."""
+    """Returns the jar's path. Raises `KlammError`, which says how to build the jar, if there is none."""
     if not _JAR.exists():
         raise KlammError(
             f"fast_checkpoints needs {_JAR}, which is not there. With a JDK of version 17 or later (javac), build it "

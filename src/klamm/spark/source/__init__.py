@@ -1,1 +1,1 @@
-"""The source `format("klamm")`: what Spark reads from a topic, and how far it has read."""
+"""The source `format("klamm")`: reads topics for Spark, and tracks the progress of queries."""

@@ -1,4 +1,4 @@
-"""The columns of the source as Arrow sees them."""
+"""The columns of the source as Arrow types."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _COLUMNS: Final = [
 
 
 def arrow_schema(*, include_headers: bool) -> pa.Schema:
-    """What Spark's workers hold each record batch against: it must be equal, not only alike."""
+    """Returns the schema of record batches. Spark's workers require that each record batch has exactly this schema."""
     return pa.schema([*_COLUMNS, pa.field("headers", HEADERS_TYPE)] if include_headers else _COLUMNS)

@@ -1,4 +1,4 @@
-"""The source as a batch read sees it: planned once, on the driver, and read by workers."""
+"""The reader of batch queries: planned once, on the driver, and executed by workers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from klamm.spark.source.query_group import commits_of
 __all__ = ["FilteringBatchReader", "KlammBatchReader"]
 
 
-# Until limits came to be pushed down as well, Spark kept what was planned with the filters in the data source, which
-# all scans of one `load()` share, instead of in the scan.
+# Versions of Spark without `pushLimit` keep the plan with its filters in the data source, which all scans of one
+# `load()` share, instead of in the scan.
 _SPARK_KEEPS_FILTERS: Final = not hasattr(DataSourceReader, "pushLimit")
 
 _logger = logging.getLogger("klamm.spark")
 
 
 class KlammBatchReader(DataSourceReader):
-    """Reads what lies between two offsets of each partition; commits to no group."""
+    """Reads the records between two offsets of each partition; commits to no group."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -39,7 +39,7 @@ class KlammBatchReader(DataSourceReader):
 
     @without_traceback
     def partitions(self) -> list[InputPartition]:
-        """One task for each partition that has something to read."""
+        """Returns one task for each range: each partition with records to read, divided as the options request."""
         cluster = Cluster(self.options.client)
         try:
             log = SubscribedOffsets(cluster, self.options.subscription)
@@ -53,7 +53,7 @@ class KlammBatchReader(DataSourceReader):
         return [InputPartition(offsets) for offsets in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one task; none for the empty task that Spark makes up when there is nothing to read."""
+        """Reads the records of one task; none for the empty task that Spark creates when there is nothing to read."""
         offsets: OffsetRange | None = partition.value
         if offsets is None:
             return iter(())
@@ -66,14 +66,14 @@ class KlammBatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(KlammBatchReader):
-    """Reads what filters leave, as far as the log can tell.
+    """A batch reader with filters pushed down to the log.
 
-    A class of its own, for Spark fails every read with a reader that takes filters unless
+    It is a separate class, since Spark fails every read with a reader that takes filters unless
     `spark.sql.python.filterPushdown.enabled` is set.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes filters; gives those back that Spark has to apply all the same."""
+        """Takes filters; returns those that Spark must still apply."""
         if _SPARK_KEEPS_FILTERS:
             _logger.warning(
                 "klamm.filterPushdown: this version of Spark keeps what a filter chose for every other use of the same "

@@ -1,7 +1,8 @@
-"""What Spark has written into a query's checkpoint: whether a micro-batch is finished.
+"""Reads from a query's checkpoint whether a micro-batch is finished.
 
-Spark's `HDFSMetadataLog`: `offsets/N` is written before micro-batch N runs, and holds the end of each source in a line
-of its own; `commits/N` when it is finished. Only then comes `offsets/N+1`.
+Spark's `HDFSMetadataLog` writes `offsets/N` before micro-batch N runs, with the end of each source in a line of its
+own,
+and `commits/N` when it is finished. Only then it writes `offsets/N+1`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ __all__ = ["is_last_finished", "open_location"]
 
 
 def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> bool:
-    """Whether the micro-batch that was planned last for a source, and ends here for it, is finished.
+    """Returns whether the last planned micro-batch of a source, which ends at `end`, is finished.
 
-    Nobody tells the source which line is its own, and the lines of several may be equal: a micro-batch that is under
-    way may bring one source to where another was before. But Spark writes into the offset log before it asks for a
-    plan. So the micro-batch is the newest entry; or, if that one ends elsewhere, Spark has begun another since, and the
-    micro-batch is the entry before. If it came before one that leaves the source where it is, this may be False
-    although the micro-batch is finished, never True when it is not.
+    The source does not know which line is its own, and several lines may be equal: a running micro-batch may bring one
+    source to the position that another had before. But Spark writes the offset log before it asks for a plan. So the
+    micro-batch is the newest entry. If that entry has another end, Spark has begun the next micro-batch, and the entry
+    before is the right one. If the next micro-batch does not move the source, the result may be False for a finished
+    micro-batch. It is never True for an unfinished one.
 
-    `location` is a path or a URI that pyarrow has a file system for. Raises `OSError` and pyarrow's errors.
+    `location` is a path or a URI with a file system of pyarrow. Raises `OSError` and pyarrow's errors.
     """
     files, path = open_location(location)
     wanted = offsets_to_json(end)
@@ -40,7 +41,7 @@ def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> boo
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system that a path or a URI is in, and the path there. Raises what pyarrow raises."""
+    """Returns the file system of a path or a URI, and the path in it. Raises what pyarrow raises."""
     parts = urlsplit(location)
     if parts.scheme in ("", "file"):
         return fs.LocalFileSystem(), (unquote(parts.path) if parts.scheme else location).rstrip("/")

@@ -1,9 +1,9 @@
-"""Record batches turned into tables of Arrow columns, without an object per record.
+"""Turns record batches into tables of Arrow columns, without an object per record.
 
-A filler takes the records of many batches, one behind the other, until its table is full. The compiled one
-(`klamm.protocol._record_scanner`) copies each key and value once, from where the socket or the codec put it to where
-Arrow wants it; its twin for installations without a compiler does the same with numpy (`numpy_columns`).
-`KLAMM_PURE_PYTHON=1` in the environment takes the twin.
+A filler takes the records of many batches, one after the other, until its table is full. The compiled filler
+(`klamm.protocol._record_scanner`) copies each key and value once, from the buffer of the socket or codec to Arrow's
+buffer. Installations without a compiler use numpy (`numpy_columns`); `KLAMM_PURE_PYTHON=1` in the environment selects
+numpy as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
 class RecordColumns(NamedTuple):
-    """Some records in the order of their offsets; all columns are equally long."""
+    """Some records in the order of their offsets; all columns have the same length."""
 
     rows: int
     keys: pa.Array[Any]
@@ -35,40 +35,40 @@ class RecordColumns(NamedTuple):
     """In microseconds."""
     timestamp_types: pa.Array[Any]
     headers: pa.Array[Any] | None
-    """None unless asked for; a record without headers has null in it, as in Spark's own source."""
+    """None if headers are not included; null for a record without headers, as in Spark's own source."""
     ranges: tuple[tuple[int, int], ...]
-    """Of which range the rows are, one range behind the other: its number, and how many rows."""
+    """The ranges of the rows, in order: each range's number, and its number of rows."""
 
 
 class ColumnFiller(Protocol):
-    """Gathers records into a table of at most so many rows, and of so many bytes unless one record has more.
+    """Collects records in a table with a limit of rows, and a limit of bytes, which only a single record may exceed.
 
-    Raises `KafkaError` (INVALID_RECORD) for what is no record, and for a time that Spark's microseconds can't hold;
-    nothing can be done with the filler then.
+    Raises `KafkaError` (INVALID_RECORD) for a malformed record, and for a time that does not fit into Spark's
+    microseconds; the filler is unusable then.
     """
 
     @property
     def rows(self) -> int:
-        """Records in the table."""
+        """The number of records in the table."""
 
     @property
     def is_full(self) -> bool:
         """Whether to `take` the table before more is added."""
 
     def set_range(self, start_offset: int, end_offset: int, number: int = 0) -> None:
-        """From now on only records with an offset in [start_offset, end_offset) are taken; at first all are.
+        """Accepts only records with an offset in [start_offset, end_offset) from now on; a new filler accepts all.
 
-        The table may hold records of other ranges; `number` says which rows are of this one.
+        The table may hold records of other ranges; `number` identifies the rows of this one.
         """
 
     def add_plain_batches(
         self, records: memoryview, position: int, *, check_crcs: bool, with_transactions: bool
     ) -> int:
-        """Adds whole batches from `position` on, and returns where it came to.
+        """Adds whole batches from `position` on, and returns the position that it reached.
 
-        That is the end of the records; or a batch that a table has no room for, `is_full` says so; or one that has to
-        be looked at more closely: compressed, a control batch, of a transaction unless those may be seen too, too large
-        to be added at once, damaged, or of an old format.
+        That is the end of the records, or a batch for which the table has no room (`is_full` is true), or a batch that
+        needs other treatment: compressed, a control batch, transactional unless `with_transactions`, too large to add
+        at once, damaged, or of an old format.
         """
 
     def add_records(
@@ -81,29 +81,30 @@ class ColumnFiller(Protocol):
         base_timestamp: int,
         append_time: int | None,
     ) -> tuple[int, int]:
-        """Adds records of one batch until the table is full: `count` of them stand in `body` from `position` on.
+        """Adds records of one batch until the table is full; `body` holds `count` of them from `position` on.
 
-        Returns where it came to, and how many are left. `append_time` stands for every timestamp, unless it is None.
+        Returns the position that it reached, and the number of records left. `append_time` replaces every timestamp,
+        unless it is None.
         """
 
     def take(self) -> RecordColumns:
-        """The table; another is begun."""
+        """Returns the table, and begins a new one."""
 
 
 class CompiledColumnFiller:
-    """The compiled loops; see `ColumnFiller`."""
+    """The `ColumnFiller` with compiled loops."""
 
     def __init__(self, max_rows: int, max_bytes: int, *, include_headers: bool) -> None:
         from klamm.protocol import _record_scanner
 
         self._filler = _record_scanner.ColumnFiller(max_rows, max_bytes, include_headers=include_headers)
         self._ranges = [(0, 0)]
-        """Number and first row of each range that the table was to take something of."""
+        """The number and first row of each range set for the table."""
         self.add_records = self._filler.add_records
 
     @property
     def rows(self) -> int:
-        """Records in the table."""
+        """The number of records in the table."""
         return self._filler.rows
 
     @property
@@ -112,18 +113,18 @@ class CompiledColumnFiller:
         return self._filler.is_full
 
     def set_range(self, start_offset: int, end_offset: int, number: int = 0) -> None:
-        """See `ColumnFiller`."""
+        """Implements `ColumnFiller`."""
         self._ranges.append((number, self._filler.rows))
         self._filler.set_range(start_offset, end_offset)
 
     def add_plain_batches(
         self, records: memoryview, position: int, *, check_crcs: bool, with_transactions: bool
     ) -> int:
-        """See `ColumnFiller`."""
+        """Implements `ColumnFiller`."""
         return self._filler.add_plain_batches(records, position, crc32c if check_crcs else None, with_transactions)
 
     def take(self) -> RecordColumns:
-        """See `ColumnFiller`; the columns are the loops' own memory."""
+        """Implements `ColumnFiller`; the columns use the compiled loops' memory."""
         rows, keys, values, offsets, timestamps, timestamp_types, headers = self._filler.take()
         ends = [*(first for _, first in self._ranges[1:]), rows]
         ranges = [(number, end - first) for (number, first), end in zip(self._ranges, ends, strict=True) if end > first]
@@ -141,7 +142,7 @@ class CompiledColumnFiller:
 
 
 def _numbers(kind: pa.DataType, rows: int, numbers: Any) -> pa.Array[Any]:
-    # `pa.array` would import pandas, for half a second.
+    # `pa.array` would import pandas, which takes half a second.
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(numbers)], 0)
 
 
@@ -161,7 +162,7 @@ def _header_lists(rows: int, column: tuple[int, Any, Any, Any, Any]) -> pa.Array
 
 
 def column_filler(max_rows: int, max_bytes: int, *, include_headers: bool = False) -> ColumnFiller:
-    """The fastest filler that is installed."""
+    """Returns the fastest filler that is installed."""
     if IS_COMPILED:
         return CompiledColumnFiller(max_rows, max_bytes, include_headers=include_headers)
     from klamm.spark.source.numpy_columns import NumpyColumnFiller

@@ -1,4 +1,4 @@
-"""When there is something to say about a coordinator that can't be had, and how often."""
+"""Limits how often warnings about an unreachable coordinator are logged."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ _REMINDER_S: Final = 60.0
 
 
 class CoordinatorTrouble:
-    """What has been said so far; whoever asks brings the time, and says it."""
+    """The troubles reported so far. The caller passes the time and logs the warning."""
 
     def __init__(self) -> None:
         self._since_s: float | None = None
         self._told_at_s: dict[str, float] = {}
 
     def meet(self, trouble: str, now_s: float) -> bool:
-        """Whether to speak of this trouble: it is new since all was well, or was last spoken of a minute ago.
+        """Returns whether to report this trouble: it is new since the last success, or its last report was a minute
+        ago.
 
-        Two that take turns, as when one broker names a coordinator that another can't reach, are told of once a minute
-        each.
+        Two alternating troubles are each reported once a minute, for example a broker that names a coordinator which
+        can't be reached.
         """
         if self._since_s is None:
             self._since_s = now_s
@@ -31,7 +32,7 @@ class CoordinatorTrouble:
         return True
 
     def end(self, now_s: float) -> float | None:
-        """All is well: how many seconds it was not, or None if it was before."""
+        """Ends the trouble after a success. Returns how many seconds it lasted, or None if there was none."""
         since_s, self._since_s = self._since_s, None
         self._told_at_s.clear()
         return None if since_s is None else now_s - since_s

@@ -1,7 +1,7 @@
-"""`format("klamm")`: what Spark asks first.
+"""`format("klamm")`: the entry point for Spark.
 
-Spark asks for the schema in a process of its own, which needs neither readers nor pyarrow: they are imported where a
-reader is made, and the process starts in half the time.
+Spark requests the schema in a separate process, which needs neither readers nor pyarrow. These are imported only when a
+reader is created, which halves the start time of that process.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ _ONLY_READS: Final = (
     "Kafka client in foreachPartition or foreachBatch."
 )
 
-end_quietly()  # each process in which Spark plans imports this module first
+end_quietly()  # every process in which Spark plans imports this module first
 
 
 class KlammDataSource(DataSource):
-    """Topics of klamm, Apache Kafka, or whatever speaks their protocol, with the options and columns of Spark's own
+    """The source for topics of klamm, Apache Kafka and compatible brokers, with the options and columns of Spark's own
     source."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """Returns the name for `format(…)`."""
         return "klamm"
 
     @without_traceback
     def schema(self) -> StructType:
-        """The columns; the first place where wrong options are refused. Raises `OptionError`."""
+        """Returns the columns. Raises `OptionError`: Spark calls this method first, so it checks the options."""
         return spark_schema(include_headers=SourceOptions.check(self.options).include_headers)
 
     @without_traceback
     def reader(self, schema: StructType) -> KlammBatchReader:
-        """For `spark.read`. Raises `OptionError`."""
+        """Returns the reader for `spark.read`. Raises `OptionError`."""
         from klamm.spark.source.batch_reader import FilteringBatchReader, KlammBatchReader
 
         options = SourceOptions.for_batch(self.options)
         _refuse_other_schema(schema, options)
         return FilteringBatchReader(options) if options.klamm.filter_pushdown else KlammBatchReader(options)
 
-    # With its traceback: Spark 4.3 then stops the reader that it does not have, and without a traceback it would show
-    # only that second error.
+    # Keeps its traceback: after an error Spark 4.3 stops the missing reader, and without a traceback it would show only
+    # that second error.
     def streamReader(self, schema: StructType) -> KlammStreamReader:
-        """For `spark.readStream`. Raises `OptionError`."""
+        """Returns the reader for `spark.readStream`. Raises `OptionError`."""
         from klamm.spark.source.stream_reader import KlammStreamReader
 
         options = SourceOptions.for_stream(self.options)

@@ -1,4 +1,4 @@
-"""What the source refuses, and what it reports as lost."""
+"""The errors of the source, and its report of lost data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADVICE_IF_GOING_ON = (
 
 
 class OptionError(KlammError):
-    """An option that the source does not know or does not support, or whose value is none."""
+    """An option is unknown or not supported, or its value is invalid."""
 
 
 class MissingTopic(KlammError):
@@ -31,11 +31,11 @@ class MissingTopic(KlammError):
 
 
 class ReadOnlySource(KlammError):
-    """Something was to be written with `format("klamm")`, which only reads."""
+    """A query writes with `format("klamm")`, which only reads."""
 
 
 class DataLoss(KlammError):
-    """Records that the query had still to read are not in the log, and `failOnDataLoss` is true."""
+    """Records that the query has not read yet are not in the log any more, and `failOnDataLoss` is true."""
 
 
 class GroupConflict(KlammError):
@@ -43,25 +43,25 @@ class GroupConflict(KlammError):
 
 
 class QueryFenced(KlammError):
-    """The query owned its group (`klamm.group.mode=member`), and does not any more."""
+    """The query no longer owns its group (`klamm.group.mode=member`)."""
 
 
 class LossPolicy:
-    """What `failOnDataLoss` means: raise, or warn and go on. The texts are those of Spark's own Kafka source."""
+    """The effect of `failOnDataLoss`: an error, or a warning. The texts are those of Spark's own Kafka source."""
 
     def __init__(self, *, fail: bool) -> None:
         self.fail = fail
 
     def report(self, message: str) -> None:
-        """Raises `DataLoss` if the query is to fail, else writes a warning to the log."""
+        """Raises `DataLoss` if `failOnDataLoss` is true, else logs a warning."""
         if self.fail:
             raise DataLoss(f"{message}. {_ADVICE_IF_FAILING}")
         _logger.warning("%s. %s", message, _ADVICE_IF_GOING_ON)
 
     def report_missing(self, places: str) -> None:
-        """Raises `MissingTopic` if the query is to fail, else writes a warning to the log.
+        """Raises `MissingTopic` if `failOnDataLoss` is true, else logs a warning.
 
-        It may never have been there, so the words are not those of a loss.
+        The topic may never have existed, so the text does not speak of a loss.
         """
         message = f"{places}: no such topic or partition. Is the name right, and was it created?"
         if self.fail:

@@ -1,12 +1,12 @@
-"""The assignor `klamm-exclusive`: the oldest member of a group owns everything, the others stand by. Pure.
+"""The assignor `klamm-exclusive`: the oldest member of a group owns all partitions, the others stand by. No I/O.
 
-The group is one of consumers as far as tools are concerned: metadata and assignment are those of Kafka's consumer
-protocol, so that the owner is shown with its partitions. What is ours is in their user data. Every assignment has some:
-a coordinator does not turn a group with such assignments into one of the new consumer protocol (KIP-848), whose
-assignor would know nothing of the exclusive right (`ConsumerGroup.fromClassicGroup` in Kafka).
+To tools the group looks like a group of consumers: metadata and assignment have the form of Kafka's consumer protocol,
+so that the owner is shown with its partitions. klamm's own data are in their user data. Every assignment has user data:
+a coordinator does not convert a group with such assignments to the new consumer protocol (KIP-848), whose assignor does
+not know the exclusive right (`ConsumerGroup.fromClassicGroup` in Kafka).
 
-A member's age is the generation in which it first took part; the coordinator counts those, so that no clocks are
-compared. Members of the same age are ranked by their ids.
+A member's age is the first generation that it joined. The coordinator counts the generations, so that no clocks are
+compared. Members of the same age are ordered by their ids.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _NEWCOMER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a member tells the leader of itself."""
+    """The data that a member sends to the leader."""
 
     application_id: str
     partitions: frozenset[TopicPartition] = frozenset()
-    """What it reads, or would read."""
+    """The partitions that the member reads, or would read as the owner."""
     since_generation: int = _NEWCOMER
-    """The generation in which it first took part; -1 for one that has not yet."""
+    """The first generation that the member joined; -1 before that."""
 
 
 def encode_standing(standing: Standing) -> bytes:
-    """A member's metadata in JoinGroup."""
+    """Encodes a member's metadata for JoinGroup."""
     by_topic = _by_topic(standing.partitions)
     said = {"application": standing.application_id, "since": standing.since_generation, "partitions": by_topic}
     return encode_subscription(ConsumerProtocolSubscription(topics=sorted(by_topic), user_data=_to_json(said)))
 
 
 def assign(members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """From the metadata of all members, by member id, the assignment of each."""
+    """Returns the assignment of each member, from the metadata of all members by member id."""
     standings = {member_id: _decode_standing(metadata) for member_id, metadata in members.items()}
     owner = min(standings, key=lambda member_id: (_rank(standings[member_id].since_generation), member_id))
     user_data = _to_json({"assignor": ASSIGNOR, "owner": owner})
@@ -72,7 +72,7 @@ def assign(members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def owner_in(assignment: bytes) -> str | None:
-    """The member id of the owner in an assignment of this assignor; None for one that is not of it."""
+    """Returns the owner's member id in an assignment; None for an assignment by another assignor."""
     try:
         said = _from_json(decode_assignment(assignment).user_data)
     except MalformedMessage:
@@ -86,7 +86,7 @@ def _rank(since_generation: int) -> float:
 
 
 def _decode_standing(metadata: bytes) -> Standing:
-    """What a member said; one that can't be understood counts as the youngest and reads nothing."""
+    """Decodes a member's metadata. A member with malformed metadata counts as the youngest and reads nothing."""
     try:
         said = _from_json(decode_subscription(metadata).user_data)
         return Standing(

@@ -1,10 +1,10 @@
-"""What a query and its group tell each other: how far the query has come, and whether it may go on.
+"""Commits a query's progress to its group, compares both at a restart, and checks that the query may continue.
 
-The checkpoint is the truth and the group follows it. Spark calls `latestOffset(start)` with the end of the last
-finished micro-batch as `start`, also after the last batch of an AvailableNow query and after a restart; so that is
-where the group is told, before `latestOffset` returns. The source's own `commit` would come one batch late and never
-for the last. Nobody tells the source that the last batch of a query that is being stopped was finished: it looks into
-the checkpoint, whose place the driver knows.
+The checkpoint is authoritative and the group follows it. Spark calls `latestOffset(start)` with the end of the last
+finished micro-batch as `start`, also after the last batch of an AvailableNow query and after a restart. So the commit
+happens there, before `latestOffset` returns. The source's own `commit` would come one batch late and never for the last
+batch. Spark does not tell the source that the last batch of a stopped query was finished. The source reads that from
+the checkpoint, whose location the driver knows.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ _logger = logging.getLogger("klamm.spark")
 # Offsets of a group that has no members expire from their commit on, after `offsets.retention.minutes` (a week): a
 # query that only waits for data would lose its group.
 _RENEWAL_S: Final = 3_600.0
-# Of a report; a topic may have thousands of partitions.
+# The limit for a report, since a topic may have thousands of partitions.
 _PARTITIONS_NAMED = 10
 
 
 class CommittedOffsets(Protocol):
-    """Where commits go, and whence they come: `klamm.client.committed_offsets.GroupOffsets`."""
+    """Writes and reads commits; implemented by `klamm.client.committed_offsets.GroupOffsets`."""
 
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
-        """Commits, or raises."""
+        """Commits the offsets, or raises."""
 
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
-        """What is committed, or raises."""
+        """Returns the commits of these partitions, or raises."""
 
 
 class Owner(Protocol):
-    """The membership of a query that owns its group: `klamm.spark.source.group_member.QueryMember`."""
+    """A query's membership of its group; implemented by `klamm.spark.source.group_member.QueryMember`."""
 
     def ensure_owner(self) -> None:
         """Raises unless the query owns the group now."""
 
     def reads(self, partitions: Collection[TopicPartition]) -> None:
-        """Takes note of what the query reads."""
+        """Notes the partitions that the query reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPolicy:
-    """What the options say of the group."""
+    """The options that concern the group."""
 
     group_id: str
     application_id: str
@@ -66,7 +66,7 @@ class GroupPolicy:
 
 
 class GroupCommits:
-    """One run of a query, as its group sees it."""
+    """The commits of one run of a query."""
 
     def __init__(
         self,
@@ -76,9 +76,10 @@ class GroupCommits:
         clock: Callable[[], float] = time.monotonic,
         briefly: Callable[[float], AbstractContextManager[CommittedOffsets]] | None = None,
     ) -> None:
-        """`group` is None for a query that names no group; then nothing is ever committed.
+        """Takes the group, or None for a query without a group, which commits nothing.
 
-        `group` waits for its coordinator for `FULL_PATIENCE_S`; `briefly` gives one that waits for so many seconds.
+        `group` waits up to `FULL_PATIENCE_S` for its coordinator; `briefly` returns a client that waits up to the given
+        seconds.
         """
         self._group = group
         self._policy = policy or GroupPolicy("", "")
@@ -92,25 +93,26 @@ class GroupCommits:
         self._planned: Mapping[TopicPartition, Offset] | None = None
         self._is_compared = False
         self.uncommitted: frozenset[TopicPartition] = frozenset()
-        """The partitions that the group had no commit for when `start` was asked."""
+        """The partitions without a commit of the group at the last call of `start`."""
 
     @property
     def resets_to_latest(self) -> bool:
-        """Whether partitions that the group has no commit for are read from their end."""
+        """Whether partitions without a commit of the group are read from their end."""
         return self._policy.reset == "latest"
 
     def may_plan(self, partitions: Collection[TopicPartition]) -> None:
-        """Raises `QueryFenced` or `GaveUp` unless the query owns its group, or needn't; it reads these partitions."""
+        """Raises `QueryFenced` or `GaveUp` if the query must own its group and does not. Notes the partitions that it
+        reads."""
         if self._owner is not None:
             self._owner.ensure_owner()
             if partitions:
                 self._owner.reads(partitions)
 
     def start(self, latest: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
-        """Where the group stands in each of these partitions that it has committed anything for.
+        """Returns the group's committed offset of each of these partitions that has one.
 
-        Raises `OptionError` for one without a commit if `klamm.group.reset` is `fail`, and what the coordinator's
-        answer raises.
+        Raises `OptionError` for a partition without a commit if `klamm.group.reset` is `fail`, and what the request to
+        the coordinator raises.
         """
         assert self._group is not None, "the options have been checked"
         found = {key: commit.offset for key, commit in self._group.commits(latest).items()}
@@ -124,16 +126,17 @@ class GroupCommits:
         return found
 
     def starts_fresh(self) -> None:
-        """There is no checkpoint that could disagree with the group."""
+        """Skips the comparison with the group, since there is no checkpoint."""
         self._is_compared = True
 
     def resumes(
         self, finished: Mapping[TopicPartition, Offset], planned: Mapping[TopicPartition, Offset] | None = None
     ) -> None:
-        """The query goes on from a checkpoint: compares that with the group, once.
+        """Compares the checkpoint from which the query continues with the group, once.
 
-        `planned` is the end of a micro-batch that may have been finished before. A group that a query has left behind
-        is no disagreement, for the group follows. Raises `GroupConflict` if the options say so.
+        `planned` is the end of a micro-batch that may have been finished before. A Spark query's commit that is behind
+        the checkpoint is no conflict, since the group follows. On a conflict, raises `GroupConflict` if
+        `klamm.group.conflict` is `fail`, else logs a warning.
         """
         if self._is_compared or self._group is None:
             return
@@ -157,11 +160,11 @@ class GroupCommits:
             self._report(differences)
 
     def finished_up_to(self, offsets: Mapping[TopicPartition, Offset], *, is_last: bool = False) -> None:
-        """The query has finished everything before these offsets, and with `is_last` all that it is to read: commits
-        them if they are news to the group, or were for an hour.
+        """Commits these ends of finished micro-batches, if they are new or were last committed an hour ago.
 
-        A coordinator that can't be reached for long is a warning, and later calls try again, not each of them; a group
-        that has members of its own raises `RequestRefused`, one that another query owns now `QueryFenced`.
+        `is_last` marks the end of an AvailableNow query. Logs a warning if the coordinator is unreachable for too long;
+        later calls retry, with a back-off. Raises `RequestRefused` for a group with other members, and `QueryFenced` if
+        another query owns the group now.
         """
         if self._group is None:
             return
@@ -179,7 +182,7 @@ class GroupCommits:
             self._patience.failed(self._clock())
             _logger.warning("the group's offsets lag behind the checkpoint: %s", error)
         except KlammError:
-            self._pending = None  # it is not to be tried again
+            self._pending = None  # not to be retried
             raise
         else:
             self._patience.succeeded()
@@ -193,7 +196,7 @@ class GroupCommits:
         return self._briefly(patience_s)
 
     def planned_up_to(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """A micro-batch that ends here is about to run."""
+        """Notes the end of a micro-batch that is about to run."""
         self._planned = dict(offsets)
 
     def stopped(
@@ -201,8 +204,8 @@ class GroupCommits:
         group: CommittedOffsets,
         is_finished: Callable[[Mapping[TopicPartition, Offset]], bool],
     ) -> None:
-        """The query ends: commits the last micro-batch through `group` if `is_finished` says that it was finished, and
-        otherwise what the coordinator was not there for.
+        """Commits the last micro-batch of a stopped query through `group` if it is finished, else a pending commit, if
+        any.
 
         Raises what the commit raises.
         """

@@ -1,9 +1,10 @@
-"""A query's planning process as a member of its group: it waits until it owns the group, and stops when it doesn't.
+"""A query's planning process as a member of its group: waits until it owns the group, and stops when it loses the
+group.
 
-One thread keeps the membership (joins, heartbeats); the query's own thread asks whether it may plan, and commits. The
-right to plan is a lease: it ends one session after the sending of the last request that the coordinator answered well.
-Until then the coordinator can't have given the group to another: it waits for a silent member for a session, and for
-one that does not come to a rebalance for the rebalance timeout, which is the same here.
+One thread keeps the membership (joins, heartbeats). The query's own thread checks whether it may plan, and commits. The
+right to plan is a lease: it ends one session timeout after the sending of the last request that succeeded. Until then
+the coordinator can't have given the group to another member. It waits one session timeout for a silent member, and the
+rebalance timeout, which is the same here, for a member that does not rejoin.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["QueryMember"]
 _logger = logging.getLogger("klamm.spark")
 
 PROTOCOL_TYPE: Final = "consumer"
-# A process that is being ended does not wait for long; what has not left is missed when its session is over.
+# A process that ends must not wait for long; a member that has not left expires after its session timeout.
 _LEAVE_PATIENCE_MS: Final = 5_000
 _NO_MEMBER: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
 _LEFT: Final = (ErrorCode.none, ErrorCode.unknown_member_id)
@@ -48,7 +49,7 @@ class _State(Enum):
 
 
 class QueryMember:
-    """The membership of one query. `start`, then the other methods from the query's thread."""
+    """The membership of one query. Call `start` first, and all methods from the query's thread."""
 
     def __init__(
         self,
@@ -81,13 +82,14 @@ class QueryMember:
         self._thread = threading.Thread(target=self._run, name=f"member of {group_id}", daemon=True)
 
     def start(self) -> None:
-        """Joins, in the background."""
+        """Starts the thread that joins the group and keeps the membership."""
         self._thread.start()
 
     def await_ownership(self, patience_s: float = float("inf")) -> bool:
-        """Waits until this query owns the group, however long another does; False if it doesn't in this time.
+        """Waits up to `patience_s`, by default without limit, until this query owns the group. Returns whether it does.
 
-        Raises `RequestRefused` if the group does not take this member: it has members that are no such queries, say.
+        Raises `RequestRefused` if the group does not accept this member, for example because it has members of another
+        kind.
         """
         deadline = _clock() + patience_s
         with self._changed:
@@ -106,12 +108,12 @@ class QueryMember:
         return True
 
     def ensure_owner(self) -> None:
-        """Returns when this query is known to own the group at this moment.
+        """Waits until the coordinator has confirmed that this query owns the group.
 
-        Raises `QueryFenced`, saying who took over, if it doesn't any more, and `GaveUp` if the coordinator can't be
-        asked for `default.api.timeout.ms`, or for a little more than a session if that is longer.
+        Raises `QueryFenced`, which names the new owner, if the query no longer owns it. Raises `GaveUp` if there is no
+        confirmation for `default.api.timeout.ms`, or for a little more than a session timeout if that is longer.
         """
-        # A rebalance waits for members that died for as long as a session; that is no trouble with the coordinator.
+        # A rebalance waits one session timeout for members that died; that is no failure of the coordinator.
         patience_s = max(self._config.default_api_timeout_ms / 1000, self._session_s + REBALANCE_ALLOWANCE_MS / 1000)
         deadline = _clock() + patience_s
         with self._changed:
@@ -128,19 +130,20 @@ class QueryMember:
                 self._changed.wait(self._interval_s)
 
     def epoch(self) -> MemberEpoch:
-        """What the next commit carries. Raises as `ensure_owner`."""
+        """Returns the generation and member id for the next commit. Raises what `ensure_owner` raises."""
         self.ensure_owner()
         return MemberEpoch(self._member.generation_id, self._member.member_id)
 
     def refused(self, code: ErrorCode) -> None:
-        """A commit was refused with this code: the thread finds out what it means; `ensure_owner` waits for that."""
+        """Ends the lease after a refused commit: the thread sends a heartbeat, and `ensure_owner` waits for its
+        result."""
         with self._changed:
             self._confirmed_at = float("-inf")
             self._trouble = code.name.upper()
             self._wake.set()
 
     def reads(self, partitions: Collection[TopicPartition]) -> None:
-        """Tells the group what the query reads, if that has changed; tools show it."""
+        """Updates the partitions that the group shows as read by the query: rejoins if they have changed."""
         if self._standing.partitions != frozenset(partitions):
             with self._changed:
                 self._standing = replace(self._standing, partitions=frozenset(partitions))
@@ -148,12 +151,13 @@ class QueryMember:
                 self._wake.set()
 
     def leave(self, reason: str) -> None:
-        """Gives the group to whoever stands by, at once; never raises."""
+        """Leaves the group, so that a standby member becomes the owner at once. Logs a warning instead of raising
+        `KlammError`."""
         with self._changed:
             self._leaving = True
             self._state = _State.OVER
             self._wake.set()
-        # Also after it was fenced: a query that has lost the group to another may be a member of it all the same.
+        # Also after a fence: a query that lost the group to another may still be a member.
         try:
             code = self._member.leave(reason, _LEAVE_PATIENCE_MS)
         except KlammError as error:
@@ -180,16 +184,16 @@ class QueryMember:
         except KlammError as error:
             self._fail(error)
         except Exception as error:
-            if not self._leaving:  # else the connections have been closed under it
+            if not self._leaving:  # else `leave` has closed the connections
                 self._fail(KlammError(f"the membership of group {self.group_id!r} broke: {error!r}"))
         finally:
             if self._leaving:
-                # `leave` closes the connections that exist then. A heartbeat under way may open one more.
+                # `leave` closes only the connections that exist then. A heartbeat in flight may open one more.
                 self._has_left.wait()
                 self._member.close()
 
     def _turn(self) -> None:
-        """Joins if need be, else waits for the time of a heartbeat and sends one."""
+        """Joins if necessary, else waits for the heartbeat interval and sends a heartbeat."""
         if self._must_join:
             self._join()
             return
@@ -207,7 +211,7 @@ class QueryMember:
     def _join(self) -> None:
         sent_at = _clock()
         with self._changed:
-            # What is said of it after this moment is for the next rebalance.
+            # A change after this moment needs another rebalance.
             self._must_join = False
             standing = self._standing
         try:
@@ -249,11 +253,11 @@ class QueryMember:
             self._confirm(sent_at, _State.STANDING_BY)
 
     def _respond(self, code: ErrorCode) -> None:
-        """To an answer that is not the one hoped for."""
+        """Handles the error code of a response."""
         if code in _NO_MEMBER:
             if self._state is _State.OWNER:
                 self._fence()
-            # Who stood by comes again, as a newcomer.
+            # A standby member joins again as a new member.
             self._member.forget_itself()
             with self._changed:
                 self._standing = replace(self._standing, since_generation=-1)
@@ -275,7 +279,7 @@ class QueryMember:
     def _confirm(self, sent_at: float, state: _State) -> None:
         lasted_s = self._told_trouble.end(_clock())
         if lasted_s is not None:
-            # As loud as its beginning: what Python shows without being told to is warnings.
+            # At the same level as the first report: by default Python shows warnings only.
             _logger.warning("the coordinator of group %r is there again, after %.1f s", self.group_id, lasted_s)
         with self._changed:
             if self._state is not _State.OVER:
@@ -300,7 +304,7 @@ class QueryMember:
 
     def _pause(self, trouble: str) -> None:
         self._trouble = trouble
-        # A query that ends hangs up on its own calls.
+        # A query that ends closes its own connections, so errors are expected.
         if not self._leaving and self._told_trouble.meet(trouble, _clock()):
             _logger.warning(
                 "the coordinator of group %r can't be had, and is asked again and again: %s. Do the brokers run, can "
@@ -312,7 +316,7 @@ class QueryMember:
 
 
 def _monotonic_with_sleep() -> Callable[[], float]:
-    """A clock that runs on while the machine sleeps, where there is one: the session runs out meanwhile."""
+    """Returns a clock that continues while the machine sleeps, if there is one, since the session expires meanwhile."""
     clock_id = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic if clock_id is None else lambda: time.clock_gettime(clock_id)
 

@@ -1,4 +1,4 @@
-"""Which options of the group go together."""
+"""Checks which options of the group may be combined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms")
 
 
 def check_group_options(given: Mapping[str, str], group_id: str | None, client: ClientConfig) -> None:
-    """Keys are in lower case. Raises `OptionError` for what needs a group, or another start, and doesn't have it."""
+    """Checks the group's options, whose keys are in lower case.
+
+    Raises `OptionError` for an option without the group or the start that it needs. Warns of options without effect."""
     starts_where_committed = given.get("startingoffsets", "").strip().lower() == "committed"
     if group_id is None:
         for key in given:
@@ -40,13 +42,13 @@ def check_group_options(given: Mapping[str, str], group_id: str | None, client: 
 
 
 def check_batch_group(options: KlammOptions) -> None:
-    """Raises `OptionError` for what a batch read, which commits nothing and is nobody's member, can't do."""
+    """Raises `OptionError` for `klamm.group.mode=member`, since a batch read is no member of a group."""
     if options.group_mode == "member":
         raise OptionError("klamm.group.mode=member is for streaming queries: a batch read is no member of its group")
 
 
 def _check_session(client: ClientConfig) -> None:
-    """Raises `OptionError` for a session that a member could not keep: three heartbeats have to fit in."""
+    """Raises `OptionError` unless three heartbeat intervals, which must be above 0, fit into the session timeout."""
     if client.heartbeat_interval_ms * 3 > client.session_timeout_ms or client.heartbeat_interval_ms == 0:
         raise OptionError(
             f"kafka.heartbeat.interval.ms={client.heartbeat_interval_ms} has to lie above 0 and below a third of "

@@ -1,4 +1,4 @@
-"""Who owns a group now, in words: for the error of a query that no longer does."""
+"""Describes a group's current owner, for the error of a query that has lost the group."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from klamm.spark.source.exclusive_assignor import owner_in
 
 __all__ = ["describe_successor"]
 
-# A rebalance in which somebody takes over is a matter of milliseconds, once it has begun.
+# A rebalance with a new owner takes milliseconds, once it has begun.
 _PATIENCE_S: Final = 5.0
 _PAUSE_S: Final = 0.1
 
 
 def describe_successor(cluster: Cluster, group_id: str) -> str:
-    """One clause that names the owner, or says that there is none; closes the cluster's connections. Never raises."""
+    """Returns a clause that names the owner, or says that there is none; closes the cluster's connections. Never
+    raises."""
     descriptions = GroupDescriptions(cluster, group_id)
     deadline = time.monotonic() + _PATIENCE_S
     try:

@@ -1,10 +1,11 @@
-"""Where a query started, kept in its checkpoint until the first micro-batch is finished.
+"""Stores the start offsets of a query in its checkpoint, for a repetition of the first micro-batch.
 
-The offsets in a checkpoint are ends. When the first micro-batch is done again, after a crash in it, `earliest` may be
-later than it was, a time may have another first record, the group may have gone on: the micro-batch would bring other
-records than before, and what has been deleted since would not be missed. Spark's own source writes the start into a
-file, `sources/N/0` (`KafkaSourceInitialOffsetWriter`), and so does this one, in the same form, if the driver says where
-the checkpoint is.
+The checkpoint itself holds only end offsets. If the first micro-batch is repeated after a crash, its start may resolve
+to
+other offsets: `earliest` may be later, a time may have another first record, the group may have committed. The
+micro-batch would then read other records, and deleted records would not count as lost. Spark's own source writes the
+start into a file, `sources/N/0` (`KafkaSourceInitialOffsetWriter`). This source does the same, in the same form, if the
+driver knows the checkpoint.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ __all__ = ["InitialOffsets"]
 
 _logger = logging.getLogger("klamm.spark")
 
-# A zero byte for Spark 2.1.0, as in Spark's.
+# The zero byte is for Spark 2.1.0, as in Spark's own file.
 _HEADER: Final = b"\0v1\n"
 
 
 class InitialOffsets:
-    """The file of one source of one query. Nothing is kept where the checkpoint isn't known."""
+    """The file with the start offsets of one source of one query. Stores nothing if the checkpoint is unknown."""
 
     def __init__(self, checkpoints: Callable[[], Sequence[SourceCheckpoint]] = tuple) -> None:
-        """`checkpoints` is asked when the file is wanted: who it belongs to is certain only if there is one answer."""
+        """Takes the lookup of the query's checkpoints. The file is used only if the lookup returns exactly one."""
         self._checkpoints = checkpoints
 
     def kept(self, resolve: Callable[[], PartitionOffsets]) -> PartitionOffsets:
-        """What the file says; if there is none, what `resolve` gives, from now on kept there.
+        """Returns the offsets in the file; without a file, those of `resolve`, which it then stores.
 
-        A checkpoint that can't be read or written is a warning. Raises what `resolve` raises.
+        Logs a warning if the checkpoint can't be read or written. Raises what `resolve` raises.
         """
         places = self._checkpoints()
         if len(places) != 1:
@@ -60,7 +61,8 @@ class InitialOffsets:
 
 
 def _read(place: str) -> PartitionOffsets | None:
-    """Raises `OSError`, and `ValueError` or `OptionError` for what is not of Spark's form."""
+    """Reads the offsets; None without a file. Raises `OSError`; `ValueError` or `OptionError` for another form than
+    Spark's."""
     files, path = open_location(place)
     if not files.get_file_info(path).is_file:
         return None
@@ -72,10 +74,10 @@ def _read(place: str) -> PartitionOffsets | None:
 
 
 def _write(place: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-    """Whole or not at all, as far as the file system can rename. Raises `OSError`."""
+    """Writes the file atomically, if the file system renames atomically. Raises `OSError`."""
     files, path = open_location(place)
     folder = path.rsplit("/", 1)[0]
-    unfinished = f"{folder}/.0.{uuid.uuid4()}.tmp"  # as Spark calls its own
+    unfinished = f"{folder}/.0.{uuid.uuid4()}.tmp"  # as Spark names its own temporary files
     files.create_dir(folder, recursive=True)
     with files.open_output_stream(unfinished) as stream:
         stream.write(_HEADER + json.dumps(offsets_to_json(offsets), separators=(",", ":")).encode())

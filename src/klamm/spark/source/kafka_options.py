@@ -1,5 +1,5 @@
-"""The options that begin with `kafka.`: Kafka's own consumer configuration, each key honoured, refused, or named as
-without effect."""
+"""The options that begin with `kafka.`: Kafka's consumer configuration. Each key is honoured, refused, or has no effect
+and causes a warning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _logger = logging.getLogger("klamm.spark")
 
 KAFKA_PREFIX: Final = "kafka."
 
-# Refused by Spark, in its words; what follows the first sentence of the last two is advice that only this source has.
+# Refused with Spark's texts, except for the second part of the last two, which is advice for this source only.
 _REFUSED_AS_IN_SPARK: Final = {
     "auto.offset.reset": "Kafka option 'auto.offset.reset' is not supported. Instead set the source option "
     "'startingoffsets' to 'earliest' or 'latest' to specify where to start. Structured Streaming manages which offsets "
@@ -33,7 +33,7 @@ _REFUSED_AS_IN_SPARK: Final = {
     "interceptor.classes": "Kafka option 'interceptor.classes' is not supported: interceptors are Java classes that "
     "may change records",
 }
-# Consumer configuration that has no meaning for a reader that is no member of its group and has no Java inside.
+# Consumer configuration without a meaning for a reader that uses no Java consumer.
 _CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
     {
         "allow.auto.create.topics",
@@ -67,7 +67,7 @@ _CONSUMER_KEYS_WITHOUT_EFFECT: Final = frozenset(
 
 
 def parse_kafka_options(given: Mapping[str, str]) -> tuple[ClientConfig, str | None]:
-    """The client's settings, and the group to commit to, of a query's options, whose keys are in lower case.
+    """Parses the client's settings and the group to commit to from a query's options, whose keys are in lower case.
 
     Raises `OptionError`.
     """

@@ -1,6 +1,6 @@
 """The options that only this source has: those that begin with `klamm.`.
 
-An option more is a field of `KlammOptions` with its default, and a row of `_ROWS`.
+To add an option, add a field with a default to `KlammOptions`, and a row to `_ROWS`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ KLAMM_PREFIX: Final = "klamm."
 
 @dataclass(frozen=True, slots=True)
 class KlammOptions:
-    """The `klamm.…` options of one query, checked."""
+    """The validated `klamm.…` options of one query."""
 
     filter_pushdown: bool = False
     """Whether filters of a batch read are pushed down to the log."""
     group_mode: Literal["commit", "member"] = "commit"
-    """Whether the query only tells its group how far it has come, or is the one member that owns it."""
+    """Whether the query only commits its progress to its group, or is the one member that owns the group."""
     group_reset: Literal["earliest", "latest", "fail"] = "earliest"
-    """Where `startingOffsets=committed` starts in a partition that the group has committed nothing for."""
+    """The start of a partition without a commit of the group, with `startingOffsets=committed`."""
     group_conflict: Literal["checkpoint", "fail"] = "checkpoint"
-    """What happens when the checkpoint and the group disagree."""
+    """What to do when the checkpoint and the group disagree."""
     group_checkpoint: str | None = None
-    """Where the query's checkpoint is, for its last micro-batch to be told to the group when the query is stopped."""
+    """The location of the query's checkpoint, needed to commit the last micro-batch of a stopped query to the group."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> KlammOptions:
-        """From all options of a query, keys in lower case; those of other prefixes are left alone.
+        """Parses a query's options, whose keys are in lower case; ignores other prefixes.
 
-        Raises `OptionError` for a key that is none, and for a value that its key does not take.
+        Raises `OptionError` for an unknown key, and for an invalid value.
         """
         values = {}
         for key, text in given.items():
@@ -51,10 +51,10 @@ class KlammOptions:
 
 class _Row(NamedTuple):
     name: str
-    """The option as it is written."""
+    """The option's name as users write it."""
     field: str
     parse: Callable[[str, str], Any]
-    """From the option's name and its text; raises `OptionError`."""
+    """Takes the option's name and its text; raises `OptionError`."""
 
 
 def _word(*words: str) -> Callable[[str, str], str]:

@@ -1,5 +1,4 @@
-"""What the planner asks of the cluster: where the partitions begin and end, which offset a time has, which topics
-there are and whether they are still the same."""
+"""The planner's queries to the cluster: start and end of partitions, offsets by time, topics and their ids."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ __all__ = ["SubscribedOffsets", "planner_for"]
 
 
 def planner_for(log: LogOffsets, options: SourceOptions, restriction: Restriction | None = None) -> Planner:
-    """The planner of one read, with its filters, or of one run of a query."""
+    """Returns the planner of one batch read, with its filters, or of one run of a streaming query."""
     return Planner(
         log,
         LossPolicy(fail=options.fail_on_data_loss),
@@ -32,21 +31,22 @@ def planner_for(log: LogOffsets, options: SourceOptions, restriction: Restrictio
 
 
 class SubscribedOffsets:
-    """`LogOffsets` over the client; see there."""
+    """The implementation of `LogOffsets` with klamm's client."""
 
     def __init__(self, cluster: Cluster, subscription: Subscription) -> None:
         self._cluster = cluster
         self._subscription = subscription
         self._missing: tuple[str | TopicPartition, ...] = ()
         self._topic_ids: dict[str, TopicId] = {}
-        """Of each topic, the id that it had when it was first seen."""
+        """The id of each topic when it was first seen."""
 
     def latest(self) -> PartitionOffsets:
-        """The end of each subscribed partition that exists now: one round trip when nothing has changed, and one more
-        for a pattern."""
+        """Returns the end of each subscribed partition that exists now.
+
+        Takes one round trip when nothing has changed, and one more for a pattern."""
         assigned = self._subscription.partitions
         if assigned:
-            # What was not there a moment ago may be there now; nobody would tell.
+            # A partition that was missing before may exist now; only a refresh shows it.
             if absent := {partition.topic for partition in assigned if not self._cluster.has(partition)}:
                 self._cluster.refresh(absent)
             found = self._listed(dict.fromkeys(assigned, LATEST))
@@ -55,43 +55,43 @@ class SubscribedOffsets:
             topics = self._topics()
             found = latest_offsets(self._cluster, topics) if topics else {}
             existing = {topic_partition.topic for topic_partition in found}
-            # A topic that fitted the pattern a moment ago and is gone was never asked for.
+            # A deleted topic that matched the pattern before is not missing: it was not subscribed to by name.
             self._missing = tuple(topic for topic in self._subscription.topics if topic not in existing)
         self._remember(topic_partition.topic for topic_partition in found)
         return found
 
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
-        """The start of each of these partitions that exists."""
+        """Returns the start of each of these partitions that exists."""
         return self._listed(dict.fromkeys(topic_partitions, EARLIEST))
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
-        """The first offset of each partition whose record is of this time or later; -1 where there is none."""
+        """Returns the offset of each partition's first record at its time or later; -1 if there is none."""
         return self._listed(timestamps_ms)
 
     def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
-        """The end of each of these partitions that exists, records of transactions that are not finished included."""
+        """Returns the end of each of these partitions that exists, records of open transactions included."""
         asked = dict.fromkeys(topic_partitions, LATEST)
         listed = list_offsets(self._cluster, asked, isolation_level="read_uncommitted")
         return {topic_partition: found.offset for topic_partition, found in listed.items()}
 
     def missing(self) -> Collection[str | TopicPartition]:
-        """What `latest` did not find."""
+        """Returns the subscribed topics or partitions that `latest` did not find."""
         return self._missing
 
     def topic_id(self, topic: str) -> TopicId | None:
-        """The id that the topic had when it was first seen; None if brokers give none."""
+        """Returns the topic's id when it was first seen; None if brokers give none."""
         return self._topic_ids.get(topic)
 
     def made_anew(self) -> Collection[str]:
-        """The topics that have another id than when they were first seen. Asks the cluster: one round trip.
+        """Returns the topics that have another id than when they were first seen. Takes one round trip.
 
-        Each is told of once; from then on the new topic is the one that is read.
+        Returns each recreated topic once; its new id is the known one from then on.
         """
         known = dict(self._topic_ids)
         self._cluster.refresh(known)
         self._topic_ids.clear()
         self._remember(known)
-        # One that is missing now may come back, as another.
+        # A topic that is missing now may be recreated with another id.
         self._topic_ids = {**known, **self._topic_ids}
         return [topic for topic, topic_id in known.items() if self._topic_ids[topic] != topic_id]
 

@@ -1,12 +1,14 @@
-"""Records turned into Arrow columns by numpy, where klamm was installed without a compiler.
+"""Turns records into Arrow columns by numpy, for installations of klamm without a compiler.
 
-Theory of operation. The records of many batches are laid one after the other in one buffer. One pass in Python finds
-where each record begins: it only reads the records' lengths. All else is done for all records at once by numpy: each
-varint field is decoded for every record in one step, one step more for those that need a second byte, and so on. Keys
-and values are not cut out one by one: an Arrow array of all the pieces of the buffer (key, gap, value, gap, key …) is
-made from the positions alone, without copying, and Arrow's `take` picks the pieces that are keys, or values.
+The records of many batches are concatenated in one buffer. One pass in Python finds the start of each record and reads
+only the records' lengths. Numpy does the rest for all records at once: one step decodes the first byte of a varint
+field
+of every record, the next step the second byte of those that have one, and so on. Keys and values are not copied one by
+one. An Arrow array of all pieces of the buffer (key, gap, value, gap, key …) is made from the positions alone, without
+copying, and Arrow's `take` selects the keys or the values.
 
-The layout of a record is in `klamm.protocol.records`, which is this module's slow twin and oracle.
+The layout of a record is in `klamm.protocol.records`: slower code with the same result, the oracle of this module's
+tests.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ _LARGEST: Final = 2**31 - 1
 _END: Final = 2**63 - 1
 _VARINT_BITS: Final = 28
 _VARLONG_BITS: Final = 63
-# So many milliseconds, before 1970 or after, are the most that 64 bits of microseconds hold.
+# The most milliseconds, before or after 1970, that fit into 64 bits as microseconds.
 _LATEST_MS: Final = (2**63 - 1) // 1000
 
 
 class _Facts(NamedTuple):
-    """What some records of one batch have in common."""
+    """The common properties of some records of one batch."""
 
     records: int
     base_offset: int
@@ -63,7 +65,7 @@ class _Facts(NamedTuple):
 
 
 class NumpyColumnFiller:
-    """See `klamm.spark.source.columns.ColumnFiller`. Records outside the range count as rows until `take`."""
+    """A `klamm.spark.source.columns.ColumnFiller`. Records outside the range count as rows until `take`."""
 
     def __init__(self, max_rows: int, max_bytes: int, *, include_headers: bool) -> None:
         self._max_rows = max_rows
@@ -82,17 +84,17 @@ class NumpyColumnFiller:
 
     @property
     def rows(self) -> int:
-        """Records in the table."""
+        """The number of records in the table."""
         return len(self._starts)
 
     def set_range(self, start_offset: int, end_offset: int, number: int = 0) -> None:
-        """See `ColumnFiller`."""
+        """Implements `ColumnFiller`."""
         self._range = (start_offset, end_offset, number)
 
     def add_plain_batches(
         self, records: memoryview, position: int, *, check_crcs: bool, with_transactions: bool
     ) -> int:
-        """See `ColumnFiller`."""
+        """Implements `ColumnFiller`."""
         end = len(records)
         start_offset, end_offset, _ = self._range
         unusual = COMPRESSION_MASK | CONTROL_MASK | (0 if with_transactions else TRANSACTIONAL_MASK)
@@ -134,7 +136,7 @@ class NumpyColumnFiller:
         base_timestamp: int,
         append_time: int | None,
     ) -> tuple[int, int]:
-        """See `ColumnFiller`."""
+        """Implements `ColumnFiller`."""
         data = bytes(body[position:])
         reached, taken = self._find_records(data, count)
         self._parts.append(data[:reached])
@@ -153,7 +155,8 @@ class NumpyColumnFiller:
         return position + reached, count - taken
 
     def _find_records(self, data: bytes, count: int) -> tuple[int, int]:
-        """Notes where records begin until the table is full; where that is, and how many they are."""
+        """Notes the start of each record until the table is full. Returns the position after the last one, and their
+        number."""
         if not 0 <= count <= len(data) // _MINIMUM_RECORD_BYTES:
             raise _invalid(f"{count} records in {len(data)} bytes")
         base, end, room = self._bytes, len(data), self._max_bytes - self._bytes
@@ -184,7 +187,7 @@ class NumpyColumnFiller:
         return position, taken
 
     def take(self) -> RecordColumns:
-        """See `ColumnFiller`."""
+        """Implements `ColumnFiller`."""
         try:
             columns = self._decode()
         except (IndexError, MalformedMessage):
@@ -219,7 +222,7 @@ class NumpyColumnFiller:
 
 
 class _Fields(NamedTuple):
-    """What stands in each record."""
+    """The fields of all records."""
 
     timestamp_deltas: Integers
     offset_deltas: Integers
@@ -232,7 +235,8 @@ class _Fields(NamedTuple):
 
     @classmethod
     def found(cls, data: bytes, starts: Integers, ends: Integers) -> _Fields:
-        """The fields of the records between these positions, attributes included. Raises IndexError, `KafkaError`."""
+        """Decodes the records between these positions, which begin with the attributes. Raises IndexError,
+        `KafkaError`."""
         buffer = np.frombuffer(data, np.uint8)
         timestamp_deltas, positions = _varints(buffer, starts + 1, _VARLONG_BITS)
         offset_deltas, positions = _varints(buffer, positions, _VARINT_BITS)
@@ -256,7 +260,7 @@ class _Fields(NamedTuple):
         )
 
     def pieces(self, data: bytes) -> pa.Array[Any]:
-        """The buffer as one Arrow array of (key, gap, value, gap) for each record."""
+        """Returns the buffer as one Arrow array with (key, gap, value, gap) for each record."""
         count = len(self.key_starts)
         bounds = np.empty(4 * count + 1, np.int32)
         bounds[0:-1:4] = self.key_starts
@@ -268,7 +272,7 @@ class _Fields(NamedTuple):
 
 
 def _varints(buffer: _Bytes, positions: Integers, maximum_bits: int) -> tuple[Integers, Integers]:
-    """The zigzag varint at each position, and the position behind it. Raises IndexError beyond the buffer."""
+    """Returns the zigzag varint at each position, and the position after it. Raises IndexError beyond the buffer."""
     byte = buffer[positions]
     values = (byte & 0x7F).astype(np.int64)
     behind = positions + 1
@@ -305,12 +309,12 @@ def _take(pieces: pa.Array[Any], indices: Integers, is_null: npt.NDArray[np.bool
 
 
 def _arrow_array(kind: pa.DataType, numbers: npt.NDArray[Any], validity: pa.Buffer | None = None) -> pa.Array[Any]:
-    # Over the same memory; `pa.array` would import pandas, for half a second.
+    # Shares the memory. `pa.array` would import pandas, which takes half a second.
     return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def _headers(data: bytes, starts: Integers, ends: Integers, chosen: Integers) -> pa.Array[Any]:
-    """Headers are rare and ragged: those records that have some are read one by one."""
+    """Decodes headers record by record, since few records have headers and their numbers differ."""
     lists: list[list[dict[str, str | bytes | None]] | None] = [None] * len(chosen)
     for row, record in enumerate(chosen.tolist()):
         start = int(starts[record])
@@ -344,7 +348,7 @@ def _read_headers(data: bytes, position: int, end: int) -> list[dict[str, str | 
 
 
 def _runs(numbers: Integers) -> tuple[tuple[int, int], ...]:
-    """Each number, and how often it stands there in a row."""
+    """Returns each number and its count of consecutive occurrences."""
     firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
     counts = np.diff(firsts, append=len(numbers))
     return tuple(zip(numbers[firsts].tolist(), counts.tolist(), strict=True))

@@ -1,8 +1,9 @@
-"""Offsets of partitions as Spark writes them, and the arithmetic of a micro-batch on them. Pure.
+"""Offsets of partitions in Spark's form, and the arithmetic of a micro-batch. No I/O.
 
-The text form is that of Spark's own Kafka source, `{"topic":{"0":23,"1":345}}`, so that a checkpoint that one of the
-two sources wrote can be read by the other. Topics stand in alphabetical order and partitions in numerical order:
-Spark compares offsets as text, and another order would make an empty micro-batch.
+The text form is that of Spark's own Kafka source, `{"topic":{"0":23,"1":345}}`, so that each source can read the
+other's
+checkpoints. Topics are in alphabetical order and partitions in numerical order: Spark compares offsets as text, and
+another order would cause an empty micro-batch.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class OffsetRange(NamedTuple):
     start: Offset
     end: Offset
     topic_id: TopicId | None = None
-    """The topic that was planned for: one of the same name that was made since is another. None if it has no id."""
+    """The id of the planned topic; a topic recreated with the same name has another id. None if the topic has no id."""
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[str, int]]:
-    """The offsets as Spark stores them, in their one order."""
+    """Returns the offsets as Spark stores them, in a fixed order."""
     topics: dict[str, dict[str, int]] = {}
     for topic_partition in sorted(offsets):
         topics.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offsets[topic_partition]
@@ -57,9 +58,9 @@ def offsets_to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[
 
 
 def offsets_from_json(stored: object) -> PartitionOffsets:
-    """The inverse of `offsets_to_json`, for offsets that came from a checkpoint.
+    """Inverts `offsets_to_json`, for offsets from a checkpoint.
 
-    Raises `OptionError` for what a source of another kind has written there.
+    Raises `OptionError` for the offsets of another kind of source.
     """
     error = f"checkpointLocation: what is in the checkpoint are no offsets of a Kafka source: {stored}"
     if not isinstance(stored, dict):
@@ -68,7 +69,7 @@ def offsets_from_json(stored: object) -> PartitionOffsets:
 
 
 def parse_offsets(option: str, text: str) -> PartitionOffsets:
-    """The offsets in an option's JSON, -1 for latest and -2 for earliest. Raises `OptionError`."""
+    """Parses the offsets in an option's JSON, -1 for latest and -2 for earliest. Raises `OptionError`."""
     example = f'{option}: Expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
     offsets: PartitionOffsets = {}
     for topic_partition, offset in _parse_numbers(text, example):
@@ -79,7 +80,7 @@ def parse_offsets(option: str, text: str) -> PartitionOffsets:
 
 
 def parse_timestamps(option: str, text: str) -> dict[TopicPartition, Millis]:
-    """The timestamps in an option's JSON, in milliseconds since 1970. Raises `OptionError`."""
+    """Parses the timestamps in an option's JSON, in milliseconds since 1970. Raises `OptionError`."""
     example = (
         f'{option}: Expected e.g. {{"topicA": {{"0": 123456789, "1": 123456789}}, '
         f'"topicB": {{"0": 123456789, "1": 123456789}}}}, got {text}'
@@ -107,7 +108,7 @@ def _numbers_in(by_topic: Mapping[str, Any], error: str) -> Iterator[tuple[Topic
 
 
 def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
-    """The partitions in the option `assign`, `{"topicA":[0,1],"topicB":[2,4]}`. Raises `OptionError`."""
+    """Parses the partitions in the option `assign`, `{"topicA":[0,1],"topicB":[2,4]}`. Raises `OptionError`."""
     if not text.strip().startswith("{"):
         raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
     example = f'assign: Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
@@ -137,11 +138,10 @@ def _parse_object(text: str, example: str) -> dict[str, Any]:
 def limit_rows(
     maximum: int, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
 ) -> PartitionOffsets:
-    """Where a micro-batch of about `maximum` offsets ends: each partition gets a share in proportion to what it has.
+    """Returns the end of a micro-batch of about `maximum` offsets, shared in proportion to each partition's offsets.
 
-    Partitions whose start is not in `start` are left where `latest` has them. A partition with few offsets gets at
-    least one, so that it isn't starved; so the sum can exceed the maximum. As `rateLimit` of Spark's
-    `KafkaMicroBatchStream`.
+    Partitions that are not in `start` end where `latest` has them. A partition with few offsets gets at least one, so
+    that it does not starve; so the sum can exceed the maximum. Like `rateLimit` of Spark's `KafkaMicroBatchStream`.
     """
     sizes = {
         topic_partition: end - start[topic_partition]

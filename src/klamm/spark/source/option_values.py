@@ -1,4 +1,4 @@
-"""What the text of an option's value means. Whatever is wrong, `OptionError` is raised with the option's name in it."""
+"""Parsers of option values. They raise `OptionError`, which names the option, for an invalid value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["parse_duration_ms", "parse_positive", "parse_timestamp_ms", "parse_t
 _TRUTH: Final = {"true": True, "false": False}
 _MAXIMUM_LONG: Final = 2**63 - 1
 _DURATION: Final = re.compile(r"(-?[0-9]+)([a-z]+)?")
-# As `JavaUtils.timeStringAs` in Spark.
+# The units of `JavaUtils.timeStringAs` in Spark.
 _UNIT_MS: Final = {
     None: 1,
     "us": 0.001,
@@ -27,14 +27,14 @@ _UNIT_MS: Final = {
 
 
 def parse_truth(option: str, text: str) -> bool:
-    """True or false, in any case."""
+    """Parses true or false, in any case."""
     if text.strip().lower() not in _TRUTH:
         raise OptionError(f"{option}={text}: it is true or false")
     return _TRUTH[text.strip().lower()]
 
 
 def parse_positive(option: str, text: str) -> int:
-    """A whole number above 0."""
+    """Parses a whole number above 0."""
     number = _whole(text)
     if number is None or number <= 0:
         raise OptionError(f"{option}={text}: it is a positive whole number; {option} must be positive")
@@ -42,7 +42,7 @@ def parse_positive(option: str, text: str) -> int:
 
 
 def parse_whole(option: str, text: str) -> int:
-    """A whole number, 0 or above."""
+    """Parses a whole number, 0 or above."""
     number = _whole(text)
     if number is None or number < 0:
         raise OptionError(f"{option}={text}: it is a whole number")
@@ -50,7 +50,7 @@ def parse_whole(option: str, text: str) -> int:
 
 
 def parse_timestamp_ms(option: str, text: str) -> Millis:
-    """Milliseconds since 1970, 0 or above."""
+    """Parses milliseconds since 1970, 0 or above."""
     number = _whole(text)
     if number is None or number < 0:
         raise OptionError(f"{option}: Expected a single long value, got {text.strip()} (milliseconds since 1970)")
@@ -58,7 +58,7 @@ def parse_timestamp_ms(option: str, text: str) -> Millis:
 
 
 def parse_duration_ms(option: str, text: str) -> int:
-    """A length of time as Spark writes them: `50s`, `100ms`, `15m`; a number alone is milliseconds."""
+    """Parses a duration in Spark's form into milliseconds: `50s`, `100ms`, `15m`; a number alone is milliseconds."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None or match[2] not in _UNIT_MS:
         raise OptionError(
@@ -69,7 +69,7 @@ def parse_duration_ms(option: str, text: str) -> int:
 
 
 def parse_word(option: str, text: str, *words: str) -> str:
-    """One of these words, in any case."""
+    """Parses one of these words, in any case."""
     word = text.strip().lower()
     if word not in words:
         raise OptionError(f"{option}={text}: it is {', '.join(words[:-1])} or {words[-1]}")

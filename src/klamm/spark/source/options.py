@@ -1,5 +1,5 @@
-"""The options of `format("klamm")`: those of Spark's own Kafka source, each honoured or refused, none ignored in
-silence."""
+"""The options of `format("klamm")`: those of Spark's own Kafka source. None is ignored without a warning or an
+error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _HONOURED: Final = {
         "subscribePattern",
     )
 }
-"""Spark hands options over in lower case."""
+"""Names by their form in lower case, in which Spark passes options."""
 _WITHOUT_EFFECT: Final = {
     "groupidprefix": "no group is made up; kafka.group.id names the group that the query commits to",
 }
@@ -58,7 +58,8 @@ _WITHOUT_EFFECT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OffsetRetries:
-    """How often the ends of partitions are asked for, if an answer can't be right yet, and how long between."""
+    """The number of requests for the ends of partitions while a response is implausible, and the interval between
+    them."""
 
     attempts: int = 3
     interval_ms: int = 1_000
@@ -66,7 +67,7 @@ class OffsetRetries:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of one query, checked."""
+    """The validated options of one query."""
 
     client: ClientConfig
     subscription: Subscription
@@ -79,23 +80,23 @@ class SourceOptions:
     fail_on_data_loss: bool
     include_headers: bool
     klamm: KlammOptions
-    """What begins with `klamm.`."""
+    """The options that begin with `klamm.`."""
     fingerprint: str
-    """By which the driver finds the queries with these options."""
+    """The hash by which the driver finds the queries with these options."""
     poll_timeout_ms: int | None = None
-    """How long a task goes on with a partition that brings nothing; None leaves it to `kafka.default.api.timeout.ms`.
+    """How long a task waits for records of a partition; None: `kafka.default.api.timeout.ms`.
     """
 
     @property
     def reading_client(self) -> ClientConfig:
-        """The settings of the clients that read records, in the tasks."""
+        """The settings of the tasks' clients, which read records."""
         if self.poll_timeout_ms is None:
             return self.client
         return dataclasses.replace(self.client, default_api_timeout_ms=self.poll_timeout_ms)
 
     @classmethod
     def for_batch(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options of a batch read. Keys are case-insensitive. Raises `OptionError`."""
+        """Parses the options of a batch read. Keys are case-insensitive. Raises `OptionError`."""
         parsed = cls._parse(_lower(options), starting_offsets="earliest", is_batch=True)
         check_batch_group(parsed.klamm)
         check_batch_limits(parsed.starting_offsets, parsed.ending_offsets)
@@ -103,7 +104,7 @@ class SourceOptions:
 
     @classmethod
     def for_stream(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options of a streaming query. Keys are case-insensitive. Raises `OptionError`."""
+        """Parses the options of a streaming query. Keys are case-insensitive. Raises `OptionError`."""
         given = _lower(options)
         if "endingoffsets" in given:
             raise OptionError("endingOffsets: ending offset not valid in streaming queries")
@@ -113,7 +114,7 @@ class SourceOptions:
 
     @classmethod
     def check(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options, before it is known whether a batch or a stream is read. Raises `OptionError`."""
+        """Parses the options before it is known whether the query is a batch or a stream. Raises `OptionError`."""
         return cls._parse(_lower(options), starting_offsets="earliest", is_batch=False)
 
     @classmethod

@@ -1,7 +1,6 @@
-"""What an executor does: reads one range of one partition and hands it to Spark as Arrow record batches.
+"""Reads one range of one partition in an executor, as Arrow record batches for Spark.
 
-Spark's workers are processes that are used again and again, so the connections are kept from task to task in this
-module.
+Spark reuses its worker processes, so this module keeps the connections between tasks.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
-    """This process's client for these settings. A forked child makes its own: sockets can't be shared."""
+    """Returns this process's client for these settings. A forked child gets its own, since sockets can't be shared."""
     key = (os.getpid(), config)
     cluster = _clusters.get(key)
     if cluster is None:
@@ -44,9 +43,9 @@ def shared_cluster(config: ClientConfig) -> Cluster:
 def read_range(
     config: ClientConfig, offsets: OffsetRange, loss: LossPolicy, *, include_headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The visible records of a range, in the order of their offsets.
+    """Yields the visible records of a range, in the order of their offsets.
 
-    Raises `DataLoss` when offsets are gone and that is to fail the query, and the errors of `stream_batches`.
+    Raises `DataLoss` for missing offsets if `failOnDataLoss` is true, and the errors of `stream_batches`.
     """
     spark = SparkBatches([offsets.topic_partition], include_headers=include_headers)
     cluster = shared_cluster(config)
@@ -62,26 +61,26 @@ def read_range(
 
 @cache
 def spare_garbage_collections() -> None:
-    """Once in a process: leaves what this worker has loaded out of all collections to come.
+    """Freezes all objects that exist now, once in a process, so that later garbage collections skip them.
 
-    PySpark's worker collects after every task (`manager` in pyspark/daemon.py). To look through all modules and find
-    nothing takes 20 to 30 ms, longer than a small task.
+    PySpark's worker collects after every task (`manager` in pyspark/daemon.py). Scanning all modules takes 20 to 30 ms,
+    longer than a small task.
     """
     gc.collect()
     gc.freeze()
 
 
 def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:
-    """Tells of a topic that was made anew since the range was planned.
+    """Reports a loss if the topic was recreated after the range was planned.
 
-    Before the reading, and after: an answer from another topic than the one that is known makes the client learn of it.
+    Called before the read and after it: a response from another topic makes the client refresh its metadata.
     """
     if offsets.topic_id is None:
         return
     name = offsets.topic_partition.topic
     cluster.ensure([name])
     if not is_planned_topic(cluster, offsets):
-        # What this process knows may be older than the plan.
+        # The cached metadata may be older than the plan.
         cluster.refresh([name])
         if not is_planned_topic(cluster, offsets):
             loss.report(
@@ -90,9 +89,9 @@ def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> No
 
 
 def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
-    """Whether the topic is still that which the range was planned for, by what this process knows.
+    """Returns whether the cached topic has the id that the range was planned for.
 
-    A topic that is missing is told of by the reading itself.
+    Returns True for a missing topic: the read itself reports it.
     """
     topic = cluster.topic(offsets.topic_partition.topic)
     return offsets.topic_id is None or topic is None or topic.topic_id == offsets.topic_id
@@ -114,7 +113,7 @@ def _read_tables(
         except OffsetOutOfRange as error:
             position = _next_available(cluster, offsets, error.offset, loss)
             if position == error.offset:
-                # Refused, and there all the same: a leader that has just been elected may not know it yet.
+                # The log has the refused offset: a newly elected leader may not know it yet.
                 retries.pause(f"OFFSET_OUT_OF_RANGE at offset {position}, though the log has it")
             yield from tables.skip_to(position)
         except (LogEndsEarly, PartitionMissing) as error:
@@ -126,7 +125,7 @@ def _read_tables(
 
 
 def _require_end(cluster: Cluster, topic_partition: TopicPartition, position: Offset, error: LogEndsEarly) -> None:
-    """Raises `GaveUp` if the log does not end where it brought nothing more: that is trouble, but no loss."""
+    """Raises `GaveUp` if the log has offsets after the position: that is a failure, but no loss."""
     end = _end_of_log(cluster, topic_partition)
     if end is not None and end.offset > position:
         raise GaveUp(
@@ -137,14 +136,15 @@ def _require_end(cluster: Cluster, topic_partition: TopicPartition, position: Of
 
 
 def _end_of_log(cluster: Cluster, topic_partition: TopicPartition) -> ListedOffset | None:
-    """Of all records, also those of transactions that are not finished yet: they are there, whoever may read them."""
+    """Returns the end of the log, records of open transactions included, since these are not lost."""
     return list_offsets(cluster, {topic_partition: LATEST}, isolation_level="read_uncommitted").get(topic_partition)
 
 
 def _next_available(cluster: Cluster, offsets: OffsetRange, position: Offset, loss: LossPolicy) -> Offset:
-    """Where to go on after an offset that was refused.
+    """Returns the offset at which to continue after OFFSET_OUT_OF_RANGE.
 
-    There, if the log has it all the same; else at the log's start, or at the end of the range if nothing is left.
+    It is the same offset if the log does have it, else the log's start, or the end of the range if nothing is left.
+    Reports the loss in the last two cases.
     """
     topic_partition = offsets.topic_partition
     start = list_offsets(cluster, {topic_partition: EARLIEST}).get(topic_partition)

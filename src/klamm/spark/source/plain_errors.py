@@ -1,9 +1,10 @@
-"""Shows people what the source refuses as a sentence, without the traceback that led there.
+"""Hides the traceback of the source's own errors, so that users see only the message.
 
-Spark puts whatever a Python data source raises into the error that the user gets, with its traceback: ten frames of
-Spark and klamm before the one line that counts. It leaves the traceback out where the environment variable
-SPARK_HIDE_TRACEBACK is set (`spark.sql.execution.pyspark.udf.hideTraceback.enabled`). That setting hides tracebacks of
-users' own functions as well. Set in a worker process that an error of klamm's is about to end, it hides only that one.
+Spark shows users the exceptions of a Python data source with a traceback: ten frames of Spark and klamm before the one
+line that matters. It omits the traceback if the environment variable SPARK_HIDE_TRACEBACK is set
+(`spark.sql.execution.pyspark.udf.hideTraceback.enabled`). That setting hides tracebacks of users' own functions as
+well.
+In a worker process that is about to end by a klamm error, the variable hides only this error's traceback.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ T = TypeVar("T")
 
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 _OF_WORKERS: Final = "PYTHON_WORKER_FACTORY_"
-"""Spark's worker processes, and no others, have environment variables that begin so."""
+"""The prefix of environment variables that only Spark's worker processes have."""
 
 
 def without_traceback(method: Callable[P, T]) -> Callable[P, T]:
-    """Has Spark show the message alone where the method raises a KlammError. Other errors keep their traceback."""
+    """Wraps a method so that Spark shows a KlammError without a traceback. Other errors keep their traceback."""
 
     @wraps(method)
     def told(*arguments: P.args, **options: P.kwargs) -> T:

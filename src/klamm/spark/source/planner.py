@@ -1,7 +1,7 @@
-"""Which offsets a read or a micro-batch covers, and what it means when the log no longer has them.
+"""Plans the offsets that a read or a micro-batch covers, and reports offsets that the log no longer has.
 
-The rules and the texts are those of `KafkaOffsetReaderAdmin` and `KafkaMicroBatchStream` in Spark. The log itself is
-behind `LogOffsets`, so that the rules need no broker.
+The rules and the texts are those of `KafkaOffsetReaderAdmin` and `KafkaMicroBatchStream` in Spark. The log is accessed
+through `LogOffsets`, so that the rules need no broker.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["LogOffsets", "OffsetRange", "Planner", "Restriction", "committed_sta
 
 _NOWHERE: Final[Mapping[TopicPartition, Offset]] = MappingProxyType({})
 _NONE: Final = Offset(-1)
-"""What a timestamp has if there is no record of it or later."""
+"""The offset of a timestamp without a record at this time or later."""
 
 
 class Restriction(Protocol):
-    """Filters, as `klamm.spark.source.pushed_filters.Restriction` holds them."""
+    """Pushed-down filters; implemented by `klamm.spark.source.pushed_filters.Restriction`."""
 
     def leaves_out(self, topic: str, partition: int | None, start: int, /) -> bool:
-        """Whether nothing is wanted of a topic, or of that one of its partitions, from an offset on."""
+        """Returns whether the filters exclude a topic, or one of its partitions, from an offset on."""
 
     def apply(
         self,
@@ -40,37 +40,37 @@ class Restriction(Protocol):
         offsets_at: Callable[[Mapping[TopicPartition, Millis]], PartitionOffsets],
         /,
     ) -> list[OffsetRange]:
-        """What is left of the ranges; `offsets_at` is `LogOffsets.at`."""
+        """Returns the ranges reduced by the filters; `offsets_at` is `LogOffsets.at`."""
 
 
 class LogOffsets(Protocol):
-    """What the planner asks of the cluster about the partitions that are subscribed to."""
+    """The planner's queries to the cluster about the subscribed partitions."""
 
     def latest(self) -> PartitionOffsets:
-        """The end of each subscribed partition that exists now."""
+        """Returns the end of each subscribed partition that exists now."""
 
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
-        """The start of each of these partitions that exists."""
+        """Returns the start of each of these partitions that exists."""
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
-        """The first offset of each partition whose record is of this time or later; -1 where there is none."""
+        """Returns the offset of each partition's first record at its time or later; -1 if there is none."""
 
     def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
-        """The end of each of these partitions that exists, records of transactions that are not finished included."""
+        """Returns the end of each of these partitions that exists, records of open transactions included."""
 
     def missing(self) -> Collection[str | TopicPartition]:
-        """What is subscribed to and does not exist, topics by name, partitions if those are assigned; right after
+        """Returns the missing topics, or missing partitions if partitions are assigned, as of the last call of
         `latest`."""
 
     def topic_id(self, topic: str) -> TopicId | None:
-        """The id that the topic had when it was first seen; None if brokers give none."""
+        """Returns the topic's id when it was first seen; None if brokers give none."""
 
     def made_anew(self) -> Collection[str]:
-        """The topics that were deleted and made again since they were first seen; each is told of once."""
+        """Returns the topics that were deleted and recreated since they were first seen, each only once."""
 
 
 class Planner:
-    """Turns what the options ask for, and what the log has, into ranges of offsets."""
+    """Computes the ranges of offsets from the options and the state of the log."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Planner:
         retries: OffsetRetries = OffsetRetries(),  # noqa: B008
         restriction: Restriction | None = None,
     ) -> None:
-        """`restriction` is of batch reads: what it leaves out is not missed."""
+        """Takes a `restriction` for batch reads: excluded partitions and offsets do not count as lost."""
         self._log = log
         self._loss = loss
         self._sleep = sleep
@@ -91,16 +91,16 @@ class Planner:
         self._seconds_between = retries.interval_ms / 1000
         self._restriction = restriction
         self.without_record: frozenset[TopicPartition] = frozenset()
-        """The partitions that had no record of the time that `resolve` was asked about last, or later."""
+        """The partitions without a record at the time of the last `resolve`, or later."""
         self._missing: frozenset[str | TopicPartition] = frozenset()
-        """What is known to be missing: it is told of once, if the query goes on without."""
+        """The known missing topics and partitions: each is reported once, if the query continues without it."""
         self._anew: set[str] = set()
-        """The topics that were made anew, until a micro-batch has told of it."""
+        """The recreated topics, until a micro-batch has reported them."""
 
     def resolve(self, option: str, limit: OffsetLimit) -> PartitionOffsets:
-        """The offset of every subscribed partition at a limit.
+        """Returns the offset of every subscribed partition at a limit.
 
-        Raises `OptionError` if the limit names other partitions than those subscribed to, or a time at which a
+        Raises `OptionError` if the limit names other partitions than the subscribed ones, or a time for which a
         partition has no record.
         """
         latest = self.existing()
@@ -142,7 +142,7 @@ class Planner:
     def _at(
         self, timestamps_ms: Mapping[TopicPartition, Millis], latest: PartitionOffsets, *, latest_if_none: bool
     ) -> PartitionOffsets:
-        """`latest` was seen before, so that what has come since can't be skipped."""
+        """Resolves timestamps. `latest` was fetched before, so that no newer record is skipped."""
         found = self._log.at(timestamps_ms) if timestamps_ms else {}
         self.without_record = frozenset(key for key, offset in found.items() if offset == _NONE)
         if self.without_record and not latest_if_none:
@@ -153,15 +153,15 @@ class Planner:
         return {key: latest[key] if key in self.without_record else offset for key, offset in found.items()}
 
     def existing(self) -> PartitionOffsets:
-        """The end of each subscribed partition; what does not exist counts as lost."""
+        """Returns the end of each subscribed partition; reports missing topics and partitions."""
         latest = self.settled()
         self._missing = frozenset(self._not_there())
         self._tell_missing(self._missing)
         return latest
 
     def settled(self) -> PartitionOffsets:
-        """The end of each subscribed partition, asked again for a while if something does not exist."""
-        # A topic that was created a moment ago may not have reached every broker.
+        """Returns the end of each subscribed partition; retries for a while if one does not exist."""
+        # Not every broker may know a new topic yet.
         return self._asked(lambda latest: not self._not_there())
 
     def _not_there(self) -> list[str | TopicPartition]:
@@ -175,19 +175,18 @@ class Planner:
         return self._restriction is not None and self._restriction.leaves_out(topic, partition, start)
 
     def latest_since(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
-        """The end of each subscribed partition, asked again for a while if an end is before where the query stands, or
-        there is none.
+        """Returns the end of each subscribed partition; retries for a while if an end is before `start`, or missing.
 
-        It is no earlier than where the query stands if only an open transaction keeps later records back.
+        `start` is the query's position. An end is not before it if only an open transaction hides later records.
         """
-        # As Spark: a leader that has just been elected may not know yet how far its log is committed, nor a broker
-        # that has just been started which topics there are.
+        # As in Spark: a newly elected leader may not know its high watermark yet, and a newly started broker may not
+        # know all topics.
         return self._asked(lambda latest: not any(self._is_behind(key, at, latest) for key, at in start.items()), start)
 
     def not_before(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:
-        """`latest`; what of it is before where the query stands, or is not there, is asked again for a while."""
+        """Returns `latest`; for a while retries the ends that are before the query's position `start`, or missing."""
         behind = [key for key, offset in start.items() if self._is_behind(key, offset, latest)]
         if not behind:
             return dict(latest)
@@ -197,7 +196,7 @@ class Planner:
     def _is_behind(self, key: TopicPartition, offset: Offset, latest: Mapping[TopicPartition, Offset]) -> bool:
         if key in latest:
             return latest[key] < offset
-        # What is known to be missing is not waited for again and again.
+        # Does not wait again for a known missing topic or partition.
         return not _is_named(key, self._missing)
 
     def _asked(
@@ -214,17 +213,19 @@ class Planner:
     def _latest(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
         latest = self._log.latest()
         if behind := {key for key, end in latest.items() if end < start.get(key, 0)}:
-            # Whoever reads only what is committed may stand behind an open transaction that began before; nothing that
-            # it has read is gone.
+            # With read_committed, an older open transaction may hide records that the query has read; none of them is
+            # lost.
             last = self._log.last(behind)
             latest.update((key, start[key]) for key in behind if last.get(key, _NONE) >= start[key])
         return latest
 
     def require(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
-        """`end`, if everything is there; what is not counts as lost, and what was asked for by its name stays where the
-        query stands until it comes back. Before Spark writes the end down: a query can go on from where it was.
+        """Returns `end`, and reports partitions that are gone as lost.
 
-        Raises `DataLoss`.
+        Gone partitions that the options name, directly or by their topic, keep the query's position until they return.
+        Called
+        before Spark stores the end, so that a failed query can continue from its position. Raises `DataLoss` or
+        `MissingTopic`.
         """
         known, self._missing = self._missing, frozenset(self._not_there())
         gone = start.keys() - end.keys()
@@ -239,10 +240,10 @@ class Planner:
             self._loss.report_missing(", ".join(sorted(map(str, places))))
 
     def back_to_start(self, start: Mapping[TopicPartition, Offset], end: PartitionOffsets) -> PartitionOffsets:
-        """`end`, with topics that were made anew at their start.
+        """Returns `end`, with recreated topics at their start.
 
-        So the checkpoint remembers what only this process can find out: an end before the start is a loss whenever the
-        micro-batch is planned, also after a restart; and a query that goes on reads the new topic from its start.
+        So the checkpoint stores what only this process can detect. An end before the start is a loss whenever the
+        micro-batch is planned, also after a restart. A query that continues reads the new topic from its start.
         """
         self._anew.update(self._log.made_anew())
         if not self._anew:
@@ -253,12 +254,12 @@ class Planner:
     def start_of_new(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:
-        """`start`, and the beginning of each partition that `latest` has beyond it."""
+        """Returns `start`, plus the start of each additional partition in `latest`."""
         new = latest.keys() - start.keys()
         return {**start, **(self._log.earliest(new) if new else {})}
 
     def batch_ranges(self, starting: OffsetLimit, ending: OffsetLimit) -> list[OffsetRange]:
-        """The ranges of a batch read, or what filters leave of them.
+        """Returns the ranges of a batch read, reduced by the filters.
 
         Raises `OptionError`, or `DataLoss` for a start beyond the end.
         """
@@ -277,7 +278,7 @@ class Planner:
     def stream_ranges(
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> list[OffsetRange]:
-        """The ranges of a micro-batch between two offsets of the checkpoint. Raises `DataLoss`."""
+        """Returns the ranges of a micro-batch between two offsets of the checkpoint. Raises `DataLoss`."""
         anew, self._anew = self._anew, set()
         for topic in sorted(anew):
             self._loss.report(
@@ -318,12 +319,12 @@ class Planner:
 
 
 def _is_named(topic_partition: TopicPartition, places: Collection[str | TopicPartition]) -> bool:
-    """Whether the partition, or its topic, is among what `LogOffsets.missing` names."""
+    """Returns whether `places`, in the form of `LogOffsets.missing`, contains the partition or its topic."""
     return topic_partition in places or topic_partition.topic in places
 
 
 def _is_given(limit: OffsetLimit, topic_partition: TopicPartition) -> bool:
-    """Whether a limit is a number of the user's, or a time, and not an end of the log."""
+    """Returns whether a limit is a given offset or a time, and not the start or end of the log."""
     return limit[topic_partition] >= 0 if isinstance(limit, dict) else not isinstance(limit, str)
 
 
@@ -341,11 +342,11 @@ def _listed(topic_partitions: Collection[TopicPartition]) -> str:
 
 
 def committed_start(planner: Planner, commits: GroupCommits) -> PartitionOffsets:
-    """Returns where a read starts with `startingOffsets=committed`, for each subscribed partition.
+    """Returns the start of each subscribed partition with `startingOffsets=committed`.
 
-    That is the offset that the group committed, or else the one that `klamm.group.reset` says.
+    It is the group's committed offset, or else the one by `klamm.group.reset`.
 
-    Raises `OptionError` for a partition without a commit if that is to fail, and what the cluster raises.
+    Raises `OptionError` for a partition without a commit if `klamm.group.reset` is `fail`, and what the cluster raises.
     """
     latest = planner.existing()
     committed = commits.start(latest)

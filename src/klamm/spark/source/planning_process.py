@@ -1,4 +1,4 @@
-"""The process in which Spark plans a query, and how it ends."""
+"""The process in which Spark plans a query, and its end."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _ends: Final[set[CodeType]] = set()
 class Caller:
     """Spark's JVM, at the other end of the socket over which it calls this process.
 
-    A query that is stopped before Spark knows its sources (while one of them is waiting for its group) has none to end:
-    it gets no SIGTERM, and only the socket tells.
+    A query may be stopped before Spark knows its sources, while one of them waits for its group. Spark then sends no
+    SIGTERM, and only the closed socket shows the stop.
     """
 
     def __init__(self) -> None:
-        """To be made before this process connects to anything else: every socket that is open counts as the JVM's."""
+        """Duplicates all open sockets as those of the JVM, so create it before this process opens other connections."""
         self._sockets = [
             socket.socket(fileno=os.dup(number)) for number in range(3, _HIGHEST_DESCRIPTOR) if _is_socket(number)
         ]
 
     def has_hung_up(self) -> bool:
-        """Whether nobody waits for an answer any more."""
+        """Returns whether the JVM has closed a socket."""
         for each in self._sockets:
             with contextlib.suppress(BlockingIOError):
                 try:
@@ -49,7 +49,7 @@ class Caller:
         return False
 
     def close(self) -> None:
-        """Lets go of the sockets; their owners keep theirs."""
+        """Closes the duplicated sockets; the originals stay open."""
         for each in self._sockets:
             each.close()
         self._sockets.clear()
@@ -63,24 +63,24 @@ def _is_socket(number: int) -> bool:
 
 
 def end_in_order() -> None:
-    """Has SIGTERM, with which Spark ends the process, run `stop()` of the reader instead of killing it at once.
+    """Installs a SIGTERM handler, so that the end of the process by Spark runs the reader's `stop()`.
 
-    Spark sends it twice and hangs up: what the first of the three began must not be interrupted by another. Counts from
-    the first call on, and only in the main thread, where Python lets signals be handled.
+    Spark sends SIGTERM twice and hangs up; the first of the three starts `stop()`, and the others must not interrupt
+    it. Has an effect only in the main thread, since Python handles signals only there.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
 
 
 def is_the_end(function: F) -> F:
-    """Marks a function that is called because the process ends: SIGTERM does not break it off, whenever it comes."""
+    """Marks a function that runs at the end of the process: SIGTERM does not interrupt it."""
     _ends.add(cast("FunctionType", function).__code__)
     return function
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # Also before the first line of such a function has run, so it could not say so by itself.
+    # The frames show a marked function even before its first line has run.
     while frame is not None:
         if frame.f_code in _ends:
             return

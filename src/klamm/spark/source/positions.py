@@ -1,7 +1,7 @@
-"""Where a read starts and where it ends: the options that name offsets and timestamps.
+"""The start and end of a read: the options with offsets and timestamps.
 
-Of several options the first counts that is there: `startingTimestamp`, `startingOffsetsByTimestamp`,
-`startingOffsets`; and so for the end. As `getKafkaOffsetRangeLimit` of Spark's `KafkaSourceProvider`.
+The first option that is set takes precedence: `startingTimestamp`, `startingOffsetsByTimestamp`, `startingOffsets`. The
+same order applies to the end. Like `getKafkaOffsetRangeLimit` of Spark's `KafkaSourceProvider`.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ _STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamp:
-    """In every partition, the first record of this time or later."""
+    """In every partition, the first record at this time or later."""
 
     timestamp_ms: Millis
     latest_if_none: bool
-    """Whether a partition without such a record counts as `latest`; an error otherwise."""
+    """Whether a partition without such a record uses `latest`; it is an error otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """In each partition, the first record of its own time or later."""
+    """In each partition, the first record at the partition's own time or later."""
 
     timestamps_ms: Mapping[TopicPartition, Millis]
     latest_if_none: bool
 
 
 OffsetLimit = Literal["earliest", "latest", "committed"] | PartitionOffsets | AtTimestamp | AtTimestamps
-"""Where to start or end: a word for all partitions, an offset for each (-1 latest, -2 earliest), or times. `committed`,
-which is only for the start, is where the group stands."""
+"""A start or an end: a word for all partitions, an offset for each (-1 latest, -2 earliest), or times. `committed`,
+only for a start, means the group's committed offsets."""
 
 
 def starting_limit(given: Mapping[str, str], default: OffsetLimit) -> OffsetLimit:
-    """Where a query starts by its options, whose keys are in lower case. Raises `OptionError`."""
+    """Parses the start of a query from its options, whose keys are in lower case. Raises `OptionError`."""
     strategy = parse_word(_STRATEGY, given.get(_STRATEGY.lower(), "error"), "error", "latest")
     return _limit("starting", given, default, latest_if_none=strategy == "latest")
 
 
 def ending_limit(given: Mapping[str, str]) -> OffsetLimit:
-    """Where a batch read ends; there a partition without a record of the time is read to its end."""
+    """Parses the end of a batch read. A partition without a record at the time or later is read to its end."""
     return _limit("ending", given, "latest", latest_if_none=True)
 
 
@@ -82,7 +82,7 @@ def _offsets(option: str, text: str) -> OffsetLimit:
 
 
 def check_batch_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """Refuses what a batch read can't mean: a start at the end, an end at the start, two that don't match.
+    """Refuses invalid limits of a batch read: a start at the end, an end at the start, or limits that do not match.
 
     The rules and the texts are those of `validateBatchOptions` and `checkOffsetLimitValidity` in Spark. Raises
     `OptionError`.

@@ -1,4 +1,4 @@
-"""How a streaming query moves through its topics: from its start, micro-batch by micro-batch, to where it is to end."""
+"""Plans the micro-batches of a streaming query, from its start to its end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["StreamProgress"]
 class StreamProgress:
     """The state of one run of a query.
 
-    A query that starts at `latest` has to remember where that was, or records that arrive between a crash in its
-    first micro-batch and the restart would be skipped. The file that this is written into, `InitialOffsets`, is not
-    found by every session. So partitions that start at `latest` stay where they are in the first micro-batch: it
-    brings nothing of them, but its end, which Spark writes down, is their start.
+    A query that starts at `latest` must store these offsets. Otherwise records that arrive between a crash in its first
+    micro-batch and the restart would be skipped. `InitialOffsets` stores them in a file, which not every session finds.
+    So the first micro-batch reads no records of partitions that start at `latest`: Spark stores its end offsets, which
+    are the start of these partitions.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class StreamProgress:
         self._initial = initial
         self._triggered_at = float("-inf")
         self._fresh_start: PartitionOffsets | None = None
-        """Where this run starts, if there is no checkpoint or only an unfinished first micro-batch in it."""
+        """The start of this run, if there is no checkpoint or only an unfinished first micro-batch in it."""
         self._first_batch_planned = False
         self._has_begun = False
-        """Whether it is known that what is subscribed to is there."""
+        """Whether the subscribed topics and partitions were checked to exist."""
         self._target: PartitionOffsets | None = None
         self.latest: PartitionOffsets = {}
-        """The end of the log as last seen."""
+        """The end of the log at the last check."""
 
     def end_here(self) -> None:
-        """The query ends at what is the end of the log now (AvailableNow)."""
+        """Sets the end of the query to the current end of the log (AvailableNow)."""
         self._target = self._planner.settled()
 
     def start_fresh(self) -> PartitionOffsets:
-        """Where the query starts, for lack of a finished micro-batch.
+        """Returns the start of a query without a finished micro-batch.
 
         Raises `OptionError`, `MissingTopic` or `DataLoss`.
         """
@@ -74,10 +74,11 @@ class StreamProgress:
     def next_end(
         self, start: Mapping[TopicPartition, Offset], maximum_rows: int | None, *, may_wait: bool = True
     ) -> PartitionOffsets:
-        """Where the next micro-batch may end, with `start` where the last finished one did; `start` itself if it had
-        too little and may wait for more.
+        """Returns the end of the next micro-batch.
 
-        Commits `start` to the group first. Raises what the commit and the cluster raise, and `QueryFenced`.
+        `start` is the end of the last finished micro-batch. Returns `start` itself if there are too few records and
+        `may_wait` is true. First commits `start` to the group. Raises what the commit and the cluster raise, and
+        `QueryFenced`.
         """
         is_first = self._fresh_start is not None and not self._first_batch_planned
         if not is_first:
@@ -98,24 +99,24 @@ class StreamProgress:
         return end
 
     def _latest(self, start: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
-        """The end of the log, or what the run goes to. Raises `MissingTopic` or `DataLoss` for what is not there."""
+        """Returns the end of the log, or of the run. Raises `MissingTopic` or `DataLoss` for missing partitions."""
         if self._target is not None:
-            # It was looked up before anybody knew where the query stands.
+            # The target was determined before the position of the query was known.
             self._target = self._planner.require(start, self._planner.not_before(start, self._target))
             return self._target
         if self._has_begun:
             return self._planner.require(start, self._planner.latest_since(start))
-        # The options may ask for more than the run before did.
+        # The options may subscribe to more than in the previous run.
         self._has_begun = True
         return self._planner.require(start, self._planner.not_before(start, self._planner.settled()))
 
     def _is_at_its_end(self, start: Mapping[TopicPartition, Offset]) -> bool:
-        """Whether nothing is left of what there was when an AvailableNow query started."""
+        """Returns whether an AvailableNow query has read everything up to its end."""
         return self._target is not None and all(start.get(key, -1) >= offset for key, offset in self._target.items())
 
     def _has_too_little(self, start: Mapping[TopicPartition, Offset]) -> bool:
-        """`minOffsetsPerTrigger` and `maxTriggerDelay`, as `delayBatch` of Spark's `KafkaMicroBatchStream`: the first
-        micro-batch of a run does not wait."""
+        """Applies `minOffsetsPerTrigger` and `maxTriggerDelay`, like `delayBatch` of Spark's `KafkaMicroBatchStream`:
+        the first micro-batch of a run does not wait."""
         if self._limits.min_offsets is None:
             return False
         now = self._clock()
@@ -127,7 +128,7 @@ class StreamProgress:
         return False
 
     def ranges(self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> list[OffsetRange]:
-        """What a micro-batch between these offsets reads. Raises `DataLoss`, `QueryFenced`."""
+        """Returns the ranges that a micro-batch between these offsets reads. Raises `DataLoss`, `QueryFenced`."""
         self._commits.may_plan(())
         if start != end:
             self._commits.resumes(start, end)
@@ -140,7 +141,7 @@ class StreamProgress:
     def _recorded_start(
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:
-        """The start of a first micro-batch that is done again: what has become later since is not a loss."""
+        """Returns the start of a repeated first micro-batch; a start that has become later since is no loss."""
         has_moved = self._may_have_moved()
         return {
             topic_partition: min(offset, end[topic_partition]) if topic_partition in has_moved else offset
@@ -149,7 +150,7 @@ class StreamProgress:
         }
 
     def _held(self) -> set[TopicPartition]:
-        """The partitions that start at `latest`."""
+        """Returns the partitions that start at `latest`."""
         if isinstance(self._starting, dict):
             return {held for held, offset in self._starting.items() if offset == LATEST_OFFSET}
         if isinstance(self._starting, AtTimestamp | AtTimestamps):
@@ -159,7 +160,9 @@ class StreamProgress:
         return set(self._fresh_start or ()) if self._starting == "latest" else set()
 
     def _may_have_moved(self) -> set[TopicPartition]:
-        """The partitions whose start may be later in another run: at `latest`, and where the group stands. One that had
-        no record of a time may have one by now."""
+        """Returns the partitions whose start may be later in another run.
+
+        These start at `latest` or at the group's commits. A partition without a record of a time may have one by
+        now."""
         by_time = isinstance(self._starting, AtTimestamp | AtTimestamps) and self._starting.latest_if_none
         return set(self._fresh_start or ()) if by_time or self._starting == "committed" else self._held()

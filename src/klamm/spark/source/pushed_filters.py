@@ -1,10 +1,10 @@
-"""Filters of a batch read that the log can answer: on topic, partition, offset, and the time of a record.
+"""Filters of a batch read that the log can apply: on topic, partition, offset, and the time of a record.
 
-A filter is claimed only if what is read afterwards is exactly what it lets through; Spark filters the rest itself. So
-filters on topic and partition are claimed, and an offset between two bounds. A lower bound of the time moves the
-start of a partition to the first record of that time, which the broker finds through its index; but records that
-come later may be older, so Spark still looks at each. An upper bound of the time moves nothing: a record that is old
-enough may come after any that is too young.
+A filter is taken over only if the read then returns exactly the records that pass it; Spark applies all other filters
+itself. Filters on topic and partition are taken over, and bounds of the offset. A lower bound of the time moves the
+start of a partition to the first record at that time or later, which the broker finds through its index. Later records
+may be older, so Spark still checks each record. An upper bound of the time has no effect on the ranges: a matching
+record may follow any record that is too new.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 OffsetsAt = Callable[[Mapping[TopicPartition, Millis]], PartitionOffsets]
-"""The first offset of each partition at a time or later, -1 where there is none: `LogOffsets.at`."""
+"""Returns the first offset of each partition at a time or later, -1 if there is none: `LogOffsets.at`."""
 
 
 def _is_in(value: Any, values: tuple[Any, ...]) -> bool:
@@ -64,7 +64,7 @@ _ORDER: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
 
 
 class _Condition(NamedTuple):
-    """What a topic or a partition must be."""
+    """A condition on the topic or the partition."""
 
     is_of_topic: bool
     test: Callable[[Any, Any], bool]
@@ -72,7 +72,7 @@ class _Condition(NamedTuple):
     negated: bool
 
     def holds(self, topic: str, partition: int | None) -> bool:
-        """Of a topic as such, what is said of partitions holds."""
+        """Returns whether the condition holds. A condition on partitions holds for a topic without a partition."""
         if partition is None and not self.is_of_topic:
             return True
         found = topic if self.is_of_topic else partition
@@ -80,7 +80,7 @@ class _Condition(NamedTuple):
 
 
 class Restriction:
-    """What the filters leave of a read."""
+    """The filters of a read that the log can apply."""
 
     def __init__(self) -> None:
         self._conditions: list[_Condition] = []
@@ -89,19 +89,19 @@ class Restriction:
         self._from_ms: Millis | None = None
 
     def add(self, filters: Iterable[Filter]) -> Iterator[Filter]:
-        """Takes what it can use of filters that must all hold; gives those back that Spark still has to apply."""
+        """Adds filters that must all hold; yields those that Spark must still apply."""
         for one in filters:
             if not self._takes(one):
                 yield one
 
     def leaves_out(self, topic: str, partition: int | None, start: int) -> bool:
-        """Whether nothing is wanted of a topic, or of that one of its partitions, from an offset on."""
+        """Returns whether the filters exclude a topic, or one of its partitions, from an offset on."""
         if not all(condition.holds(topic, partition) for condition in self._conditions):
             return True
         return self._end_offset is not None and self._end_offset <= max(start, self._first_offset)
 
     def apply(self, ranges: Sequence[OffsetRange], offsets_at: OffsetsAt) -> list[OffsetRange]:
-        """What is left of the ranges. Asks the log for offsets at a time at most once."""
+        """Returns the ranges reduced by the filters. Requests offsets by time at most once."""
         left = []
         for one in ranges:
             if not self.leaves_out(*one.topic_partition, one.start):
@@ -115,7 +115,7 @@ class Restriction:
         return [later for one in left if (later := _from(one, found)).start < later.end]
 
     def _takes(self, one: Filter) -> bool:
-        """Whether nothing is left of the filter for Spark to do."""
+        """Adds a filter as far as possible. Returns whether Spark need not apply it any more."""
         negated = isinstance(one, Not)
         inner = one.child if isinstance(one, Not) else one
         path: tuple[str, ...] = getattr(inner, "attribute", ())
@@ -174,14 +174,14 @@ class Restriction:
             first_ms = -(-microseconds // 1000)
         else:
             return
-        # Negative numbers mean other things to the broker; and every record is later than a time before 1970, but
-        # those that have none.
+        # Negative timestamps have special meanings for the broker. Every record with a timestamp passes a bound before
+        # 1970.
         if first_ms >= 0:
             self._from_ms = Millis(first_ms if self._from_ms is None else max(first_ms, self._from_ms))
 
 
 def _from(one: OffsetRange, found: Mapping[TopicPartition, Offset]) -> OffsetRange:
     offset = found.get(one.topic_partition)
-    if offset is None:  # The partition is gone: reading it tells of that.
+    if offset is None:  # The partition is gone: the read reports it.
         return one
     return one._replace(start=one.end if offset < 0 else max(one.start, offset))

@@ -1,4 +1,4 @@
-"""A streaming query's dealings with its group, from its start to its end, in its planning process."""
+"""A streaming query's use of its group, from its start to its end, in its planning process."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["QueryGroup", "commits_of", "named_client"]
 _logger = logging.getLogger("klamm.spark")
 
 _UNNAMED: Final = next(field.default for field in dataclasses.fields(ClientConfig) if field.name == "client_id")
-# Who stands by looks as often whether the query is still wanted.
+# The interval at which a standby query checks whether it was stopped.
 _LOOK_AROUND_S: Final = 0.5
-# A process that is being ended does not wait for long.
+# A process that ends must not wait for long.
 _STOP_PATIENCE_S: Final = 5.0
 
 
 class QueryGroup:
-    """The group of one query; without `kafka.group.id` there is none, and nothing is done."""
+    """The group of one query; does nothing without `kafka.group.id`."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -47,17 +47,18 @@ class QueryGroup:
         self.commits = GroupCommits(None)
 
     def enter(self, partitions: Collection[TopicPartition]) -> None:
-        """Connects to the group; a member waits here until it owns it. `partitions` is what the query reads.
+        """Connects to the group; a member waits here until it owns the group. `partitions` are those that the query
+        reads.
 
-        Raises `RequestRefused` if the group does not take the member.
+        Raises `RequestRefused` if the group does not accept the member.
         """
         options = self._options
         if options.group_id is None:
             return
         end_in_order()
         told = options.klamm.group_checkpoint
-        # Asked for now: when the query is stopped, its driver may be about to end as well. Queries with the same
-        # options have the same group, so that it makes no difference which of them has finished something.
+        # Fetched now: when the query is stopped, its driver may be ending as well. Queries with the same options have
+        # the same group, so it does not matter which of them has finished the micro-batch.
         self._checkpoints = (
             {told} if told is not None else {found.location for found in ask_driver(options.fingerprint)}
         )
@@ -107,12 +108,12 @@ class QueryGroup:
         def is_finished(end: Mapping[TopicPartition, Offset]) -> bool:
             return any(is_last_finished(location, end) for location in self._checkpoints)
 
-        # The other connection may have been interrupted in the middle of a request.
+        # A new connection, since the other may have been interrupted during a request.
         with closing(self._connect(_STOP_PATIENCE_S)) as group:
             self.commits.stopped(group, is_finished)
 
     def _connect(self, patience_s: float) -> GroupOffsets:
-        """A way to the group on which no operation waits for longer, nor for a broker that does not answer."""
+        """Returns a client of the group with all timeouts limited to `patience_s`."""
         assert self._options.group_id is not None
         client, patience_ms = self._client, int(patience_s * 1000)
         brief = dataclasses.replace(
@@ -126,14 +127,15 @@ class QueryGroup:
 
 
 def commits_of(options: SourceOptions, cluster: Cluster) -> GroupCommits:
-    """The group as a batch read needs it, which only wants to know where it stands."""
+    """Returns the commits of the group for a batch read, which only reads them."""
     if options.group_id is None:
         return GroupCommits(None)
     return GroupCommits(GroupOffsets(cluster, options.group_id), _policy(options))
 
 
 def named_client(client: ClientConfig) -> ClientConfig:
-    """The client under the application's name, unless the options give it one: groups show their members by it."""
+    """Returns the settings with the application as client id, unless the options set one: tools show members by client
+    id."""
     if client.client_id != _UNNAMED:
         return client
     return dataclasses.replace(client, client_id=f"spark-{application_id()}")

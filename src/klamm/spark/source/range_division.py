@@ -1,7 +1,7 @@
-"""Divides the ranges of offsets of a read among tasks: `minPartitions` and `maxRecordsPerPartition`. Pure.
+"""Divides the offset ranges of a read among tasks: `minPartitions` and `maxRecordsPerPartition`. No I/O.
 
-The rules of the division are those of `KafkaOffsetRangeCalculator` in Spark, roundings included. That small ranges of a
-micro-batch share a task is klamm's own.
+The rules of the division are those of `KafkaOffsetRangeCalculator` in Spark, including the rounding. Only klamm lets
+small ranges of a micro-batch share a task.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from klamm.spark.source.read_limits import Division
 
 __all__ = ["divide", "share_tasks"]
 
-# So many small records are read in less time than a task more takes Spark, 10 to 20 ms. With half as many a micro-batch
-# of 23,000 records, 4,000 of each of six partitions, had six tasks instead of three and took half as long again.
+# Reading this many small records takes less time than an additional Spark task, 10 to 20 ms. With half this limit, a
+# micro-batch of 23,000 records, 4,000 of each of six partitions, had six tasks instead of three and took 50% longer.
 _SMALL: Final = 10_000
 
 
 def divide(ranges: Sequence[OffsetRange], division: Division) -> list[OffsetRange]:
-    """The ranges, none of them empty, cut into as many as the options ask for, more or less."""
+    """Divides the ranges into about as many as the options request; leaves out empty ranges."""
     divided = [one for one in ranges if one.end > one.start]
     if division.max_records is not None:
         most = division.max_records
@@ -33,9 +33,9 @@ def divide(ranges: Sequence[OffsetRange], division: Division) -> list[OffsetRang
 
 
 def share_tasks(ranges: Sequence[OffsetRange], division: Division) -> list[tuple[OffsetRange, ...]]:
-    """The ranges by task, in order: as long as they are few records together, the next one shares the task.
+    """Groups the ranges into tasks, in order: ranges share a task as long as they have few records together.
 
-    Each has a task of its own where the query says how many tasks there are to be at least.
+    With `minPartitions`, each range has a task of its own.
     """
     most = 0 if division.min_partitions is not None else min(_SMALL, division.max_records or _SMALL)
     tasks: list[tuple[OffsetRange, ...]] = []
@@ -51,7 +51,7 @@ def share_tasks(ranges: Sequence[OffsetRange], division: Division) -> list[tuple
 
 
 def _at_least(count: int, ranges: list[OffsetRange]) -> list[OffsetRange]:
-    """Small ranges stay whole; the large ones share the rest of the tasks by their sizes."""
+    """Divides the large ranges among the remaining tasks by their sizes; small ranges stay whole."""
     total = sum(map(_size, ranges))
     whole = [one for one in ranges if _share(_size(one), total, count) == 1]
     partitions_left_whole = {one.topic_partition for one in whole}
@@ -71,12 +71,12 @@ def _size(one: OffsetRange) -> int:
 
 
 def _share(size: int, total: int, count: int) -> int:
-    # Java's Math.round: halves go up.
+    # Like Java's Math.round: halves are rounded up.
     return max(math.floor(size / total * count + 0.5), 1)
 
 
 def _pieces(one: OffsetRange, count: int) -> Iterator[OffsetRange]:
-    """The range in so many pieces of nearly the same size; those that would be empty are left out."""
+    """Yields `count` pieces of the range of nearly the same size, without empty ones."""
     start, remaining = one.start, _size(one)
     for index in range(count):
         size = remaining // (count - index)

@@ -1,4 +1,4 @@
-"""How much a micro-batch reads at least and at most, and into how many tasks it is divided: the options for that."""
+"""The options for the size of a micro-batch and for its division into tasks."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _OF_TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTrigg
 
 @dataclass(frozen=True, slots=True)
 class TriggerLimits:
-    """How many offsets a micro-batch is to have."""
+    """The limits for the number of offsets in a micro-batch."""
 
     max_offsets: int | None = None
     min_offsets: int | None = None
-    """Fewer than these wait for more, for `max_delay_ms` at most."""
+    """With fewer offsets a micro-batch waits for more, for `max_delay_ms` at most."""
     max_delay_ms: int = 900_000
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Into how many tasks the partitions are divided; one for each partition if neither is given."""
+    """The division of partitions into tasks; one task for each partition if neither is given."""
 
     min_partitions: int | None = None
     max_records: int | None = None
 
 
 def parse_trigger_limits(given: Mapping[str, str], *, is_batch: bool) -> TriggerLimits:
-    """The limits in a query's options, whose keys are in lower case. A batch read warns that it ignores them.
+    """Parses the limits from a query's options, whose keys are in lower case. Warns that a batch read ignores them.
 
     Raises `OptionError`.
     """
@@ -59,7 +59,7 @@ def parse_trigger_limits(given: Mapping[str, str], *, is_batch: bool) -> Trigger
 
 
 def parse_division(given: Mapping[str, str]) -> Division:
-    """`minPartitions` and `maxRecordsPerPartition`. Raises `OptionError`."""
+    """Parses `minPartitions` and `maxRecordsPerPartition`. Raises `OptionError`."""
     return Division(_number("minPartitions", given), _number("maxRecordsPerPartition", given))
 
 

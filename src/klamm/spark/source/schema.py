@@ -1,4 +1,4 @@
-"""The columns of the source as Spark sees them: those of its own Kafka source."""
+"""The columns of the source as Spark types, the same as in Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["spark_schema"]
 
 
 def spark_schema(*, include_headers: bool) -> StructType:
-    """The schema of the DataFrame."""
+    """Returns the schema of the DataFrame."""
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,

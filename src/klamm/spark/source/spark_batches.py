@@ -1,4 +1,4 @@
-"""Tables as the Arrow record batches that Spark takes: with the columns that say where the records come from."""
+"""Turns tables into Spark's Arrow record batches, with the columns for topic and partition."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _Places: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 
 
 class SparkBatches:
-    """The record batches of one task, or one range."""
+    """Builds the record batches of one task, or one range."""
 
     def __init__(self, partitions: Sequence[TopicPartition], *, include_headers: bool) -> None:
-        """`partitions`: whose rows are those of a range, by the range's number."""
+        """Takes the partition of each range, by the range's number."""
         self._partitions = partitions
         self._schema = arrow_schema(include_headers=include_headers)
         self._repeated: TopicPartition | None = None
@@ -33,7 +33,7 @@ class SparkBatches:
         self._indexes: pa.Array[Any] = pa.nulls(0, pa.int32())
 
     def batch(self, columns: RecordColumns) -> pa.RecordBatch:
-        """The table as Spark wants it."""
+        """Returns the table as a record batch for Spark."""
         places = [(self._partitions[number], rows) for number, rows in columns.ranges]
         topics, indexes = self._of_one(*places[0]) if len(places) == 1 else _of_several(places)
         arrays = [
@@ -53,7 +53,7 @@ class SparkBatches:
         if self._repeated != partition:
             self._repeated, self._rows = partition, 0
         if self._rows < rows:
-            # Written out once, and then shared; twice as many, so that it is seldom done again.
+            # Built once, then shared by slices; twice the size after the first time, so that it is seldom built again.
             self._rows = 2 * rows if self._rows else rows
             self._topics = _repeated_text(partition.topic, self._rows)
             self._indexes = _numbers(array("i", [partition.partition]) * self._rows)

@@ -1,8 +1,9 @@
-"""The source as a streaming query sees it.
+"""The reader of streaming queries.
 
-One instance lives in the query's planning process for as long as the query runs; there `initialOffset`,
-`latestOffset`, `partitions` and `stop` are called. Pickled copies go to the workers and only `read`. So the
-constructor connects to nothing.
+One instance lives in the query's planning process while the query runs; Spark calls its `initialOffset`,
+`latestOffset`,
+`partitions` and `stop`. Pickled copies go to the workers, where Spark calls only `read`. So the constructor opens no
+connection.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from klamm.spark.source.task_reader import read_task
 
 __all__ = ["KlammStreamReader"]
 
-# Offsets in the checkpoint's form, as they are given and as they are returned.
+# Offsets in the checkpoint's form, as arguments and as results.
 _Recorded = Mapping[str, Mapping[str, int]]
 _Stored = dict[str, dict[str, int]]
 
 
 class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics in micro-batches; `docs/reference/spark-source.md` says what it promises."""
+    """Reads topics in micro-batches, with the guarantees in `docs/reference/spark-source.md`."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -56,9 +57,9 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def progress(self) -> StreamProgress:
-        """What the planning process knows of the query; the first use connects to the cluster.
+        """The planning process's state of the query; the first use connects to the cluster.
 
-        A query that is to own its group waits here until it does.
+        With `klamm.group.mode=member`, the first use waits until the query owns its group.
         """
         if self._progress is None:
             options = self.options
@@ -77,10 +78,11 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`, if it is set, or `minOffsetsPerTrigger`; Spark takes one from a Python source.
+        """Returns the limit by `maxOffsetsPerTrigger` if it is set, else by `minOffsetsPerTrigger`; Spark accepts only
+        one.
 
-        Spark asks for it before it reads the checkpoint, and so here is the place to wait for the group: whoever owned
-        it before may have gone on in the same checkpoint.
+        Spark calls this before it reads the checkpoint. So a member waits here for its group: the previous owner may
+        have continued in the same checkpoint.
         """
         if self.options.klamm.group_mode == "member":
             _ = self.progress
@@ -91,33 +93,34 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing that comes after this moment is read."""
+        """Ends the query at the current end of the log."""
         self.progress.end_here()
 
     @without_traceback
     def initialOffset(self) -> _Stored:
-        """Where a query without a checkpoint starts."""
+        """Returns the start of a query without a checkpoint."""
         return offsets_to_json(self.progress.start_fresh())
 
     @without_traceback
     def latestOffset(self, start: _Recorded, limit: ReadLimit) -> _Stored:
-        """Where the next micro-batch may end. Tells the group of the micro-batch that ended at `start`."""
+        """Returns the end of the next micro-batch. Commits `start`, the end of the finished one, to the group."""
         maximum = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         may_wait = not isinstance(limit, ReadAllAvailable)
         return offsets_to_json(self.progress.next_end(offsets_from_json(start), maximum, may_wait=may_wait))
 
     def reportLatestOffset(self) -> _Stored | None:
-        """The end of the log as last seen, whatever the limit of the micro-batch."""
+        """Returns the end of the log at the last check, without the limit of the micro-batch."""
         return offsets_to_json(self.progress.latest) if self.progress.latest else None
 
     @without_traceback
     def partitions(self, start: _Recorded, end: _Recorded) -> list[InputPartition]:
-        """The tasks for what lies between the two offsets: a partition with much has one of its own, or several."""
+        """Returns the tasks for the records between two offsets. A partition with many records has one task or
+        several."""
         ranges = self.progress.ranges(offsets_from_json(start), offsets_from_json(end))
         return [InputPartition(task) for task in share_tasks(ranges, self.options.division)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one task."""
+        """Reads the records of one task."""
         task: tuple[OffsetRange, ...] = partition.value
         return read_task(
             self.options.reading_client,
@@ -128,7 +131,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @is_the_end
     def stop(self) -> None:
-        """Tells the group what there is to tell, leaves it, and hangs up."""
+        """Commits the last finished micro-batch to the group, leaves the group, and closes the connections."""
         if self._group is not None:
             self._group.stop()
         if self._cluster is not None:

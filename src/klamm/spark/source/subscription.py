@@ -1,4 +1,4 @@
-"""What is read: the options `assign`, `subscribe` and `subscribePattern`."""
+"""The topics and partitions to read: the options `assign`, `subscribe` and `subscribePattern`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _NAMES: Final = "subscribe, subscribepattern, assign"
 # A named group is written `(?<name>…)` in Java.
 _JAVA_GROUP: Final = re.compile(r"\(\?<(?![=!])")
 _ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
-# Something behind a backslash, or a set and what is in it; a closing bracket at its beginning is one of its characters.
+# An escaped character, or a set with its content; a closing bracket at the set's beginning is one of its characters.
 _ESCAPED_OR_SET: Final = re.compile(r"\\.|\[(\^?\]?(?:\\.|[^\]\\])*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """All partitions of some topics, some partitions, or all topics whose name fits a pattern: one of the three."""
+    """Exactly one of: all partitions of some topics, some partitions, or all topics whose name matches a pattern."""
 
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
     pattern: re.Pattern[str] | None = None
 
     def fits(self, topic: str) -> bool:
-        """Whether the pattern is found in a topic's name, anywhere, as in Spark."""
+        """Returns whether the pattern matches anywhere in a topic's name, as in Spark."""
         return self.pattern is not None and self.pattern.search(topic) is not None
 
 
 def parse_subscription(given: Mapping[str, str]) -> Subscription:
-    """The subscription in a query's options, whose keys are in lower case. Raises `OptionError`."""
+    """Parses the subscription from a query's options, whose keys are in lower case. Raises `OptionError`."""
     strategies = [key for key in _STRATEGIES if key in given]
     if not strategies:
         raise OptionError(f"One of the following options must be specified for Kafka source: {_NAMES}")
@@ -55,13 +55,13 @@ def parse_subscription(given: Mapping[str, str]) -> Subscription:
 
 
 def _parse_pattern(text: str) -> re.Pattern[str]:
-    """A pattern of Java's, as far as Python's expressions have the same meaning; anything else is refused."""
+    """Compiles a Java pattern if it has the same meaning in Python. Raises `OptionError` otherwise."""
     pattern = text.strip()
     if not pattern:
         raise OptionError(f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'")
     try:
         with warnings.catch_warnings():
-            # Python warns of what it reads otherwise than others do: sets within sets, && between sets.
+            # Python warns of nested sets and && between sets, which other languages interpret differently.
             warnings.simplefilter("error", FutureWarning)
             compiled = re.compile(_JAVA_GROUP.sub("(?P<", pattern), re.ASCII)
         _refuse_set_operations(pattern)
@@ -74,7 +74,7 @@ def _parse_pattern(text: str) -> re.Pattern[str]:
 
 
 def _refuse_set_operations(pattern: str) -> None:
-    """Raises `re.error` for sets within sets and `&&`, of which Python warns in some places and not in others."""
+    """Raises `re.error` for nested sets and `&&`, since Python warns of them only in some places."""
     for found in _ESCAPED_OR_SET.finditer(pattern):
         inside = _ESCAPED.sub("  ", found[1] or "")
         for operation, name in (("[", "nested set"), ("&&", "set intersection")):

@@ -1,4 +1,4 @@
-"""What Fetch brings, turned into tables of a size that suits Spark: only what an application may see."""
+"""Turns fetched batches into tables of a size that suits Spark, with the visible records only."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from klamm.spark.source.columns import ColumnFiller, RecordColumns, column_fille
 
 __all__ = ["TableBuilder"]
 
-# Spark takes batches of 10,000 to 50,000 rows fastest; large records fill a batch sooner.
+# Spark is fastest with batches of 10,000 to 50,000 rows; large records fill a batch sooner.
 _ROWS: Final = 20_000
 _BYTES: Final = 8 * 1024 * 1024
 
 
 class TableBuilder:
-    """Gathers the visible records with an offset in [start_offset, end_offset) into tables.
+    """Collects the visible records with an offset in [start_offset, end_offset) in tables.
 
-    Of one range, which has the number 0, or of several, one after the other.
+    The records are those of one range, with the number 0, or of several ranges, one after the other.
 
-    Its methods raise `KafkaError`: CORRUPT_MESSAGE for a bad CRC or codec, INVALID_RECORD for what is no record or
-    has a time that Spark can't hold, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
+    Its methods raise `KafkaError`: CORRUPT_MESSAGE for a bad CRC or codec, INVALID_RECORD for a malformed record or a
+    time that Spark can't represent, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TableBuilder:
         self._filler.set_range(start_offset, end_offset)
 
     def add(self, fetched: FetchedBatches) -> Iterator[RecordColumns]:
-        """Takes the batches of one answer, and gives the tables that are full."""
+        """Adds the batches of one response, and yields the tables that are full."""
         records = fetched.records
         visibility = Visibility(fetched.aborted_transactions)
         filler = self._filler
@@ -69,18 +69,19 @@ class TableBuilder:
                 position += header.size_bytes
 
     def go_on_with(self, number: int, start_offset: int, end_offset: int) -> None:
-        """Takes the offsets of another range from now on, in the same table: its rows go by this number."""
+        """Switches to another range, whose rows have this number, in the same table."""
         self._start_offset, self._end_offset = start_offset, end_offset
         self._filler.set_range(start_offset, end_offset, number)
 
     def skip_to(self, offset: int) -> Iterator[RecordColumns]:
-        """Takes no offsets before this one any more: a batch may begin before the start of the log and end after."""
+        """Yields the current table, then ignores offsets before this one: a batch may begin before the start of the
+        log."""
         yield from self.finish()
         self._start_offset = offset
         self._filler.set_range(offset, self._end_offset)
 
     def finish(self) -> Iterator[RecordColumns]:
-        """Gives what has been gathered."""
+        """Yields the records collected so far as a table, if there are any."""
         if self._filler.rows:
             table = self._filler.take()
             if table.rows:

@@ -1,7 +1,8 @@
-"""What one task of a micro-batch reads: a range of one partition, or small ranges of several, fetched together.
+"""Reads one task of a micro-batch: a range of one partition, or small ranges of several partitions, fetched together.
 
-Fetching together is for what goes as planned. Whatever else comes of a range, or whatever comes not at once, is the
-business of `partition_reader.py`, which reads it from where it stands: so there is one place that says what loss is.
+Fetching together handles only the normal case. `partition_reader.py` reads the rest of a range after an error, or if
+the
+range does not arrive in one response. So only that module detects data loss.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ __all__ = ["read_task"]
 def read_task(
     config: ClientConfig, task: Sequence[OffsetRange], loss: LossPolicy, *, include_headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The visible records of some ranges, those of a partition in the order of their offsets.
+    """Yields the visible records of some ranges, those of a partition in the order of their offsets.
 
-    Raises as `read_range`.
+    Raises what `read_range` raises.
     """
     left = task
     if len(task) > 1:
@@ -47,11 +48,12 @@ def read_task(
 def _read_together(
     config: ClientConfig, task: Sequence[OffsetRange], *, include_headers: bool
 ) -> Generator[pa.RecordBatch, None, list[OffsetRange]]:
-    """What comes at once, several ranges in one record batch. Returns what is left to be read range by range."""
+    """Yields the records of the first responses, several ranges in one record batch. Returns the ranges still to
+    read."""
     cluster = shared_cluster(config)
     _learn_topics(cluster, task)
-    # They are asked for by the topic ids that were compared, so no other topic of the name can answer. (Names are what
-    # older brokers are asked by; these tell by the leader epoch.)
+    # Requests use the compared topic ids, so no other topic of the same name can be read. (Requests to older brokers
+    # use names; these brokers detect another topic by the leader epoch.)
     planned = [offsets for offsets in task if is_planned_topic(cluster, offsets)]
     left = [offsets for offsets in task if not is_planned_topic(cluster, offsets)]
     given = [offsets.start for offsets in planned]
@@ -72,7 +74,7 @@ def _read_together(
             yield spark.batch(columns)
         given = taken
     except KafkaError:
-        # Something that is no record, of whichever range: who reads that alone can say in which. What Spark has not got
+        # A malformed record in an unknown range: reading each range alone finds the range. What Spark has not received
         # of the others is read again.
         pass
     left += [
@@ -84,7 +86,7 @@ def _read_together(
 
 
 def _learn_topics(cluster: Cluster, task: Sequence[OffsetRange]) -> None:
-    """Asks for those topics that this process knows nothing of, or something older than the plan."""
+    """Fetches the metadata of topics that are not cached, or whose cached metadata are older than the plan."""
     cluster.ensure({offsets.topic_partition.topic for offsets in task})
     others = {offsets.topic_partition.topic for offsets in task if not is_planned_topic(cluster, offsets)}
     if others:

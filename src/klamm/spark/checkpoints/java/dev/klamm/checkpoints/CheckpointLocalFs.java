@@ -18,12 +18,12 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.local.LocalConfigKeys;
 
 /**
- * What Spark's checkpoints are written through when `fs.AbstractFileSystem.file.impl` names this class: files without
- * `.crc` beside them, and no process forked. Renaming is what Spark builds on; it is one step here, also over a file
- * that is there, where Hadoop deletes first.
+ * The file system of Spark's checkpoints if `fs.AbstractFileSystem.file.impl` names this class. Writes no `.crc` files
+ * and forks no process. Spark relies on rename: here it is atomic, also over an existing file, which Hadoop deletes
+ * first.
  */
 public class CheckpointLocalFs extends DelegateToFileSystem {
-    /** The signature that Hadoop asks for. */
+    /** Has the signature that Hadoop requires. */
     CheckpointLocalFs(URI uri, Configuration conf) throws IOException, URISyntaxException {
         this(uri, conf, new JvmLocalFileSystem());
     }
@@ -49,7 +49,7 @@ public class CheckpointLocalFs extends DelegateToFileSystem {
         } catch (NoSuchFileException missing) {
             throw new FileNotFoundException("rename source " + source + " or the folder of " + target + " not found.");
         }
-        // A file that the session before wrote with a checksum beside it would no longer agree with that checksum.
+        // A checksum file from an earlier session would no longer match the replaced file.
         Files.deleteIfExists(to.resolveSibling("." + to.getFileName() + ".crc"));
     }
 
@@ -73,7 +73,7 @@ public class CheckpointLocalFs extends DelegateToFileSystem {
         return LocalConfigKeys.getServerDefaults();
     }
 
-    /** What a name may be is the operating system's business. */
+    /** Accepts every name: the operating system checks names. */
     @Override
     public boolean isValidName(String name) {
         return true;

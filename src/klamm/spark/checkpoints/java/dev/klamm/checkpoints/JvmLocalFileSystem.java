@@ -14,8 +14,8 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's local file system without its native library, but asking the JVM for what Hadoop asks a shell: it forks
- * `stat`, `ls`, `chmod` or `readlink` for each status, permission and link. A micro-batch does that some forty times.
+ * Hadoop's local file system without its native library and without forks. Hadoop forks `stat`, `ls`, `chmod` or
+ * `readlink` for each status, permission and link, some forty times per micro-batch. This class asks the JVM instead.
  */
 class JvmLocalFileSystem extends RawLocalFileSystem {
     private static final PosixFilePermission[] FROM_THE_RIGHT = {
@@ -39,7 +39,8 @@ class JvmLocalFileSystem extends RawLocalFileSystem {
         return Files.isSymbolicLink(file(path)) ? super.getLinkTarget(path) : status(path).getPath();
     }
 
-    /** Bits beyond the nine (setuid, setgid, sticky) are what java.nio can't set; Hadoop's way is left for them. */
+    /** Sets the nine permission bits by java.nio. Uses Hadoop's method for setuid, setgid and sticky, which java.nio
+    lacks. */
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
         short mode = permission.toShort();
