@@ -102,7 +102,7 @@ def duration(text: str) -> timedelta:
 
 
 def since_ms(text: str) -> int:
-    """Parses a time (2026-01-31T12:00:00) or a duration before now (90s, 15m, 36h, 7d) to milliseconds since the epoch."""
+    """Parses a time (2026-01-31T12:00:00) or a time span before now (90s, 15m, 36h) to milliseconds since the epoch."""
     try:
         ago = duration(text)
     except ArgumentTypeError:

@@ -1,6 +1,6 @@
 """`klamm txn`: list, describe, abort.
 
-confluent-kafka's admin client has no API for transactions, so these commands use klamm's own client.
+librdkafka's admin client has no API for transactions, so these commands use klamm's own client.
 """
 
 from __future__ import annotations

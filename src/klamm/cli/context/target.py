@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 def choose(
     context: str | None, bootstrap_server: str | None, environ: Mapping[str, str], files: ContextFiles | None = None
 ) -> Choice:
-    """Returns the cluster chosen by the options --context and --bootstrap-server, the variables, or the current context.
+    """Returns the cluster chosen by --context and --bootstrap-server, by the variables, or by the current context.
 
     Reads the files of contexts only if neither options nor variables decide.
     """

@@ -83,7 +83,7 @@ def _head(group: str, snapshot: Snapshot, rate: Rate) -> Text:
 
 
 def _members(snapshot: Snapshot, names: MemberNames, most: int, width: int) -> Iterator[RenderableType]:
-    """Yields the table of at most `most` members. It has columns for partitions to revoke and to get only if any exist."""
+    """Yields the table of at most `most` members, with columns for partitions to revoke and to get if there are any."""
     picture = snapshot.picture
     has_epochs = any(member.epoch is not None for member in picture.members)
     is_moving = any(member.surplus or member.missing for member in picture.members)

@@ -34,7 +34,7 @@ class View(Protocol):
         ...
 
     def record(self, record: Record, meaning: Meaning | None) -> None:
-        """Shows a record of the last batch. `meaning` is the decoded record; None for topics of applications."""
+        """Shows a record of the last batch. `meaning` is the decoded record; None if no decoder applies."""
         ...
 
     def complaint(self, text: str) -> None:
@@ -172,7 +172,7 @@ def _plain_bytes(data: bytes | None) -> Any:
 
 
 def _text(data: bytes | None) -> str:
-    """Returns the bytes quoted, with escapes for unprintable characters, so that a terminal gets no control sequences."""
+    """Returns the bytes quoted and with unprintable characters escaped, so that a terminal gets no control sequences."""
     if data is None:
         return "none"
     try:

@@ -1,7 +1,7 @@
 """`klamm produce`: one record a line, from standard input or a file.
 
-Keys are partitioned as in Kafka's Java client (murmur2; random without a key). So the records of one key are in the same
-partition, from both clients.
+Keys are partitioned as in Kafka's Java client (murmur2; random without a key). So both clients write the records of one
+key to the same partition.
 """
 
 from __future__ import annotations
