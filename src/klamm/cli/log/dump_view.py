@@ -172,7 +172,7 @@ def _plain_bytes(data: bytes | None) -> Any:
 
 
 def _text(data: bytes | None) -> str:
-    """Returns the bytes quoted and with unprintable characters escaped, so that a terminal gets no control sequences."""
+    """Returns the bytes quoted, with unprintable characters escaped: a terminal must get no control sequences."""
     if data is None:
         return "none"
     try:
