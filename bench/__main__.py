@@ -65,7 +65,7 @@ def _write(outcome: Outcome, pages: Sequence[Path], raw: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the bench. Returns 0 if at least one broker was available, 1 if the bench could not be set up."""
+    """Runs the bench. Returns 1 if no broker is available or the bench can't be set up, else 0."""
     arguments = _arguments(argv)
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)

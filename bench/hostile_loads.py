@@ -73,7 +73,7 @@ def produce_large_batches(address: str) -> None:
 
 
 def look_up_large_batches(address: str) -> None:
-    """Looks up timestamps in batches of millions of records. Half of the batches claim a timestamp that no record has."""
+    """Looks up timestamps in batches of millions of records. Half of them claim a timestamp that no record has."""
     now = _now_ms()
     batch = _batch(_RECORD * _MANY, _MANY, Compression.ZSTD, now)
     lie = _batch(_RECORD * _MANY, _MANY, Compression.ZSTD, now, now + 1)

@@ -1,4 +1,4 @@
-"""Loads that give a broker much work at once: each is one client operation, or a few, that affects very many objects."""
+"""Loads that give a broker much work at once: each is one or a few client operations that affect very many objects."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def beat(
 
 
 def regular_expressions() -> list[str]:
-    """Returns expressions that RE2 compiles slowly, for different reasons: classes, repetitions, length, combinations."""
+    """Returns expressions that RE2 compiles slowly, for different reasons: classes, repetitions, length, all of these."""
     return [
         r"\pL{1000}",
         r"[\pL\pN]{1000}",

@@ -23,7 +23,7 @@ _EXPLANATIONS = Path(__file__).parent / "misses"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A whole run: `peers` maps a peer's key to its printed name, `missing` a key to the reason why the peer is missing."""
+    """A whole run: `peers` maps a peer's key to its printed name, `missing` a peer's key to the reason."""
 
     workloads: Sequence[Workload]
     results: Mapping[str, RowResult]

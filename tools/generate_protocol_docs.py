@@ -1,4 +1,4 @@
-"""Writes docs/reference/protocol.md: the APIs that klamm serves, with versions, and why it does not serve the others."""
+"""Writes docs/reference/protocol.md: the APIs that klamm serves, with versions, and why it doesn't serve the others."""
 
 from __future__ import annotations
 

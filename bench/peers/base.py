@@ -78,7 +78,7 @@ class Peer(ABC):
 
     @staticmethod
     def spawn(command: Sequence[str], folder: Path) -> tuple[subprocess.Popen[str], float]:
-        """Starts a process with its output in `folder`/output.txt. Returns it, and the time just before its creation."""
+        """Starts a process with its output in `folder`/output.txt. Returns it and the time just before its creation."""
         with (folder / "output.txt").open("w", encoding="utf-8") as output:
             spawned_at = time.monotonic()
             process = subprocess.Popen(

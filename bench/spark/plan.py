@@ -4,12 +4,12 @@
 
 SOURCE is klamm or connector. For each line on its standard input the program plans a batch read and starts a query. It
 prints "reading" when the query has planned its first micro-batch. At the next line it waits for the next micro-batch,
-prints both times, and stops the query.
+stops the query, and prints both times.
 
-It reads no records. A batch read is planned up to its tasks, from a data frame that `load()` returned: `load()` requests
-only the schema, and nothing of the topic. The query's sink ignores its rows, so that a micro-batch consists of planning:
-the ends of the log (`latestOffset`), Spark's plan (`getBatch`, `queryPlanning`), the tasks (`addBatch`). A micro-batch
-waits until each partition has one more record.
+It reads no records. A batch read is planned up to its tasks, from a data frame that `load()` returned: `load()`
+requests only the schema, and nothing of the topic. The query's sink ignores its rows, so that a micro-batch consists of
+planning: the ends of the log (`latestOffset`), Spark's plan (`getBatch`, `queryPlanning`), the tasks (`addBatch`). A
+micro-batch waits until each partition has one more record.
 """
 
 from __future__ import annotations

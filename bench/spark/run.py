@@ -18,7 +18,7 @@ __all__ = ["SparkProgram", "jars"]
 
 @cache
 def jars() -> str:
-    """Returns the jars of Spark's connector as a class path. Raises `PeerUnavailable` with the reason if unavailable."""
+    """Returns the jars of Spark's connector as a class path. Raises `PeerUnavailable` with the reason if it fails."""
     try:
         return connector_jars()
     except ConnectorUnavailable as error:
@@ -26,7 +26,7 @@ def jars() -> str:
 
 
 class SparkProgram:
-    """A process that runs a program of this package. It exchanges lines with the bench; the last line is its figures."""
+    """A process that runs a program of this package. It exchanges lines with the bench; its last line is the figures."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         self._process = subprocess.Popen(

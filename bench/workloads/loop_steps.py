@@ -2,8 +2,8 @@
 
 During a step the broker serves no other client. A step is measured by the processor time of the loop's thread
 (`loop_steps.py`), so neither other processes nor klamm's own threads count; Apache Kafka has no such loop. Clients can
-cause every load. Those with many groups run once with 50 partitions of `__consumer_offsets`, and once with a single one,
-where nothing is spread. Work that happens once in a process, the loading of code, comes before the measurement.
+cause every load. The load of many groups runs once with 50 partitions of `__consumer_offsets`, and once with a single
+one, where nothing is spread. Work that happens once in a process, the loading of code, comes before the measurement.
 """
 
 from __future__ import annotations
