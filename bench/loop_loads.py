@@ -182,7 +182,7 @@ def beat(
 
 
 def regular_expressions() -> list[str]:
-    """Returns expressions that RE2 compiles slowly, for different reasons: classes, repetitions, length, all of these."""
+    """Returns expressions that RE2 compiles slowly, for different reasons: classes, repetitions, length, or all."""
     return [
         r"\pL{1000}",
         r"[\pL\pN]{1000}",

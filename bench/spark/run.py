@@ -26,7 +26,7 @@ def jars() -> str:
 
 
 class SparkProgram:
-    """A process that runs a program of this package. It exchanges lines with the bench; its last line is the figures."""
+    """A process that runs a program of this package. It exchanges lines with the bench, the last with the figures."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         self._process = subprocess.Popen(
