@@ -1,4 +1,4 @@
-"""`python -m bench`: sets up what is missing, runs the rows, writes the table and the picture."""
+"""`python -m bench`: compiles and installs missing parts, runs the rows, writes the table and the picture."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _write(outcome: Outcome, pages: Sequence[Path], raw: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when at least one broker was measured, 1 when the bench could not be set up."""
+    """Runs the bench. Returns 1 if no broker is available or the bench can't be set up, else 0."""
     arguments = _arguments(argv)
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         facts = {"Date": date, **machine_facts(), "Run": f"{kind}{minutes:.0f} minutes{profiled}"}
         names = {key: peer.name for key, peer in peers.items()}
         outcome = Outcome(workloads[:measured], results, names, missing, facts)
-        # After each row: a run that is broken off has measured something.
+        # Written after each row, so that an interrupted run keeps its results.
         _write(outcome, pages, output / "benchmarks.json")
     _say(markdown(outcome, picture="benchmarks.png", about=""))
     return 0

@@ -1,4 +1,4 @@
-"""Loads that one client causes with a few kilobytes: record batches that open to megabytes."""
+"""Loads that one client causes with a few kilobytes: record batches that decompress to megabytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def create_hostile_topics(address: str) -> None:
 
 
 def produce_large_batches(address: str) -> None:
-    """Sends batches of very many records to topics on which they are opened, and many that open to less at once."""
+    """Sends batches of very many records to topics whose broker decompresses them, and many smaller batches at once."""
     now = _now_ms()
     identical, sequence = _RECORD * _MANY, _sequence(_IN_SEQUENCE)
     for codec in _CODECS:
@@ -73,7 +73,7 @@ def produce_large_batches(address: str) -> None:
 
 
 def look_up_large_batches(address: str) -> None:
-    """Looks for times in batches of millions of records, half of which claim a time that no record has."""
+    """Looks up timestamps in batches of millions of records. Half of them claim a timestamp that no record has."""
     now = _now_ms()
     batch = _batch(_RECORD * _MANY, _MANY, Compression.ZSTD, now)
     lie = _batch(_RECORD * _MANY, _MANY, Compression.ZSTD, now, now + 1)
@@ -87,7 +87,7 @@ def look_up_large_batches(address: str) -> None:
 
 
 def write_for_the_cleaner(address: str) -> None:
-    """Has the cleaner go over batches of nearly a million records, and waits until it has begun."""
+    """Writes batches of nearly a million records for the cleaner, and waits until the cleaner has begun."""
     payload, now = _sequence(_IN_SEQUENCE), _now_ms()
     for timestamp in (*[now] * 10, now + 10_000):  # The last one is in the next segment.
         _produce(address, "hostile-cleaned", [_batch(payload, _IN_SEQUENCE, Compression.ZSTD, timestamp)])
@@ -96,7 +96,7 @@ def write_for_the_cleaner(address: str) -> None:
 
 @cache
 def _sequence(count: int) -> bytes:
-    """Records with a key each, at offsets that follow each other."""
+    """Returns the payload of records with a key each, at consecutive offsets."""
     return frame_records([(b"k", None)] * count).payload
 
 

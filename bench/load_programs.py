@@ -1,4 +1,4 @@
-"""The load: small C programs over the librdkafka that the confluent-kafka wheel carries, compiled on first use."""
+"""The load: small C programs that use the librdkafka in the confluent-kafka wheel, compiled on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHARED = {"rebalance": ("fleet",), "churn": ("fleet",)}
 
 
 class SetUpError(Exception):
-    """The bench can't run here; the text says what is missing."""
+    """The bench can't run on this machine; the text names what is missing."""
 
 
 def _librdkafka() -> Path:
@@ -42,7 +42,7 @@ def _librdkafka() -> Path:
 
 
 class LoadPrograms:
-    """The compiled programs in `folder`. Raises `SetUpError` when there is no C compiler or no librdkafka."""
+    """The compiled programs in `folder`. Raises `SetUpError` if there is no C compiler or no librdkafka."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

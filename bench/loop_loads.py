@@ -1,4 +1,4 @@
-"""Loads that ask a broker for much at once: each is one thing a client may do, or a few, that touches very much."""
+"""Loads that give a broker much work at once: each is one or a few client operations that affect very many objects."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _INVALID_REGULAR_EXPRESSION = 128
 
 
 def create_topics(address: str, names: Iterable[str], partitions: int) -> None:
-    """Creates topics, a thousand with a request."""
+    """Creates topics, a thousand per request."""
     wishes = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
     requests = [
         CreateTopicsRequest(topics=wishes[start : start + _TOPICS_IN_A_REQUEST], timeout_ms=60_000)
@@ -86,14 +86,14 @@ def delete_topic(address: str, name: str) -> None:
 
 
 def list_groups(address: str) -> list[str]:
-    """Asks for all groups; returns their ids."""
+    """Lists all groups and returns their ids."""
     (answer,) = _ask(address, ListGroupsResponse, _LIST_GROUPS_VERSION, [ListGroupsRequest()])
     _expect_none([answer.error_code])
     return [group.group_id for group in answer.groups]
 
 
 def describe_groups(address: str, names: list[str]) -> None:
-    """Asks for all about these groups, in one request for each of the two protocols."""
+    """Describes these groups, in one request for each of the two protocols."""
     classic = DescribeGroupsRequest(groups=names)
     _ask(address, DescribeGroupsResponse, _DESCRIBE_GROUPS_VERSION, [classic])
     (answer,) = _ask(
@@ -106,12 +106,12 @@ def describe_groups(address: str, names: list[str]) -> None:
 
 
 def initialize_producers(address: str, transactional_ids: Iterable[str]) -> None:
-    """Has the broker get to know transactional ids."""
+    """Initializes a producer for each transactional id."""
     requests = [
         InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=60_000) for each in transactional_ids
     ]
     find = FindCoordinatorRequest(key_type=1, coordinator_keys=["transactional"])
-    for _ in range(300):  # It is made when somebody first asks.
+    for _ in range(300):  # The first request creates `__transaction_state`.
         _ask(address, FindCoordinatorResponse, _FIND_COORDINATOR_VERSION, [find])
         (first,) = _ask(address, InitProducerIdResponse, _INIT_PRODUCER_ID_VERSION, requests[:1])
         if not first.error_code:
@@ -122,14 +122,14 @@ def initialize_producers(address: str, transactional_ids: Iterable[str]) -> None
 
 
 def list_transactions(address: str) -> list[str]:
-    """Asks for all transactional ids, and returns them."""
+    """Lists all transactional ids and returns them."""
     (answer,) = _ask(address, ListTransactionsResponse, _LIST_TRANSACTIONS_VERSION, [ListTransactionsRequest()])
     _expect_none([answer.error_code])
     return [each.transactional_id for each in answer.transaction_states]
 
 
 def delete_group(address: str, name: str) -> None:
-    """Deletes one group with all it committed."""
+    """Deletes one group with all its offsets."""
     request = DeleteGroupsRequest(groups_names=[name])
     for answer in _ask(address, DeleteGroupsResponse, _DELETE_GROUPS_VERSION, [request]):
         _expect_none(group.error_code for group in answer.results)
@@ -147,7 +147,7 @@ def commit(address: str, commits: Iterable[tuple[str, str]], partitions: int) ->
 
 
 def join(address: str, members: Iterable[tuple[str, str, str]]) -> list[ConsumerGroupHeartbeatRequest]:
-    """Has members join consumer groups, each given by group, member id and topic; returns a heartbeat of each."""
+    """Joins members to consumer groups, each given by group, member id and topic. Returns a heartbeat for each."""
     joins = [
         ConsumerGroupHeartbeatRequest(
             group_id=group,
@@ -172,7 +172,7 @@ def join(address: str, members: Iterable[tuple[str, str, str]]) -> list[Consumer
 def beat(
     address: str, heartbeats: list[ConsumerGroupHeartbeatRequest], rounds: int = 1
 ) -> list[ConsumerGroupHeartbeatRequest]:
-    """A round of heartbeats; the next one is returned, with the epochs that they brought."""
+    """Sends rounds of heartbeats. Returns the heartbeats of the next round, with the new epochs."""
     for _ in range(rounds):
         answers = _ask(address, ConsumerGroupHeartbeatResponse, _HEARTBEAT_VERSION, heartbeats)
         _expect_none(answer.error_code for answer in answers)
@@ -182,7 +182,7 @@ def beat(
 
 
 def regular_expressions() -> list[str]:
-    """What takes RE2 long to compile, each in another way: classes, repetitions, length, and all that together."""
+    """Returns expressions that RE2 compiles slowly, for different reasons: classes, repetitions, length, or all."""
     return [
         r"\pL{1000}",
         r"[\pL\pN]{1000}",
@@ -201,7 +201,7 @@ def regular_expressions() -> list[str]:
 
 
 def subscribe_by(address: str, expressions: Iterable[str]) -> None:
-    """Has a member of a group of its own subscribe by each expression; it may be refused as what is not valid."""
+    """Subscribes a member of a new group by each expression. The broker may refuse an expression as invalid."""
     joins = [
         ConsumerGroupHeartbeatRequest(
             group_id=f"by-expression-{number}",

@@ -1,11 +1,10 @@
 """Runs `klamm ARGUMENTS` and measures the steps of its event loop: python bench/loop_steps.py TARGET serve …
 
-A step is one callback: a socket that is readable, a timer, the next part of a task. Counted is the processor time of
-the loop's thread, so the broker's own work, and not the time in which the machine was busy with something else. It
-runs on asyncio's own loop, whose callbacks can be watched; uvloop calls the same ones. Writes TARGET.json at the end:
-the longest step in milliseconds, how many took more than ten, and what the longest were, with the part of the garbage
-collector and samples of the stack.
-SIGUSR1 writes it at once and begins anew.
+A step is one callback: a readable socket, a timer, the next part of a task. The script measures the processor time of
+the loop's thread: the broker's own work, without the time when the machine was busy with other processes. It uses
+asyncio's own loop, whose callbacks can be watched; uvloop calls the same callbacks. Writes TARGET.json at the end: the
+longest step in milliseconds, how many steps took more than ten, and the longest steps, each with the garbage
+collector's share and samples of the stack. On SIGUSR1 it writes the file at once and resets the counts.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class LoopSteps:
             self._collected_seconds += time.thread_time() - self._collecting_since
 
     def sample(self, _number: int, frame: FrameType | None) -> None:
-        """Where the thread is right now."""
+        """Records the current stack of the thread."""
         names: list[str] = []
         while frame is not None and len(names) < _FRAMES:
             path = Path(frame.f_code.co_filename)
@@ -76,7 +75,7 @@ class LoopSteps:
         self._stacks.append(" < ".join(names))
 
     def write(self) -> None:
-        """Leaves what was measured in the file and forgets it."""
+        """Writes the measurements to the file and resets them."""
         report = {
             "longest_ms": self._longest[0][0] * 1000 if self._longest else 0.0,
             "over_limit": self._over_limit,
@@ -97,7 +96,7 @@ class LoopSteps:
 
 
 def main() -> None:
-    """Measures until the command ends; the start itself, before the broker listens, is not counted."""
+    """Measures until the command ends, without the start before the broker listens."""
     steps = LoopSteps(Path(sys.argv[1]).absolute())
     sys.argv = ["klamm", *sys.argv[2:]]
     sys.modules["uvloop"] = None  # type: ignore[assignment]

@@ -1,7 +1,7 @@
-"""Ten thousand groups of one member each, made over the wire, and the heartbeats that keep them alive.
+"""Ten thousand groups of one member each, created over the wire, and the heartbeats that keep them alive.
 
-A client for each would need tens of thousands of threads; here a few connections speak for all of them, which the
-broker can't tell from as many clients behind a proxy.
+A client for each would need tens of thousands of threads. Here a few connections speak for all of them, which the
+broker can't distinguish from as many clients behind a proxy.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["MakeGroups", "make_classic_groups", "make_consumer_groups"]
 
 A = TypeVar("A", JoinGroupResponse, SyncGroupResponse, ConsumerGroupHeartbeatResponse)
 MakeGroups = Callable[[str, str, int, Path], None]
-"""Address, topic, how many, and the file that the heartbeats go to."""
+"""Takes the address, the topic, the number of groups, and the file for the heartbeats."""
 
 _JOIN_VERSION = 3
-"""The last one in which a member without an id is let in at once."""
+"""The last version in which a member without an id joins at once."""
 _SYNC_VERSION = 2
 _HEARTBEAT_VERSION = 3
 _CONSUMER_HEARTBEAT_VERSION = 1
 
 
 def make_classic_groups(bootstrap_servers: str, topic: str, count: int, heartbeats: Path) -> None:
-    """Makes the groups by JoinGroup and SyncGroup and writes a heartbeat for each into a file, as frames."""
+    """Creates the groups with JoinGroup and SyncGroup, and writes a heartbeat for each into a file, as frames."""
     subscription = encode_subscription(ConsumerProtocolSubscription(topics=[topic]), 0)
     names = [f"group-{number}" for number in range(count)]
     with Connection(bootstrap_servers) as connection:
@@ -84,7 +84,7 @@ def make_classic_groups(bootstrap_servers: str, topic: str, count: int, heartbea
 
 
 def make_consumer_groups(bootstrap_servers: str, topic: str, count: int, heartbeats: Path) -> None:
-    """The same by the consumer protocol of KIP-848."""
+    """Creates the groups with the consumer protocol of KIP-848, and writes a heartbeat for each into a file."""
     names = [f"group-{number}" for number in range(count)]
     with Connection(bootstrap_servers) as connection:
         wait_for_coordinator(connection)

@@ -1,4 +1,4 @@
-"""What can be seen of a broker process from outside: its first answer, its memory, its processor time."""
+"""Measures a broker process from outside: the time of its first response, its memory, its processor time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.0005
 
 
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody listens on at the moment."""
+    """Returns a TCP port on 127.0.0.1 that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -34,10 +34,10 @@ def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes)
 
 
 def wait_for_first_answer(port: int, timeout_seconds: float = 60.0) -> float:
-    """Waits until the broker on `port` names a broker in a Metadata answer; returns time.monotonic() of that moment.
+    """Waits until the broker on `port` names a broker in a Metadata response; returns time.monotonic() at that moment.
 
-    A bound socket isn't an answer, and neither is a Metadata answer without brokers: no client could go on with it.
-    Raises TimeoutError.
+    A bound socket does not count, nor does a Metadata response without brokers, since no client can use it. Raises
+    TimeoutError.
     """
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
@@ -56,7 +56,7 @@ def wait_for_first_answer(port: int, timeout_seconds: float = 60.0) -> float:
 
 
 def process_tree(process_id: int) -> list[int]:
-    """The process and all its descendants."""
+    """Returns the ids of the process and all its descendants."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -72,7 +72,7 @@ def process_tree(process_id: int) -> list[int]:
 
 
 def resident_bytes(process_id: int) -> int:
-    """Resident memory of the process and its descendants, as `ps` shows it (shared pages count for each)."""
+    """Returns the resident memory of the process and its descendants, as in `ps` (shared pages count for each)."""
     total = 0
     for process in process_tree(process_id):
         for line in Path(f"/proc/{process}/status").read_text().splitlines():
@@ -82,7 +82,7 @@ def resident_bytes(process_id: int) -> int:
 
 
 def cpu_seconds(process_id: int) -> float:
-    """Processor time, user and system, that the process and its living descendants have used."""
+    """Returns the processor time, user and system, of the process and its living descendants."""
     ticks = 0
     for process in process_tree(process_id):
         after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -15,7 +15,7 @@ _COLUMNS = 3
 _COLUMN_INCHES = 5.0
 _ROW_INCHES = 1.95
 _TITLE_CHARACTERS = 54
-"""So many fit into a line over a panel's bars."""
+"""The number of characters that fit into a line above a panel's bars."""
 
 
 def draw(outcome: Outcome, target: Path) -> None:
@@ -51,7 +51,7 @@ def draw(outcome: Outcome, target: Path) -> None:
 
 
 def _title(figure: Figure) -> str:
-    """The figure's title in as many lines as it takes, and below it what the bars are."""
+    """Returns the figure's title, wrapped, and below it the unit of the bars."""
     better = "less is better" if figure.less_is_better else "more is better"
     unit = f"{figure.unit}, {better}" if figure.unit else better
     return "\n".join([*textwrap.wrap(figure.title, _TITLE_CHARACTERS), unit])

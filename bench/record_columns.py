@@ -1,8 +1,8 @@
-"""How many records a second become Arrow columns, in the form that is installed.
+"""Measures how many records a second become Arrow columns, with the installed form of the code.
 
-`python -m bench.record_columns`; with KLAMM_PURE_PYTHON=1 in the environment, its twin in numpy. Time of the processor,
-best of five, so that neighbours on the machine count for little. From the bytes of a Fetch answer to tables for Spark,
-CRCs checked; records of 100 bytes.
+`python -m bench.record_columns`; with KLAMM_PURE_PYTHON=1 in the environment, the equivalent in numpy. It measures
+processor time, best of five, so that other processes matter little. It goes from the bytes of a Fetch response to
+tables for Spark, and checks CRCs; records have 100 bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How many records a second the record scanner goes over, in the form that is installed.
+"""Measures how many records a second the installed form of the record scanner processes.
 
-`python -m bench.record_scanner`; with KLAMM_PURE_PYTHON=1 in the environment, its form in Python. Time of the
-processor, best of three, so that neighbours on the machine count for little. The records are of 100 bytes with a
-million keys.
+`python -m bench.record_scanner`; with KLAMM_PURE_PYTHON=1 in the environment, its form in Python. It measures
+processor time, best of three, so that other processes matter little. The records have 100 bytes and a million keys.
 """
 
 from __future__ import annotations

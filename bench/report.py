@@ -23,7 +23,7 @@ _EXPLANATIONS = Path(__file__).parent / "misses"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A whole run: `peers` maps a peer's key to its printed name, `missing` a key to the reason it isn't there."""
+    """A whole run: `peers` maps a peer's key to its printed name, `missing` a peer's key to the reason."""
 
     workloads: Sequence[Workload]
     results: Mapping[str, RowResult]
@@ -32,26 +32,26 @@ class Outcome:
     facts: Mapping[str, str]
 
     def figures(self) -> Iterator[tuple[Figure, RowResult]]:
-        """Every figure of every row that ran, with the row's result."""
+        """Yields every figure of every row that ran, with the row's result."""
         for workload in self.workloads:
             for figure in workload.figures:
                 yield figure, self.results[workload.name]
 
 
 def median_of(result: RowResult, peer: str, key: str) -> float | None:
-    """The median over a peer's rounds, or None when it has none."""
+    """Returns the median over a peer's rounds; None if it has none."""
     values = [figures[key] for figures in result.rounds.get(peer, ()) if key in figures]
     return statistics.median(values) if values else None
 
 
 def ratio_to_kafka(result: RowResult, key: str) -> float | None:
-    """klamm's median divided by Apache Kafka's, or None when either is missing."""
+    """Returns klamm's median divided by Apache Kafka's; None if either is missing."""
     ours, theirs = median_of(result, "klamm", key), median_of(result, "kafka", key)
     return ours / theirs if ours is not None and theirs else None
 
 
 def machine_facts() -> dict[str, str]:
-    """What the figures depend on."""
+    """Returns the facts about the machine and the software that the figures depend on."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -77,7 +77,7 @@ def _target(figure: Figure) -> str:
 
 
 def _verdict(figure: Figure, result: RowResult) -> str:
-    """Reached, level or missed; the worst of them, if there is more than one thing to reach."""
+    """Returns reached, level or missed: the worst verdict, if the figure has both a target and a limit."""
     sign = -1 if figure.less_is_better else 1
     verdicts = []
     ratio = ratio_to_kafka(result, figure.key)
@@ -85,7 +85,7 @@ def _verdict(figure: Figure, result: RowResult) -> str:
         kept = [_sorted_rounds(result, peer, figure.key) for peer in ("klamm", "kafka")]
         verdicts.append(_judge(sign * ratio >= sign * figure.target, figure.target == 1, kept))
     if figure.limit is not None:
-        # What two sources make of a broker is to be seen on either broker.
+        # A figure that compares two sources is judged on both brokers.
         for peer in ("klamm",) if figure.of is None else ("klamm", "kafka"):
             value = median_of(result, peer, figure.key)
             if value is not None:
@@ -101,7 +101,7 @@ def _judge(is_reached: bool, is_of_one: bool, sides: Sequence[Sequence[float]]) 
 
 
 def _is_level(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether the rounds don't tell two apart: the median of each is one that the other had, too."""
+    """Returns whether the rounds don't tell two sides apart: each median lies within the other side's rounds."""
     if min(len(one), len(other)) < _ROUNDS_THAT_TELL:
         return False
     return one[0] <= statistics.median(other) <= one[-1] and other[0] <= statistics.median(one) <= other[-1]
@@ -136,7 +136,7 @@ def _missing(outcome: Outcome) -> Iterator[str]:
 def _rounds(outcome: Outcome) -> Iterator[str]:
     for figure, result in outcome.figures():
         if figure.key in ("records_per_second", "p50_ms"):
-            continue  # They tell the same story as the figure beside them.
+            continue  # They repeat the figure next to them in another unit.
         for peer, name in outcome.peers.items():
             if peer not in result.rounds:
                 continue
@@ -153,7 +153,7 @@ def _rounds(outcome: Outcome) -> Iterator[str]:
 
 
 def _misses(outcome: Outcome) -> Iterator[str]:
-    """What was found out about each row that misses its target, or is level with it, from misses/<row>.md."""
+    """Yields the explanation from misses/<row>.md for each row that misses its target, or is level with it."""
     for workload in outcome.workloads:
         result = outcome.results[workload.name]
         verdicts = {_verdict(figure, result) for figure in workload.figures}
@@ -166,8 +166,8 @@ def _misses(outcome: Outcome) -> Iterator[str]:
 
 
 def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
-    """The whole document; `picture` is the address of the PNG, as seen from it, `about` what the rows are about, if not
-    all there is.
+    """Returns the whole document. `picture` is the PNG's path relative to it; `about` is the topic of a page with only
+    some rows.
     """
     header = ["Row", "Unit", *outcome.peers.values(), "klamm / Kafka", "Target", "klamm"]
     lines = [

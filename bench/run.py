@@ -1,4 +1,4 @@
-"""Runs a row: every peer in turn, round after round, so that a noisy minute falls on all of them."""
+"""Runs a row: every peer in turn, round after round, so that a noisy minute affects all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAILURES = (KafkaException, PeerUnavailable, subprocess.SubprocessError, Timeou
 
 @dataclass
 class RowResult:
-    """What a row yielded: for each peer the figures of each round, or the reason why there are none."""
+    """The result of a row: for each peer the figures of each round, or the reason why there are none."""
 
     rounds: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Runner:
         """Runs all rounds of a row on all peers. A peer that fails is left out from then on, with the reason."""
         result = RowResult(reasons={name: why for name, why in workload.without.items() if name in self.peers})
         names = [name for name in self.peers if name not in result.reasons]
-        # The folder's name tells a profile's reader which row it belongs to.
+        # The folder's name shows which row a profile belongs to.
         folder = Path(tempfile.mkdtemp(dir=self.work_folder, prefix=f"{workload.name}-"))
         try:
             if isinstance(workload, SteadyWorkload):

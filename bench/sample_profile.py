@@ -1,11 +1,11 @@
 """Runs `klamm ARGUMENTS` under a sampling profiler: python bench/sample_profile.py TARGET serve …
 
-A timer that counts the process's own processor time interrupts it at every tick of the kernel (some milliseconds),
-and the interrupted Python stack is counted. So idle time isn't seen, work inside C is charged to the Python line that
-called it, and the broker runs at nearly its own speed. The event loop's own C code (epoll, recv) has no Python line:
-it is charged to the callback that it enters next, `get_buffer` or `buffer_updated`. Writes TARGET.folded (one stack
-per line with its count, as flame graph tools read it) and TARGET.txt (the functions, by their own time and with what
-they called).
+A timer on the process's own processor time interrupts it at every tick of the kernel (some milliseconds), and the
+script counts the interrupted Python stack. So idle time does not count, C code counts for the Python line that called
+it, and the broker runs at nearly its normal speed. The event loop's own C code (epoll, recv) has no Python line: it
+counts for the callback that it enters next, `get_buffer` or `buffer_updated`. Writes TARGET.folded (one stack per line
+with its count, for flame graph tools) and TARGET.txt (the functions, by their own time, and with the time of their
+callees).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _write(target: Path, samples: Counter[tuple[CodeType, ...]]) -> None:
 
 
 def main() -> None:
-    """Profiles until the command ends, also when SIGTERM ends it the polite way."""
+    """Profiles until the command ends, for example after SIGTERM."""
     target = Path(sys.argv[1]).absolute()
     sys.argv = ["klamm", *sys.argv[2:]]
     samples: Counter[tuple[CodeType, ...]] = Counter()

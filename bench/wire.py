@@ -1,5 +1,6 @@
-"""Requests of the bench that no client library would send so fast: one connection speaks for thousands of clients,
-which the broker can't tell from as many clients behind a proxy.
+"""Sends requests faster than any client library: one connection speaks for thousands of clients.
+
+The broker can't distinguish this from as many clients behind a proxy.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ _WINDOW = 100
 
 
 def wait_for_coordinator(connection: Connection) -> None:
-    """Has the broker make `__consumer_offsets` and load it: Kafka does both when somebody first asks."""
+    """Waits until `__consumer_offsets` is created and loaded. Kafka creates it at the first request."""
     find = FindCoordinatorRequest(key="group")
     fetch = OffsetFetchRequest(group_id="group", topics=[])
     for _ in range(300):
         (found,) = connection.ask_all(FindCoordinatorResponse, 3, [find])
         (fetched,) = connection.ask_all(OffsetFetchResponse, 5, [fetch])
         if not found.error_code and not fetched.error_code:
-            time.sleep(1)  # The other partitions' turn.
+            time.sleep(1)  # The other partitions may still be loading.
             return
         time.sleep(0.1)
     raise TimeoutError("no group coordinator within half a minute")
 
 
 def frame(version: int, request: Message) -> bytes:
-    """A request as it travels, with its length in front."""
+    """Returns a request as bytes for the wire, with its length in front."""
     assert request.API_KEY is not None
     header = encode_request_header(request.API_KEY, version, 1, "bench")
     body = encode(request, version)
@@ -48,7 +49,7 @@ def frame(version: int, request: Message) -> bytes:
 
 
 class Connection:
-    """One connection that has some hundred requests on their way at a time."""
+    """A connection with up to a hundred requests in flight."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.split(":")
@@ -63,7 +64,7 @@ class Connection:
         self._socket.close()
 
     def ask_all(self, response_class: type[M], version: int, requests: Iterable[Message]) -> list[M]:
-        """The answers, in the order of the requests."""
+        """Sends the requests and returns the responses in their order."""
         answers: list[M] = []
         for window in _windows(list(requests)):
             self._socket.sendall(b"".join(frame(version, request) for request in window))

@@ -1,4 +1,4 @@
-"""What a row of the bench is made of."""
+"""The parts of a row of the bench."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PARTITIONS = 6
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that a row yields.
+    """One number of a row's result.
 
-    `target` is what klamm's value divided by Apache Kafka's has to reach: at least it where more is better, at most
-    it where less is; `limit` is a bound on klamm's own value, in `unit`. A ratio of two other figures of the same round
-    names them in `of`.
+    `target` is the bound for klamm's value divided by Apache Kafka's: the minimum if more is better, the maximum if
+    less is better. `limit` is a bound for klamm's own value, in `unit`. A figure that is the ratio of two other figures
+    of the same round names them in `of`.
     """
 
     key: str
@@ -35,14 +35,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Load:
-    """How a workload loads a broker: the compiled programs, and the share of the full load that this run takes."""
+    """The compiled programs that load a broker, and this run's share of the full load."""
 
     programs: LoadPrograms
     scale: float
     """1.0 in a full run, less with --quick."""
 
     def scaled(self, count: int) -> int:
-        """`count`, as far as this run takes it."""
+        """Returns this run's share of `count`, at least 1."""
         return max(1, int(count * self.scale))
 
 
@@ -55,15 +55,15 @@ class _Row:
     without: Mapping[str, str] = field(default_factory=dict)
     """Peers that don't take part, with the reason."""
     config: Mapping[str, str] = field(default_factory=dict)
-    """Broker keys the row needs, the same on every peer that knows them."""
+    """Broker keys that the row needs, the same on every peer that knows them."""
 
 
 @dataclass(frozen=True)
 class SteadyWorkload(_Row):
-    """A row measured on brokers that run through all its rounds.
+    """A row that is measured on the same broker process in all rounds.
 
-    `prepare` makes what every round needs and warms the broker up, unmeasured. `measure` runs one round, given its
-    number, and returns the figures by key. `finish` ends what `prepare` has begun, even if that failed.
+    `prepare` creates what every round needs and warms the broker up, unmeasured. `measure` runs the round with the
+    given number, and returns the figures by key. `finish` ends what `prepare` has started, even if `prepare` failed.
     """
 
     prepare: Callable[[RunningPeer, Load], None] = lambda running, load: None
@@ -73,7 +73,7 @@ class SteadyWorkload(_Row):
 
 @dataclass(frozen=True)
 class LifeWorkload(_Row):
-    """A row about the life of a broker process: every round starts its own in a fresh folder, and stops it."""
+    """A row about the life of a broker process: every round starts its own process in a new folder, and stops it."""
 
     measure: Callable[[Peer, Path, Load], Mapping[str, float]] = lambda peer, folder, load: {}
 

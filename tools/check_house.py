@@ -1,6 +1,6 @@
-"""Checks the rules of the house that no linter knows: `make check` runs it. Prints each breach, and ends with 1.
+"""Checks the house rules that no linter knows: `make check` runs it. Prints each breach, and then exits with 1.
 
-- Two modules have the same name only if they mean the same thing in two rooms: `SAME_MEANING` says what that is.
+- Two modules have the same name only if they mean the same thing in two rooms: `SAME_MEANING` lists the meanings.
 - No file has more than 400 lines without a reason: `LONG` says why it is long, and how long it may be.
 """
 
@@ -71,7 +71,7 @@ def same_names() -> Iterator[str]:
 
 
 def long_files() -> Iterator[str]:
-    """Yields a breach for each file that is longer than it may be, and for each reason that is not needed."""
+    """Yields a breach for each file that is longer than its limit, and for each reason that is not needed."""
     lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text("utf-8").splitlines()) for path in modules()}
     for name, length in sorted(lengths.items()):
         limit = LONG[name][0] if name in LONG else LIMIT

@@ -67,7 +67,7 @@ honoured keys among them, the change takes effect as follows:
 
 
 def render() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     scopes: list[tuple[str, str, Mapping[str, ConfigKey]]] = [
         ("Broker", "", broker_keys()),
         ("Topic", "The default of a topic's key is the value of the broker's key named next to it.", topic_keys()),

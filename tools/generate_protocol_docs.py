@@ -1,4 +1,4 @@
-"""Writes docs/reference/protocol.md: which APIs are served in which versions, and which are not, and why."""
+"""Writes docs/reference/protocol.md: the APIs that klamm serves, with versions, and why it doesn't serve the others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ REASONS: dict[str, str] = {_TELEMETRY: "GET_TELEMETRY_SUBSCRIPTIONS PUSH_TELEMET
 
 
 def render() -> str:
-    """The page. Raises KeyError for an API of Kafka's brokers that is neither served nor has a reason."""
+    """Returns the page. Raises KeyError for an API of Kafka's brokers that is neither served nor in `REASONS`."""
     why = {name: reason for reason, names in REASONS.items() for name in names.split()}
     specs = [spec for spec in API_SPECS.values() if "broker" in spec.listeners]
     served = [spec for spec in specs if spec.key in ACCEPTED_VERSIONS]
@@ -84,7 +84,7 @@ def render() -> str:
 
 
 def _docstring(spec: ApiSpec) -> tuple[str, str]:
-    """What a handler's docstring says the API is for, and what each of its versions added."""
+    """Returns the API's purpose and the additions of each version, from the handler's docstring."""
     source = (HANDLERS / f"{spec.key.name.lower()}.py").read_text(encoding="utf-8")
     paragraphs = list(_paragraphs(ast.get_docstring(ast.parse(source)) or ""))
     first, _, rest = paragraphs[0].partition(": ")

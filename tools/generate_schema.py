@@ -11,9 +11,9 @@ kafka-share-coordinator, kafka-metadata and kafka-storage. Maven fetches them, f
     done
     make schema KAFKA_JARS=build/kafka-jars
 
-Facts are taken over: names, types, versions, tags, defaults, nullable, ignorable and flexible versions, common structs.
-Prose is not. Versions that Kafka calls unstable are left out, and with them the fields that exist only there. What
-klamm adds is in OWN_FIELDS.
+The script copies facts: names, types, versions, tags, defaults, nullable, ignorable and flexible versions, common
+structs. It does not copy prose. It leaves out versions that Kafka calls unstable, with the fields that only they have.
+OWN_FIELDS holds klamm's additions.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ PYTHON_TYPES = {
 Json = dict[str, Any]
 Range = tuple[int, int]
 
-# What klamm's broker tells klamm's own tools beside what Kafka's messages have: tagged fields, which whoever does not
-# know them passes over (KIP-482), with numbers far beyond Kafka's. Only clients that call themselves klamm get them.
+# Additional fields that klamm's broker sends to klamm's own tools: tagged fields, which other clients skip (KIP-482),
+# with tags far above Kafka's. The broker sends them only to clients that call themselves klamm.
 OWN_FIELDS: dict[tuple[str, str], list[Json]] = {
     (message, "DescribedGroup"): [
         {
@@ -104,14 +104,14 @@ OWN_FIELDS["DescribeGroupsResponse", "DescribedGroup"].insert(
 
 
 def snake_case(name: str) -> str:
-    """`KRaftVersion` → `k_raft_version`; a Python keyword gets an underscore behind it."""
+    """Returns the name in snake case: `KRaftVersion` → `k_raft_version`. Appends an underscore to a Python keyword."""
     words = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", words).lower()
     return f"{words}_" if keyword.iskeyword(words) else words
 
 
 def parse_versions(text: str | None) -> Range | None:
-    """`3+`, `0-4`, `2` or `none`."""
+    """Parses a range of versions: `3+`, `0-4`, `2` or `none`."""
     if text is None or text == "none":
         return None
     if text.endswith("+"):
@@ -128,7 +128,7 @@ def intersect(left: Range | None, right: Range | None) -> Range | None:
 
 
 def find_jars(arguments: list[str]) -> list[Path]:
-    """The jars that are named or lie below the named directories, one for each artifact."""
+    """Returns one jar for each artifact, from the given jars and directories (searched recursively)."""
     found: dict[str, Path] = {}
     for argument in arguments:
         path = Path(argument)
@@ -143,7 +143,7 @@ def find_jars(arguments: list[str]) -> list[Path]:
 
 
 def read_definitions(jar: Path) -> Iterator[Json]:
-    """The messages defined in one jar that have a version left."""
+    """Yields the message definitions of one jar, without messages that have no valid version any more."""
     with zipfile.ZipFile(jar) as archive:
         for name in sorted(archive.namelist()):
             if DEFINITION.match(name):
@@ -230,7 +230,7 @@ class Field:
 
 
 def literal(value: object) -> str:
-    """`repr` with the double quotes of the house, and a name for sixteen zero bytes."""
+    """Returns `repr` with double quotes, and `ZERO_UUID` for sixteen zero bytes."""
     if isinstance(value, tuple):
         return f"({', '.join(map(literal, value))}{',' if len(value) == 1 else ''})"
     if value == bytes(16):
@@ -246,7 +246,7 @@ def field_versions(definition: Json) -> Range:
 
 
 def collect_structs(definition: Json, versions: Range) -> list[Struct]:
-    """The message's own class first, then its structs in the order in which they are met."""
+    """Returns the message's own class, then its structs in the order of their first use."""
     common = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
     structs = [Struct(definition["name"], definition["fields"], versions)]
     seen: set[str] = set()
@@ -310,7 +310,7 @@ def write_module(definition: Json, versions: Range, kafka_version: str) -> str:
 
 
 def write_api_keys(definitions: list[tuple[Json, Range]], kafka_version: str) -> str:
-    """The enumeration of APIs and the table that `api.py` reads."""
+    """Returns the module with the enumeration of APIs and the table that `api.py` reads."""
     requests = {d["apiKey"]: (d, v) for d, v in definitions if d["type"] == "request"}
     lines = [
         f"# From Apache Kafka {kafka_version}, written by tools/generate_schema.py. Do not edit.",
@@ -359,7 +359,7 @@ def write_coordinator_table(definitions: list[tuple[Json, Range]], module: str) 
 
 
 def write_metadata_table(definitions: list[tuple[Json, Range]]) -> Iterator[str]:
-    """The records of the cluster's metadata log, which have no keys: by record type, module and class."""
+    """Yields the table of the metadata log's records, which have no keys: module and class by record type."""
     names = {d["apiKey"]: d["name"] for d, _ in definitions if d["type"] == "metadata"}
     yield "METADATA_RECORDS: dict[int, tuple[str, str]] = {"
     for record_type in sorted(names):
@@ -368,7 +368,7 @@ def write_metadata_table(definitions: list[tuple[Json, Range]]) -> Iterator[str]
 
 
 def stable_versions(definitions: list[Json]) -> Iterator[tuple[Json, Range]]:
-    """Each message with its stable versions; a response shares the instability of its request."""
+    """Yields each message with its stable versions. A response is unstable in the same version as its request."""
     unstable = {d["apiKey"] for d in definitions if d.get("latestVersionUnstable")}
     for definition in definitions:
         versions = parse_versions(definition["validVersions"])

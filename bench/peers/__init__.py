@@ -1,4 +1,4 @@
-"""The brokers that are measured. Each module offers one `Peer`."""
+"""The measured brokers. Each module has one `Peer`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEER_NAMES = ("klamm", "kafka", "tansu", "mock")
 
 
 def make_peer(name: str, *, programs: LoadPrograms, cache: Path, profile_folder: Path | None = None) -> Peer:
-    """The peer called `name` (one of PEER_NAMES). Raises `PeerUnavailable` with the reason when it can't be had."""
+    """Returns the peer called `name` (one of PEER_NAMES). Raises `PeerUnavailable` with the reason if it can't run."""
     if name == "klamm":
         return Klamm(profile_folder)
     if name == "kafka":

@@ -1,4 +1,4 @@
-"""Apache Kafka from its Maven jars: one node in KRaft mode, as its own scripts would start it."""
+"""Apache Kafka from its Maven jars: one node in KRaft mode, with the settings of its own start scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STOCK = {
 
 _CLUSTER_ID = "klammbenchAAAAAAAAAAAA"
 
-# What kafka-server-start.sh and kafka-run-class.sh give the JVM.
+# The JVM options of kafka-server-start.sh and kafka-run-class.sh.
 _JVM = [
     "-Xms1G",
     "-Xmx1G",
@@ -57,9 +57,9 @@ _JVM = [
 
 
 class ApacheKafka(Peer):
-    """Apache Kafka; without an SLF4J binding on the class path it logs nothing, which can only be in its favour.
+    """Apache Kafka. Without an SLF4J binding on the class path it logs nothing, which can only be in its favour.
 
-    Formatting the storage is not part of its time to start. Raises `PeerUnavailable`.
+    The time to start does not include the formatting of the storage. Raises `PeerUnavailable`.
     """
 
     def __init__(self) -> None:

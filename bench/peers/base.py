@@ -1,4 +1,4 @@
-"""What the bench asks of a broker, whoever made it."""
+"""The interface of a broker for the bench."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Peer", "PeerUnavailable", "RunningPeer"]
 
 
 class PeerUnavailable(Exception):
-    """This broker can't be had on this machine; the text says why and goes into the result."""
+    """This broker can't run on this machine. The text is the reason, and goes into the result."""
 
 
 class RunningPeer:
-    """A broker process that has given its first answer.
+    """A broker process that has sent its first response.
 
-    `seconds_to_first_answer` counts from just before the process was made.
+    `seconds_to_first_answer` counts from just before the process was created.
     """
 
     def __init__(self, process: subprocess.Popen[str], port: int, spawned_at: float) -> None:
@@ -37,16 +37,16 @@ class RunningPeer:
 
     @property
     def process_id(self) -> int:
-        """The broker's process; what it spawned counts with it."""
+        """The id of the broker's process. Measurements include its child processes."""
         return self.process.pid
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Creates a topic with one replica. Raises KafkaException."""
-        admin = self._admin()  # the client has to outlive its answer
+        admin = self._admin()  # must live until its future is done
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic, so that a row's data doesn't pile up. Raises KafkaException."""
+        """Deletes a topic, so that a row's data doesn't accumulate. Raises KafkaException."""
         admin = self._admin()
         admin.delete_topics([name])[name].result(30)
 
@@ -54,7 +54,7 @@ class RunningPeer:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
 
     def stop(self) -> None:
-        """Ends the process, politely first."""
+        """Ends the process: with SIGTERM, and after 20 s with SIGKILL."""
         self.process.terminate()
         try:
             self.process.wait(timeout=20)
@@ -64,21 +64,21 @@ class RunningPeer:
 
 
 class Peer(ABC):
-    """A kind of broker that can be started any number of times, each time with a fresh data directory."""
+    """A kind of broker that can be started any number of times, each time with a new data directory."""
 
     name: str
-    """As the tables print it, with its version."""
+    """The name in the tables, with the version."""
 
     @abstractmethod
     def start(self, folder: Path, config: Mapping[str, str]) -> RunningPeer:
-        """Starts a broker with its data in `folder` and waits for its first answer.
+        """Starts a broker with its data in `folder` and waits for its first response.
 
-        `config` are Kafka's broker keys that a row needs; a peer without such a key ignores it.
+        `config` holds Kafka's broker keys that a row needs. A peer ignores keys that it does not have.
         """
 
     @staticmethod
     def spawn(command: Sequence[str], folder: Path) -> tuple[subprocess.Popen[str], float]:
-        """Starts a process whose output goes to `folder`/output.txt; returns it with the moment before it was made."""
+        """Starts a process with its output in `folder`/output.txt. Returns it and the time just before its creation."""
         with (folder / "output.txt").open("w", encoding="utf-8") as output:
             spawned_at = time.monotonic()
             process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""klamm itself, as `klamm serve` starts it; with a profile folder, under the sampling profiler."""
+"""klamm itself, started with `klamm serve`; with a profile folder, under the sampling profiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Klamm(Peer):
-    """The klamm of this environment. Raises `PeerUnavailable` when its command line doesn't start."""
+    """The klamm of this environment. Raises `PeerUnavailable` if its command line doesn't start."""
 
     def __init__(self, profile_folder: Path | None = None) -> None:
         self._program = Path(sys.executable).with_name("klamm")
@@ -37,11 +37,11 @@ class Klamm(Peer):
         return self._start(folder, config, script)
 
     def start_with_steps_measured(self, folder: Path, config: Mapping[str, str], target: Path) -> RunningPeer:
-        """Starts it so that the steps of its event loop are measured; `loop_steps.py` says how to come by them."""
+        """Starts klamm so that the steps of its event loop are measured; `loop_steps.py` describes how to read them."""
         return self._start(folder, config, ["loop_steps.py", str(target)])
 
     def _start(self, folder: Path, config: Mapping[str, str], script: Sequence[str]) -> RunningPeer:
-        """`script` is a program beside this package that runs klamm, with its own arguments."""
+        """Starts klamm. `script` is a program in `bench/` that runs klamm, followed by the program's own arguments."""
         port = free_port()
         settings = folder / "server.properties"
         settings.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")

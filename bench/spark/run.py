@@ -18,7 +18,7 @@ __all__ = ["SparkProgram", "jars"]
 
 @cache
 def jars() -> str:
-    """The jars of Spark's connector as a class path. Raises `PeerUnavailable` with the reason if they can't be had."""
+    """Returns the jars of Spark's connector as a class path. Raises `PeerUnavailable` with the reason if it fails."""
     try:
         return connector_jars()
     except ConnectorUnavailable as error:
@@ -26,7 +26,7 @@ def jars() -> str:
 
 
 class SparkProgram:
-    """A program of this package as a process: lines can be exchanged with it, and its figures are its last."""
+    """A process that runs a program of this package. It exchanges lines with the bench, the last with the figures."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         self._process = subprocess.Popen(
@@ -44,7 +44,7 @@ class SparkProgram:
         self.kill()
 
     def kill(self) -> None:
-        """Ends the program, whatever it does."""
+        """Kills the program."""
         self._process.kill()
         self._process.wait()
 
@@ -54,13 +54,13 @@ class SparkProgram:
             pass
 
     def go_on(self) -> None:
-        """Tells a program that waits for a line."""
+        """Sends the line that the program waits for."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def figures(self) -> Mapping[str, Any]:
-        """The figures, once they are there. Raises `PeerUnavailable` if the program ends without."""
+        """Waits for the figures and returns them. Raises `PeerUnavailable` if the program ends without figures."""
         while not (line := self._next()).startswith("{"):
             pass
         found: Mapping[str, Any] = json.loads(line)

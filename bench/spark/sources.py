@@ -1,4 +1,4 @@
-"""The two sources that are compared, in one session: klamm's, and Spark's own connector."""
+"""The two compared sources in one session: klamm's, and Spark's own connector."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["SOURCES", "bench_session", "print_figures"]
 
 SOURCES: Final[Mapping[str, str]] = {"klamm": "klamm", "connector": "kafka"}
-"""What the figures call a source → what stands in `format(…)`."""
+"""The source's name in the figures → its name for `format(…)`."""
 
 
 def bench_session(connector_jars: str, *, fast_checkpoints: bool) -> SparkSession:
-    """A session of two threads, tuned as klamm's are, that knows both sources."""
-    # Of the driver's class path, not `spark.jars`: those are fetched, which is no part of any figure.
+    """Returns a session of two threads that knows both sources, with klamm's tuning."""
+    # On the driver's class path, not in `spark.jars`: Spark fetches those, and no figure should include that.
     conf = {"spark.driver.extraClassPath": connector_jars, "spark.driver.memory": "2g"}
     return session("bench", "local[2]", fast_checkpoints=fast_checkpoints, **conf)
 
 
 def print_figures(figures: Mapping[str, Any]) -> None:
-    """The last line of output, which the bench reads."""
+    """Prints the last line of output, which the bench reads."""
     print(json.dumps(dict(figures)))
     sys.stdout.flush()

@@ -1,15 +1,16 @@
-"""The time from a record's production to its arrival in the sink of a streaming query, with and without state.
+"""Measures the time from a record's production to its arrival in a streaming query's sink, with and without state.
 
     python -m bench.spark.stream BOOTSTRAP TOPIC SOURCE STATE SECONDS CONNECTOR_JARS
 
-SOURCE is klamm or connector, STATE on or off. At each line on its standard input the query begins, or goes on where its
-checkpoint says; "reading" is printed when it has seen records. At the next line it listens for SECONDS, prints what it
-saw, and the query ends: the session, and all that its JVM has compiled, is there for the next time.
+SOURCE is klamm or connector, STATE on or off. For each line on its standard input the program starts the query, or
+continues it from its checkpoint. It prints "reading" when the query has seen records. At the next line it measures for
+SECONDS, prints the figures, and stops the query. The session, with the code that its JVM has compiled, stays for the
+next query.
 
-Without state the sink sees each record; with state it sees, of each of 1,000 groups, the newest record. A row's age is
-taken where a task hands it to the sink, and Spark makes a histogram of the ages of each micro-batch (`observe`);
-nothing else is done with the rows, so what is measured is the source and Spark. Times are those of the records'
-timestamps, whole milliseconds.
+Without state the sink gets each record; with state it gets the newest record of each of 1,000 groups. A row's age is
+computed when a task hands the row to the sink, and Spark makes a histogram of each micro-batch's ages (`observe`).
+Nothing else happens to the rows, so the figures show the source and Spark. Ages are relative to the records'
+timestamps, in whole milliseconds.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _BINS: Final = 200
-"""So many ages stand for those of a micro-batch, each with how many they are."""
+"""The number of bins in the histogram of a micro-batch's ages; each bin is an age and a count."""
 
 
 def _percentile(ages: Sequence[tuple[float, float]], share: float) -> float:
-    """Of ages and how many each stands for."""
+    """Returns a percentile of ages, each given with its count."""
     wanted = share * sum(count for _, count in ages)
     for age, count in sorted(ages):
         wanted -= count
@@ -42,7 +43,7 @@ def _percentile(ages: Sequence[tuple[float, float]], share: float) -> float:
 
 
 def _batches(query: StreamingQuery) -> list[list[tuple[float, float]]]:
-    """The ages in each micro-batch that had records. Raises SystemExit with the reason if the query has failed."""
+    """Returns the ages in each micro-batch with records. Raises SystemExit with the reason if the query has failed."""
     failure = query.exception()
     if failure is not None:
         raise SystemExit(str(failure))
@@ -53,7 +54,7 @@ def _batches(query: StreamingQuery) -> list[list[tuple[float, float]]]:
 def main() -> None:
     bootstrap, topic, source, state, seconds, connector_jars = sys.argv[1:]
     spark = bench_session(connector_jars, fast_checkpoints=True)
-    # Spark keeps the progress of so many micro-batches.
+    # Spark keeps the progress of this many micro-batches.
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     records = spark.readStream.format(SOURCES[source]).options(**options).load()

@@ -1,6 +1,6 @@
 """The time from produce() to the acknowledgement by all in-sync replicas, at a steady 10,000 records a second.
 
-No linger, so that the figure is the broker's and not the client's patience.
+Without linger, so that the figure shows the broker's latency and not the client's wait.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _latency(running: RunningPeer, load: Load, topic: str, count: int) -> Mappin
 
 
 def _prepare(running: RunningPeer, load: Load) -> None:
-    # Whole even in a quick run: a JVM that is still compiling has a latency of its own.
+    # Not scaled in a quick run: a JVM that still compiles has a higher latency.
     _latency(running, load, "warm-up", _RATE_PER_SECOND * _SECONDS)
 
 

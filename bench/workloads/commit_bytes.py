@@ -1,9 +1,9 @@
-"""What commits leave on the disk: bytes in `__consumer_offsets` for 1,000 commits of 100 partitions.
+"""The disk space of commits: bytes in `__consumer_offsets` for 1,000 commits of 100 partitions.
 
-One member of a group commits all its partitions: the same offsets again and again, as idle consumers with auto-commit
-do; offsets that move from commit to commit, each commit waiting for its answer, as consumers do that commit every
-second while they consume; and bursts of asynchronous commits, of which only the last matters. What the group itself
-leaves counts, too.
+One member of a group commits all its partitions in three ways: the same offsets again and again, as idle consumers with
+auto-commit do; new offsets in each commit, each waiting for its response, as consumers do that commit every second
+while they consume; and bursts of asynchronous commits, of which only the last matters. The records of the group itself
+count, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_TOPIC = "it keeps no offsets in __consumer_offsets"
 
 
 class _Commits(NamedTuple):
-    """How a consumer commits: so many at once, each so many records further than the one before."""
+    """How a consumer commits: `burst` commits at once, each `step` records further than the previous one."""
 
     name: str
     title: str

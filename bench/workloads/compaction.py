@@ -1,8 +1,8 @@
 """How fast a broker cleans 1 GB of 100-byte records with 1,000,000 keys, each of which was written ten times.
 
-The records are written while the topic is not compacted; the time counts from the answer to the change of
-`cleanup.policy` until `cleaner-offset-checkpoint` says that all but the active segment is clean. A cleaner finds the
-work at once, for `log.cleaner.backoff.ms` is 100. The memory is the most that was seen meanwhile, of the whole process.
+The records are written while the topic is not compacted. The time counts from the response to the change of
+`cleanup.policy` until `cleaner-offset-checkpoint` shows that all but the active segment is clean. The cleaner finds the
+work at once, since `log.cleaner.backoff.ms` is 100. The memory is the maximum of the whole process in that time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOPIC: Final = "table"
 _RECORDS: Final = 10_000_000
 _KEYS: Final = 1_000_000
 _RECORDS_IN_BATCH: Final = 160
-_VALUE: Final = b"v" * 84  # with a key of eight bytes and what frames them a record has a hundred
+_VALUE: Final = b"v" * 84  # with a key of eight bytes and the framing, a record has 100 bytes
 _SEGMENT_BYTES: Final = 100 * 1024 * 1024
 _CONFIG: Final = {"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"}
 _VERSION: Final = 9
@@ -45,7 +45,7 @@ _NO_COMPACTION: Final = "it has no cleaner"
 
 
 def _batches(records: int, keys: int) -> Iterator[bytes]:
-    """The records in the order in which every key comes as often, but never twice in a row."""
+    """Yields the batches. Every key occurs equally often, but never twice in a row."""
     pattern = b"\x00" * 8
     now_ms = int(time.time() * 1000)
     template = encode_batch([(now_ms, pattern, _VALUE, ())] * _RECORDS_IN_BATCH)
@@ -98,7 +98,7 @@ def _fill(running: RunningPeer, records: int, keys: int) -> None:
 
 
 class _Memory(threading.Thread):
-    """Looks at a process again and again; `most_bytes` is the most that it had."""
+    """Watches a process. `most_bytes` is its maximum memory so far."""
 
     def __init__(self, running: RunningPeer) -> None:
         super().__init__(daemon=True)
@@ -113,7 +113,7 @@ class _Memory(threading.Thread):
 
 
 def _wait_until_clean(data: Path) -> int:
-    """Returns the bytes that were cleaned, as they were before."""
+    """Waits for the cleaner. Returns the size of the cleaned segments before the cleaning."""
     logs = sorted((data / f"{_TOPIC}-0").glob("*.log"))
     size_bytes = sum(path.stat().st_size for path in logs[:-1])
     line = f"{_TOPIC} 0 {int(logs[-1].stem)}"

@@ -1,7 +1,7 @@
-"""One consumer of six partitions, as many applications have it: `consume_batch`, and topics in batches of 16 KB.
+"""One consumer of six partitions, as in many applications: `consume_batch`, and topics in batches of 16 KB.
 
-So large are the batches of Java's producer unless it is told otherwise. An answer holds hundreds of them. The first
-time counts as well as the next: each round reads a topic that nobody has read before, twice.
+This is the default batch size of Java's producer. A response contains hundreds of batches. Each round reads a new topic
+twice, so that the first read counts as much as the second.
 """
 
 from __future__ import annotations

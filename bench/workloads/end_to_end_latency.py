@@ -31,7 +31,7 @@ def _latency(running: RunningPeer, load: Load, topic: str, count: int) -> Mappin
 
 
 def _prepare(running: RunningPeer, load: Load) -> None:
-    # Whole even in a quick run: a JVM that is still compiling has a latency of its own.
+    # Not scaled in a quick run: a JVM that still compiles has a higher latency.
     _latency(running, load, "warm-up", _RATE_PER_SECOND * _SECONDS)
 
 

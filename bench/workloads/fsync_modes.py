@@ -1,7 +1,7 @@
-"""Produce records of 1 KB with acks=all, with each promise of when they are on the disk.
+"""Produce records of 1 KB with acks=all, in each mode of `klamm.fsync`.
 
 Apache Kafka's nearest counterparts: `log.flush.interval.ms` for an interval, and `log.flush.interval.messages=1`, a
-sync for each batch, for answers that wait for the disk.
+sync for each batch, for responses that wait for the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["WORKLOAD"]
 
 _SIZE_BYTES: Final = 1000
 _COUNT: Final = 1_000_000
-# Each broker is new: a JVM needs some seconds of work before its compilers have done theirs.
+# Each broker is new, and a JVM needs some seconds of work before its compilers are done.
 _WARM_UP: Final = 500_000
 _NO_SYNC: Final = "has no such promise"
 
@@ -31,7 +31,7 @@ _MODES: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
     ),
     "ack": ({"klamm.fsync": "ack"}, {"log.flush.interval.messages": "1"}),
 }
-"""By klamm's name: what klamm is set to, and what Apache Kafka."""
+"""By klamm's name of the mode: klamm's settings, and Apache Kafka's."""
 
 
 def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:

@@ -1,6 +1,6 @@
-"""The time from the creation of a consumer in a group nobody has used before to its first record.
+"""The time from the creation of a consumer in a new group to its first record.
 
-`group.initial.rebalance.delay.ms` is 0 on both sides: its default of three seconds would hide what differs.
+`group.initial.rebalance.delay.ms` is 0 on both sides: its default of three seconds would hide the difference.
 """
 
 from __future__ import annotations

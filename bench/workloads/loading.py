@@ -1,9 +1,9 @@
-"""How long a coordinator takes to read 1,000,000 committed offsets of 10,000 groups back, and what they take in memory.
+"""How long a coordinator takes to load 1,000,000 committed offsets of 10,000 groups, and how much memory they need.
 
 The offsets are committed over the wire to one partition of `__consumer_offsets`; then the broker is stopped and started
-again on its folder. The time counts from the making of the process to the first answer of the last group's offsets
-without an error: a broker may begin to read before it answers anything. Another client asks for metadata from the first
-answer on: its slowest one shows what loading costs the others.
+again on its folder. The time counts from the creation of the process to the first response with the last group's
+offsets, since a broker may load before it responds to any request. Another client requests metadata from the first
+response on: its slowest response shows how loading affects other clients.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _wait_until_loaded(running: RunningPeer, groups: int) -> None:
 
 
 class _Bystander(threading.Thread):
-    """Somebody with other things to ask; `slowest_seconds` is the longest that it waited for an answer."""
+    """Another client with other requests. `slowest_seconds` is its longest wait for a response."""
 
     def __init__(self, running: RunningPeer) -> None:
         super().__init__(daemon=True)

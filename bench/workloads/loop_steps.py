@@ -1,9 +1,9 @@
-"""The longest that klamm's event loop does one thing, while it is asked for much at once.
+"""The longest step of klamm's event loop under loads that need much work at once.
 
-For so long nobody else is heard. A step is measured by the processor time of the loop's thread (`loop_steps.py`), so
-neither other processes nor klamm's own threads count; Apache Kafka has no such loop. Every load is one that a client
-may cause; those of many groups are taken once with the 50 partitions of `__consumer_offsets` and once with a single
-one, where nothing is spread. What is done once in the life of a process, the loading of code, comes before.
+During a step the broker serves no other client. A step is measured by the processor time of the loop's thread
+(`loop_steps.py`), so neither other processes nor klamm's own threads count; Apache Kafka has no such loop. Clients can
+cause every load. The load of many groups runs once with 50 partitions of `__consumer_offsets`, and once with a single
+one, where nothing is spread. Work that happens once in a process, the loading of code, comes before the measurement.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _CONFIG = {
     "group.consumer.session.timeout.ms": "600000",
     "log.cleaner.backoff.ms": "1000",
 }
-"""Between two heartbeats of one member there are those of all others; and what nobody asks for is to come in time."""
+"""Long sessions, since all other members' heartbeats come between two of one member; short intervals for cleanups."""
 _NOT_A_LOOP = "it has no event loop"
 
 
 class _Steps:
-    """Measures load after load on one broker."""
+    """Measures several loads on one broker."""
 
     def __init__(self, running: RunningPeer, report: Path) -> None:
         self._process_id = running.process_id
@@ -75,7 +75,7 @@ class _Steps:
 
     @contextmanager
     def of(self, load: str) -> Iterator[None]:
-        """Measures from here to the moment at which all that the load has caused is done."""
+        """Measures until the broker is idle again after the load."""
         self._read()
         yield
         self._wait_until_idle()
@@ -90,7 +90,7 @@ class _Steps:
             quiet = quiet + 1 if cpu_seconds(self._process_id) - before < 0.4 * _IDLE_SHARE else 0
 
     def _read(self) -> Mapping[str, float]:
-        """What was measured since this was asked last."""
+        """Returns the measurements since the last call."""
         self._report.unlink(missing_ok=True)
         os.kill(self._process_id, signal.SIGUSR1)
         deadline = time.monotonic() + 60
@@ -103,7 +103,7 @@ class _Steps:
 
 
 def _warm_up(address: str) -> None:
-    """One of each request, and time for the history of groups to begin."""
+    """Sends one of each request, and gives the history of groups time to begin."""
     create_topics(address, ["first"], 1)
     commit(address, [("first", "first")], 1)
     beat(address, join(address, [("first", "first", "first")]))
@@ -117,7 +117,7 @@ def _warm_up(address: str) -> None:
 
 
 def _load_many_groups(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """10,000 groups of one member: they join, live, and their topic goes."""
+    """Measures 10,000 groups of one member: the members join and send heartbeats, then their topic is deleted."""
     groups = scale(_GROUPS)
     create_topics(address, ["read-by-many"], 6)
     commit(address, ((f"group-{each}", "read-by-many") for each in range(groups)), 6)
@@ -130,7 +130,7 @@ def _load_many_groups(steps: _Steps, address: str, scale: Callable[[int], int]) 
 
 
 def _load_lists(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """All of 10,000 groups and of 10,000 transactional ids at once, and 1,000 groups described in one request."""
+    """Measures lists of 10,000 groups and 10,000 transactional ids, and descriptions of 1,000 groups in one request."""
     groups = scale(_GROUPS)
     create_topics(address, ["listed"], 1)
     join(address, ((f"listed-{each}", f"member-{each}", "listed") for each in range(groups)))
@@ -150,21 +150,21 @@ def _load_lists(steps: _Steps, address: str, scale: Callable[[int], int]) -> Non
 
 
 def _load_expiry(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """10,000 groups with six offsets each, and one with 10,000, that nobody has committed to for long: all go."""
+    """Measures the expiry of 10,000 groups with six offsets each, and of one group with 10,000."""
     groups, partitions = scale(_GROUPS), scale(_PARTITIONS_OF_A_TOPIC)
     create_topics(address, ["expiring"], 6)
     create_topics(address, ["expiring-for-one"], partitions)
     with steps.of("expiry"):
         commit(address, ((f"{_EPHEMERAL}{each}", "expiring") for each in range(groups)), 6)
         commit(address, [(f"{_EPHEMERAL}large", "expiring-for-one")], partitions)
-        time.sleep(2.5 * _RETENTION_MS / 1000)  # The look after them comes once in that time.
+        time.sleep(2.5 * _RETENTION_MS / 1000)  # The broker looks for expired groups once in that time.
     left = [group_id for group_id in list_groups(address) if group_id.startswith(_EPHEMERAL)]
     if left:
         raise RuntimeError(f"{len(left)} groups have not expired")
 
 
 def _load_many_topics(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """10,000 topics with a group each, and then one topic more, twice: what is found out the first time is known."""
+    """Measures 10,000 new topics with a group each, then one more topic, twice: the second time results are cached."""
     names = [f"topic-{each}" for each in range(scale(_TOPICS))]
     with steps.of("many_topics_created"):
         create_topics(address, names, 1)
@@ -175,7 +175,7 @@ def _load_many_topics(steps: _Steps, address: str, scale: Callable[[int], int]) 
 
 
 def _load_large_group(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """A group that 2,000 members join at once."""
+    """Measures a group that 2,000 members join at once."""
     members = scale(_MEMBERS)
     create_topics(address, ["read-by-a-large-group"], members)
     with steps.of("large_group"):
@@ -187,7 +187,7 @@ def _load_large_group(steps: _Steps, address: str, scale: Callable[[int], int]) 
 
 
 def _load_many_partitions(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """A topic of 10,000 partitions comes, and a group that commits for each of them at once, and goes."""
+    """Measures a new topic of 10,000 partitions, a group's commit for all of them at once, and the group's deletion."""
     partitions = scale(_PARTITIONS_OF_A_TOPIC)
     with steps.of("large_topic_created"):
         create_topics(address, ["large"], partitions)
@@ -198,13 +198,13 @@ def _load_many_partitions(steps: _Steps, address: str, scale: Callable[[int], in
 
 
 def _load_expressions(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """Regular expressions that take their time."""
+    """Measures subscriptions by regular expressions that compile slowly."""
     with steps.of("expressions"):
         subscribe_by(address, regular_expressions())
 
 
 def _load_large_batches(steps: _Steps, address: str, scale: Callable[[int], int]) -> None:
-    """Batches of some kilobytes that open to megabytes: produced, looked through for a time, cleaned."""
+    """Measures batches of some kilobytes that decompress to megabytes: produced, searched for a timestamp, cleaned."""
     create_hostile_topics(address)
     with steps.of("large_batches_produced"):
         produce_large_batches(address)
@@ -226,7 +226,7 @@ _LOADS = {
         _load_large_batches,
     ),
 }
-"""By the number of partitions of `__consumer_offsets`."""
+"""The loads by the number of partitions of `__consumer_offsets`."""
 
 
 def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Ten thousand groups of one member each: memory for each, heartbeats that are answered, and how fast."""
+"""Ten thousand groups of one member each: the memory for a group, and the rate and latency of heartbeats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONNECTIONS = 50
 _HEARTBEAT_INTERVAL_S = 3.0
 _AS_FAST_AS_IT_GOES = 0
 _SESSION_TIMEOUT_MS = "300000"
-"""As the members of classic groups ask for: the first ones wait in silence until the last ones are made."""
+"""The same as in the classic members' requests: the first members send nothing until the last ones have joined."""
 _CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.session.timeout.ms": _SESSION_TIMEOUT_MS,

@@ -1,4 +1,4 @@
-"""Resident memory of the broker's processes: three seconds after the first answer, and after 1 GB of 1 KB records."""
+"""Resident memory of the broker's processes: three seconds after the first response, and after 1 GB of 1 KB records."""
 
 from __future__ import annotations
 

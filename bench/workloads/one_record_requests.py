@@ -1,4 +1,4 @@
-"""Requests that carry one record each: what a request costs, whatever it holds.
+"""Requests with one record each: the cost of a request, independent of its content.
 
 librdkafka sends each record by itself (`batch.num.messages=1`, no linger) and keeps many requests in flight, as an
 unconfigured producer without idempotence does.

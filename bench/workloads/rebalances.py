@@ -1,9 +1,8 @@
-"""What the rows about rebalances have in common: fifty members, five hundred partitions, one newcomer.
+"""The common parts of the rows about rebalances: fifty members, five hundred partitions, one newcomer.
 
-The topic is written to all the time, so that a member that gets nothing has been kept from it. How long a partition
-that was assigned waits for its first record is counted from the assignment, or from the moment at which the record was
-written if that was later: else the figure would tell how often the topic is written to. Newcomers come between two
-heartbeats of the others.
+A producer writes to the topic all the time, so a member without records is stopped by the rebalance. An assigned
+partition's wait for its first record counts from the assignment, or from the record's write if that is later: else the
+figure would show how often the producer writes. Newcomers join between two heartbeats of the others.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ _PARTITIONS = 500
 _MEMBERS = 50
 _CHURN_PARTITIONS = 100
 _RATE = 2000
-"""Records a second in all: enough that every member gets some many times a second, and no burden to any broker."""
+"""Records a second in total: every member gets records many times a second, and the load is small for every broker."""
 _NOT_KAFKA = {
     "tansu": "not a peer in groups of this size",
     "mock": "no broker: it keeps groups in the client's memory",
 }
 _NOT_STOPPED_MS = 25.0
-"""Nobody is stopped in the consumer protocol. A member's records are so far apart; less can't be told from nothing."""
+"""The consumer protocol stops no member. A member's records are this far apart, so shorter stops can't be detected."""
 _CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def rebalance_workload(protocol: str) -> SteadyWorkload:
-    """A newcomer joins a group that reads."""
+    """Returns the row in which a newcomer joins a group that reads."""
 
     def prepare(running: RunningPeer, load: Load) -> None:
         _create(running, load, f"rebalanced-{protocol}", _PARTITIONS)
@@ -81,7 +80,7 @@ def rebalance_workload(protocol: str) -> SteadyWorkload:
             Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
             Figure("first_fetch_ms", f"{title}: assigned to first record, p50", "ms", True, target=1.0, digits=2),
         ),
-        rounds=5,  # A newcomer's first record is one event a round.
+        rounds=5,  # A newcomer's first record happens once a round.
         without=_NOT_KAFKA,
         config=_CONFIG,
         prepare=prepare,
@@ -90,7 +89,7 @@ def rebalance_workload(protocol: str) -> SteadyWorkload:
 
 
 def churn_workload(protocol: str) -> SteadyWorkload:
-    """Twenty members come and go within ten seconds while ten stay."""
+    """Returns the row in which twenty members come and go within ten seconds while ten stay."""
 
     def prepare(running: RunningPeer, load: Load) -> None:
         _create(running, load, f"churned-{protocol}", _CHURN_PARTITIONS)
@@ -106,7 +105,7 @@ def churn_workload(protocol: str) -> SteadyWorkload:
             seconds=10,
             rate=_RATE,
             size=100,
-            # A member that goes while it joins is missed after its session only; the default would take 45 s.
+            # A member that leaves while it joins is removed only after its session timeout, by default 45 s.
             settings={**PROTOCOLS[protocol], **_SHORT_SESSIONS.get(protocol, {})},
         )
         return {"moved": taken["assigned"], "rebalances": taken["rebalances"], "seconds": taken["seconds"]}
@@ -120,7 +119,7 @@ def churn_workload(protocol: str) -> SteadyWorkload:
             Figure("moved", f"{title}: partitions assigned", "", True, target=1.0, digits=0),
             Figure("seconds", f"{title}: until all is back", "s", True, target=1.0, digits=1),
         ),
-        rounds=5,  # Whoever goes in the moment in which a rebalance ends costs a session, or doesn't.
+        rounds=5,  # A member that leaves as a rebalance ends may cost a session timeout.
         without=_NOT_KAFKA,
         config=_CONFIG,
         prepare=prepare,
@@ -129,7 +128,7 @@ def churn_workload(protocol: str) -> SteadyWorkload:
 
 
 def _create(running: RunningPeer, load: Load, topic: str, partitions: int) -> None:
-    """Makes a topic and writes to it for a while: a broker that has just started is slow at first."""
+    """Creates a topic and writes to it for a while, since a broker is slow right after its start."""
     running.create_topic(topic, partitions)
     load.programs.run(
         "produce", bootstrap=running.bootstrap_servers, topic=topic, partitions=partitions, size=100, count=200_000

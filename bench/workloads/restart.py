@@ -1,7 +1,7 @@
-"""How long a broker that was stopped in order takes to answer again: 1,000 partitions that hold 10 GB.
+"""How long a broker takes to restart after a clean stop: 1,000 partitions with 10 GB.
 
-The stop is waited for, since it syncs what is left; what is counted is the start, from the making of the process to the
-first Metadata answer that names a broker. The files are in the system's memory, as far as they fit.
+The bench waits for the stop, which syncs the remaining data. The time counts from the creation of the process to the
+first Metadata response that names a broker. The files are in the page cache, as far as they fit.
 """
 
 from __future__ import annotations

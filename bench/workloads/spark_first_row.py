@@ -1,4 +1,4 @@
-"""The time from the start of a Python process to the first row that Spark shows of a topic, session and all."""
+"""The time from the start of a Python process to the first row of a topic in Spark, including the session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _prepare(running: RunningPeer, load: Load) -> None:
 
 def _measure(running: RunningPeer, load: Load, number: int) -> Mapping[str, float]:
     figures: dict[str, float] = {}
-    # What is done second finds more in the page cache, so that changes.
+    # The second source finds more in the page cache, so the order alternates.
     for source in sorted(SOURCES, reverse=number % 2 == 1):
         started = time.monotonic()
         with SparkProgram("first_row", running.bootstrap_servers, _TOPIC, source) as program:

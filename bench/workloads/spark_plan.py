@@ -1,8 +1,7 @@
-"""How long Spark plans a read of 1,000 partitions: klamm's source beside Spark's connector, on both brokers.
+"""How long Spark plans a read of 1,000 partitions: klamm's source and Spark's connector, on both brokers.
 
-Each source has a process of its own. Both plan once without being measured, for how long a JVM and a Python process
-take to get going is shown by the start to the first row; after that they take turns, and no query runs while the other
-one plans.
+Each source has a process of its own. Both plan once unmeasured, since the row `spark_first_row` already shows the start
+of the JVM and the Python process. Then they take turns, and no query runs while the other source plans.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ __all__ = ["WORKLOAD"]
 
 _PARTITIONS = 1_000
 _TOPIC = "many-partitions"
-# What the target says.
+# The target.
 _LIMIT_S = 1.0
 
 _programs: dict[tuple[str, str], SparkProgram] = {}
-"""By the broker's address and the source."""
+"""The programs by the broker's address and the source."""
 
 
 def _prepare(running: RunningPeer, load: Load) -> None:
@@ -60,7 +59,7 @@ def _plan(running: RunningPeer, load: Load, source: str) -> Mapping[str, float]:
 
 
 def _fill(running: RunningPeer, load: Load) -> None:
-    """A record into each partition."""
+    """Writes a record into each partition."""
     load.programs.run(
         "fill",
         bootstrap=running.bootstrap_servers,
@@ -68,7 +67,7 @@ def _fill(running: RunningPeer, load: Load) -> None:
         partitions=_PARTITIONS,
         size=100,
         count=_PARTITIONS,
-        rate=10_000,  # with a rate the partitions come in turn
+        rate=10_000,  # with a rate, the program writes to the partitions in turn
     )
 
 

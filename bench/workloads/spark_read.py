@@ -1,6 +1,6 @@
-"""Ten million records of 100 bytes from the log into Spark: klamm's source beside Spark's connector, on both brokers.
+"""Ten million records of 100 bytes from the log into Spark: klamm's source and Spark's connector, on both brokers.
 
-The table's columns are the brokers; both sources read from each, in one session, in turn.
+The table's columns are the brokers. Both sources read from each broker in turn, in one session.
 """
 
 from __future__ import annotations

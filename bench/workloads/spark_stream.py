@@ -1,7 +1,7 @@
-"""From a record's production to its arrival in a streaming query's sink: klamm's source beside Spark's connector.
+"""From a record's production to its arrival in a streaming query's sink: klamm's source and Spark's connector.
 
-The session is klamm's, with fast checkpoints, for both. A record is 100 bytes. Each source has a process of its own
-with its query; both are warmed up, and then they take turns: while one is measured the other one's query is stopped.
+Both use klamm's session with fast checkpoints. A record has 100 bytes. Each source has a process of its own with its
+query. Both are warmed up, and then they take turns: while one is measured, the other one's query is stopped.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from bench.workload import PARTITIONS, Figure, Load, SteadyWorkload
 __all__ = ["WORKLOADS"]
 
 _SECONDS = 20
-# A query runs for days. In its first minutes the compilers of the JVM share two cores with it: p50 at 1,000 records a
-# second fell from 96 to 42 ms with klamm's source between a quarter of a minute and two minutes.
+# In practice a query runs for days. In its first minutes it shares two cores with the JVM's compilers: with klamm's
+# source, p50 at 1,000 records a second fell from 96 to 42 ms between a quarter of a minute and two minutes.
 _WARM_UP_SECONDS = 90
-# A query that goes on starts its Python workers anew.
+# A query that continues starts its Python workers again.
 _SETTLE_SECONDS = 5
-# Records go on coming for a little longer than anybody listens.
+# The flow of records continues for a little longer than the measurement.
 _SLACK_SECONDS = 1
-# What the target says: p50 at 1,000 records a second without state.
+# The target: p50 at 1,000 records a second without state.
 _LIMIT_MS = 60.0
 
 
 class _Stream:
-    """Queries over records that come at this rate, with state or without."""
+    """Queries over records that arrive at this rate, with state or without."""
 
     def __init__(self, rate: int, state: str) -> None:
         self._rate = rate
         self._state = state
         self._programs: dict[tuple[str, str], SparkProgram] = {}
-        """By the broker's address and the source."""
+        """The programs by the broker's address and the source."""
 
     def workload(self) -> SteadyWorkload:
-        """The row."""
+        """Returns the row."""
         return SteadyWorkload(
             name=f"spark_stream_{self._rate}_{self._state}",
             title=self._title,
@@ -101,11 +101,11 @@ class _Stream:
                 program.kill()
 
     def _listen(self, running: RunningPeer, load: Load, source: str, before_seconds: float) -> Mapping[str, float]:
-        """What a query sees of a flow of records that began so long before."""
+        """Returns a query's figures for a flow of records that began `before_seconds` before the measurement."""
         program = self._programs[running.bootstrap_servers, source]
         topic = self._topic(source)
         program.go_on()
-        # A few, so that a query without any is not taken for one that reads.
+        # A few records first: the program waits until the query has read some.
         self._flow(running, load, topic, 0.1).join()
         program.wait_for("reading")
         flow = self._flow(running, load, topic, before_seconds + load.scaled(_SECONDS) + _SLACK_SECONDS)
@@ -119,7 +119,7 @@ class _Stream:
         return f"stream-{self._rate}-{self._state}-{source}"
 
     def _flow(self, running: RunningPeer, load: Load, topic: str, seconds: float) -> threading.Thread:
-        """Records at the rate for so long, from now on."""
+        """Starts a thread that produces records at the rate for `seconds`."""
 
         def fill() -> None:
             load.programs.run(

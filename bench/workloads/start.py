@@ -1,4 +1,4 @@
-"""The time from the start of the process to its first answer that a client can go on with."""
+"""The time from the start of the process to its first response that a client can use."""
 
 from __future__ import annotations
 

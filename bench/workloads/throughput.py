@@ -1,4 +1,4 @@
-"""What the produce and consume rows share: topics of a given record size, filled and read at full speed."""
+"""The common parts of the produce and consume rows: topics of a given record size, filled and read at full speed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def produce_all(
     partitions: int = PARTITIONS,
     settings: Mapping[str, str] = SETTINGS,
 ) -> Mapping[str, float]:
-    """Makes `topic`, fills it, and returns the speed. The topic stays."""
+    """Creates `topic`, fills it, and returns the speed. Does not delete the topic."""
     running.create_topic(topic, partitions)
     taken = load.programs.run(
         "produce",
@@ -37,7 +37,7 @@ def produce_all(
 
 
 def consume_all(running: RunningPeer, load: Load, topic: str, *, count: int) -> Mapping[str, float]:
-    """Reads `topic`, which holds at least `count` records, from its start, and returns the speed."""
+    """Reads `topic`, which has at least `count` records, from its start, and returns the speed."""
     return _speed(
         load.programs.run(
             "consume", bootstrap=running.bootstrap_servers, topic=topic, partitions=PARTITIONS, count=count

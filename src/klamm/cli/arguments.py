@@ -1,4 +1,4 @@
-"""Values on a command line: what they may look like. argparse turns what is raised here into exit status 2."""
+"""Parses the values of options. argparse turns the ArgumentTypeErrors into exit status 2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ESCAPES: Final = {r"\t": "\t", r"\n": "\n", r"\0": "\0", r"\\": "\\"}
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """KEY=VALUE; the value may be empty and may hold further equals signs."""
+    """Parses KEY=VALUE. The value may be empty and may contain equals signs."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise ArgumentTypeError(f"takes KEY=VALUE, not {text!r}")
@@ -36,21 +36,21 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def natural_number(text: str) -> int:
-    """A whole number from 1 on."""
+    """Parses an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"takes a number from 1 on, not {text!r}")
     return int(text)
 
 
 def partition_index(text: str) -> int:
-    """A partition's index."""
+    """Parses a partition's index."""
     if not text.isdecimal():
         raise ArgumentTypeError(f"takes the number of a partition, not {text!r}")
     return int(text)
 
 
 def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
-    """TOPIC or TOPIC:PARTITION,...; no partitions stands for all of them."""
+    """Parses TOPIC or TOPIC:PARTITION,.... No partitions means all of them."""
     topic, separator, indexes = text.partition(":")
     if not topic or (separator and not all(index.isdecimal() for index in indexes.split(","))):
         raise ArgumentTypeError(f"takes TOPIC or TOPIC:PARTITION,..., not {text!r}")
@@ -58,7 +58,7 @@ def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def listen_address(text: str) -> str:
-    """HOST:PORT; the host may be empty, for every address, or an IPv6 address in brackets."""
+    """Checks HOST:PORT. An empty host means every address; an IPv6 address stands in brackets."""
     host, separator, port = text.rpartition(":")
     is_plain = ":" not in host or (host.startswith("[") and host.endswith("]"))
     if not separator or not is_plain or not port.isdecimal():
@@ -69,14 +69,14 @@ def listen_address(text: str) -> str:
 
 
 def delimiter(text: str) -> bytes:
-    r"""What stands between key and value: any text but none, with \t, \n, \0 and \\ for what is hard to type."""
+    r"""Parses the delimiter between key and value: a text that is not empty, with the escapes \t, \n, \0 and \\."""
     if not text:
         raise ArgumentTypeError("takes at least one character")
     return re.sub(r"\\[tn0\\]", lambda match: ESCAPES[match[0]], text).encode()
 
 
 def timestamp_ms(text: str) -> int:
-    """Milliseconds since the epoch of an ISO 8601 moment; local time unless it says otherwise."""
+    """Parses an ISO 8601 time to milliseconds since the epoch. A time without an offset is local time."""
     try:
         moment = datetime.fromisoformat(text)
         return int(moment.astimezone().timestamp() * 1000)
@@ -87,7 +87,7 @@ def timestamp_ms(text: str) -> int:
 
 
 def duration(text: str) -> timedelta:
-    """A duration: 90s, 15m, 36h, 7d, or ISO 8601's PT36H as Kafka's tools take it."""
+    """Parses a duration: 90s, 15m, 36h, 7d, or ISO 8601's PT36H as in Kafka's tools."""
     short = SHORT_DURATION.fullmatch(text)
     iso = ISO_DURATION.fullmatch(text)
     try:
@@ -102,7 +102,7 @@ def duration(text: str) -> timedelta:
 
 
 def since_ms(text: str) -> int:
-    """Milliseconds since the epoch of a moment, or of that long ago: 2026-01-31T12:00:00, or 90s, 15m, 36h, 7d."""
+    """Parses a time (2026-01-31T12:00:00) or a time span before now (90s, 15m, 36h) to milliseconds since the epoch."""
     try:
         ago = duration(text)
     except ArgumentTypeError:

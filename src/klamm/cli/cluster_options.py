@@ -1,4 +1,4 @@
-"""What every client command shares: the options that name a cluster, and what to say when it can't be reached."""
+"""The common parts of all client commands: the options that name a cluster, and the errors if it can't be reached."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["access_of", "add_cluster_options", "partitions_of"]
 
 
 def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool = False) -> None:
-    """Adds -b, --context and -X, which every client command has, and --full-id where group ids are given.
+    """Adds -b, --context and -X, which every client command has, and --full-id for commands that take group ids.
 
-    `main` lets `klamm.cli.context.target` settle what they leave open before the command runs.
+    Before the command runs, `main` calls `klamm.cli.context.target.settle`, which fills in missing values.
     """
     parser.set_defaults(reaches_cluster=True)
     parser.add_argument(
@@ -50,12 +50,12 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, names_groups: bool =
 
 
 def access_of(arguments: argparse.Namespace) -> ClusterAccess:
-    """Returns how the cluster is reached that the options name."""
+    """Returns the access to the cluster that the options name."""
     return CommandLineAccess(arguments.bootstrap_server, arguments.properties, arguments.context)
 
 
 class CommandLineAccess(ClusterAccess):
-    """Access to a cluster whose errors name the options that help."""
+    """Access to a cluster. Its errors name the options that help."""
 
     def __init__(self, bootstrap_servers: str, properties: Iterable[tuple[str, str]], context: str | None) -> None:
         super().__init__(bootstrap_servers, properties)
@@ -73,8 +73,8 @@ class CommandLineAccess(ClusterAccess):
 
 
 def partitions_of(arguments: argparse.Namespace, client: AdminClient | Consumer, topic: str) -> list[int]:
-    """The indexes of a topic's partitions. Raises ClusterError where there is no such topic."""
-    # Asking for one topic by its name may create it; asking for all of them doesn't.
+    """Returns the indexes of a topic's partitions. Raises ClusterError if the topic does not exist."""
+    # A metadata request for one topic may create it; a request for all topics doesn't.
     topics = access_of(arguments).translate(lambda: client.list_topics(timeout=TIMEOUT_S)).topics
     if topic not in topics:
         raise ClusterError(f"there is no topic {topic}; `klamm topic list --all` shows those there are")

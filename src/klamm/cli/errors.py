@@ -1,4 +1,4 @@
-"""How a command ends with an exit status of its own."""
+"""Errors with an exit status of their own."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["UsageError"]
 
 
 class UsageError(KlammError):
-    """Options that don't go together: exit status 2, as for options that argparse refuses."""
+    """Options that can't be combined, or a wrong value: exit status 2, as for options that argparse refuses."""

@@ -1,7 +1,7 @@
-"""The `klamm` command: finds the noun's module, and turns errors into one line and an exit status.
+"""The `klamm` command: finds a command's module, and turns errors into one line and an exit status.
 
-Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted. A noun's module is imported only when it is asked for, so
-that `klamm serve` starts without a Kafka client and `klamm --version` without anything.
+Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted. Only the module of the given command is imported. So `klamm
+serve` starts without a Kafka client, and `klamm --version` without any of these modules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMANDS: Final = {
 """Each module offers `configure(parser)`, and `run(arguments) -> int`."""
 
 READ_VARIABLES: Final = frozenset({"KLAMM_BOOTSTRAP_SERVER", "KLAMM_CONFIG", "KLAMM_CONTEXT", "KLAMM_PURE_PYTHON"})
-"""What commands read of the environment."""
+"""The environment variables that commands read."""
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_whole(words)
     if parsed.command is None:
         parser.error("a command is needed")
-    if parsed.command != "serve":  # which tells it in its log
+    if parsed.command != "serve":  # the broker logs this warning itself
         _warn_of_unknown_variables()
     try:
         if "reaches_cluster" in parsed:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough; the interpreter must not find out again when it flushes at its end.
+        # The reader closed the pipe. The interpreter's flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     return status
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _warn_of_unknown_variables() -> None:
     if all(name in READ_VARIABLES for name in os.environ if name.startswith("KLAMM_")):
-        return  # as almost always, and without a look at the table of all keys
+        return  # the usual case: skip the import of the table of all keys
     from klamm.config.environment import unknown_variables
 
     for unknown in unknown_variables(os.environ):

@@ -1,4 +1,4 @@
-"""How a command shows rows: an aligned table, JSON, or tab-separated values."""
+"""Prints rows as an aligned table, JSON, or tab-separated values."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def show_rows(arguments: argparse.Namespace, columns: Sequence[str], rows: Seque
 
 
 def tsv_cell(value: Any, null: str) -> str:
-    r"""One cell of a tab-separated line, with tab, line ends and backslash as \t, \n, \r and \\."""
+    r"""Returns one cell of a tab-separated line, with tab, line ends and backslash as \t, \n, \r and \\."""
     return null if value is None else str(value).translate(TSV_ESCAPES)
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:
-    """Says what was done, to people: on stderr when stdout is for machines."""
+    """Prints a message for people: on stderr if stdout is for machines (JSON or TSV)."""
     print(text, file=sys.stdout if arguments.output == "table" else sys.stderr)
 
 
@@ -65,7 +65,7 @@ def _show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> No
 
 
 def new_console() -> Console:
-    """Standard output, as wide as the terminal; lines don't end early where there is none."""
+    """Returns a console on standard output, as wide as the terminal. Without a terminal, it does not wrap lines."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)

@@ -1,4 +1,4 @@
-"""The parser of the command line: argparse, which says what somebody may have meant."""
+"""The parser of the command line: argparse with suggestions for misspelled words."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _INVALID_CHOICE: Final = re.compile(r"argument .*: invalid choice: '(?P<word>.*)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints suggest the nearest command, choice or option."""
+    """A parser whose errors suggest the nearest command, choice or option."""
 
     def error(self, message: str) -> NoReturn:
-        """Ends the process with status 2. Where a verb is missing, the help shows those there are."""
+        """Prints the error and ends the process with status 2. If the verb is missing, prints the help too."""
         if message.endswith("required: VERB"):
             self.print_help(sys.stderr)
             self.exit(2, f"\n{self.prog}: error: {message}\n")
@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
     def parse_whole(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parses words of which none may be left over; else the command that they name complains."""
+        """Parses all words. If words are left over, the named command's parser reports the error."""
         parsed, left = self.parse_known_args(words)
         if left:
             command = self._named_by(words)
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _verbs_of(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of a command's verbs; argparse has no other way to find them."""
+    """Returns the parsers of a command's verbs. argparse has no public API for this."""
     for action in command._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

@@ -24,7 +24,7 @@ logger = logging.getLogger("klamm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The options of `klamm serve`."""
+    """Adds the options of `klamm serve`."""
     parser.add_argument("--data-dir", metavar="DIR", help="where everything is stored (log.dirs; default ./klamm-data)")
     parser.add_argument(
         "--listen",
@@ -52,12 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serves until a signal comes.
+    """Runs a broker until SIGTERM or SIGINT.
 
-    Returns 0 after a clean stop, 1 when the broker can't start. Raises UsageError for a configuration that it can't be
-    started with.
+    Returns 0 after a clean stop, 1 if the broker can't start. Raises UsageError for an invalid configuration.
     """
-    gc.disable()  # until it serves: nothing that is loaded becomes garbage, and looking for it is a tenth of the start
+    gc.disable()  # until the broker serves: imports leave no garbage, and collections are a tenth of the start's time
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fast_event_loop() -> type[asyncio.AbstractEventLoop] | None:
-    """The loop of uvloop where it is installed; asyncio's own serves as well, at about half the rate."""
+    """Returns uvloop's event loop if it is installed, else None for asyncio's own, which serves about half the rate."""
     try:
         import uvloop
     except ImportError:

@@ -31,7 +31,7 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The subcommands of `klamm topic`."""
+    """Adds the subcommands of `klamm topic`."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     create = verbs.add_parser("create", help="create a topic")
@@ -90,7 +90,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb.
 
-    Raises KlammError when the cluster refuses.
+    Raises KlammError if the cluster refuses a request.
     """
     verbs = {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}
     return verbs[arguments.verb](arguments)
@@ -137,7 +137,7 @@ def _describe(arguments: argparse.Namespace) -> int:
         ]
         show_rows(arguments, ("key", "value", "source"), rows)
         return 0
-    partitions_of(arguments, admin, arguments.topic)  # says what to do where there is no such topic
+    partitions_of(arguments, admin, arguments.topic)  # its error for a missing topic says what to do
     topic = access_of(arguments).result_of(admin.describe_topics(TopicCollection([arguments.topic]))[arguments.topic])
     rows = [
         {
@@ -176,7 +176,7 @@ def _alter(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _suggesting(keys: Iterable[str]) -> Iterator[None]:
-    """Adds to a broker's complaint about a key that it does not know which one may be meant."""
+    """Adds the nearest known key to a broker's error about an unknown key."""
     try:
         yield
     except ClusterError as error:

@@ -1,6 +1,6 @@
 """`klamm txn`: list, describe, abort.
 
-librdkafka's admin client knows nothing of transactions, so these commands speak to the cluster themselves.
+librdkafka's admin client has no API for transactions, so these commands use klamm's own client.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LONGEST_TRANSACTION: Final = timedelta(minutes=15)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The subcommands of `klamm txn`."""
+    """Adds the subcommands of `klamm txn`."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="list transactional ids, or transactions that hang")
@@ -117,7 +117,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def one_partition(text: str) -> TopicPartition:
-    """TOPIC:PARTITION."""
+    """Parses TOPIC:PARTITION."""
     topic, indexes = topic_partitions(text)
     if len(indexes) != 1:
         raise ArgumentTypeError(f"takes TOPIC:PARTITION, not {text!r}")
@@ -125,7 +125,7 @@ def one_partition(text: str) -> TopicPartition:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs one verb. Raises KlammError when the cluster refuses."""
+    """Runs one verb. Raises KlammError if the cluster refuses a request."""
     verbs: dict[str, Callable[[argparse.Namespace, TransactionsClient], None]]
     verbs = {"list": _list, "describe": _describe, "abort": _abort}
     if arguments.verb == "list" and arguments.topic and not arguments.hanging:
@@ -154,7 +154,7 @@ def _list(arguments: argparse.Namespace, client: TransactionsClient) -> None:
         return
     longer_than = arguments.longer_than
     request = ListTransactionsRequest(
-        # What has not begun counts as very old; nobody who asks for this wants to see it.
+        # The coordinator counts a transaction that has not begun as very old. A filter by duration must leave it out.
         state_filters=arguments.state or (list(OPEN_STATES) if longer_than is not None else []),
         producer_id_filters=arguments.producer_id,
         duration_filter=-1 if longer_than is None else _milliseconds(longer_than),
@@ -193,7 +193,7 @@ def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> 
 
 
 def _partitions(arguments: argparse.Namespace) -> Iterator[TopicPartition]:
-    """Those that were named, or all there are."""
+    """Yields the partitions of --topic, or all partitions."""
     admin = access_of(arguments).admin_client()
     topics = access_of(arguments).translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
     for name, indexes in arguments.topic or [(name, ()) for name in sorted(topics)]:
@@ -249,7 +249,7 @@ def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> None:
 
 
 def _producer_at(client: TransactionsClient, partition: TopicPartition, start_offset: int) -> ProducerState:
-    """The producer whose transaction begins there. Raises ClusterError where none does."""
+    """Returns the producer whose open transaction begins at `start_offset`. Raises ClusterError if there is none."""
     for producer in client.producers(partition):
         if producer.current_txn_start_offset == start_offset:
             return producer

@@ -1,4 +1,4 @@
-"""How a cluster is reached through confluent-kafka, which works with any Kafka cluster."""
+"""Access to a cluster through confluent-kafka, which works with any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ T = TypeVar("T")
 C = TypeVar("C", AdminClient, Consumer, Producer)
 
 TIMEOUT_S: Final = 10.0
-# How long to wait each time before looking at what went wrong meanwhile: in all, TIMEOUT_S.
+# How long each attempt waits before the collected errors are checked. The sum is TIMEOUT_S.
 WAITS_S: Final = (0.5, 0.5, 1.0, 2.0, 6.0)
-# All brokers may look down for a moment: a name with two addresses is tried at one after the other.
+# All brokers can seem down for a moment: librdkafka tries the addresses of one host name one after the other.
 PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
 
 UNREACHABLE: Final = frozenset(
@@ -33,9 +33,9 @@ NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPL
 
 
 class ClusterAccess:
-    """The addresses of a cluster and librdkafka's properties for it. Makes clients, and translates their errors.
+    """The addresses of a cluster and librdkafka's properties for it. Creates clients and translates their errors.
 
-    A user interface may override `unreachable` and `invalid_property`, to say what its user can do.
+    A user interface may override `unreachable` and `invalid_property` to tell its user what to do.
     """
 
     def __init__(self, bootstrap_servers: str, properties: Iterable[tuple[str, str]] = ()) -> None:
@@ -51,15 +51,15 @@ class ClusterAccess:
         return InvalidProperty(reason)
 
     def connect(self, new_client: Callable[[dict[str, Any]], C], **settings: Any) -> C:
-        """Returns a client of librdkafka that has heard from the cluster. The properties go before `settings`.
+        """Returns a librdkafka client after the cluster has answered it. The properties override `settings`.
 
-        Raises ClusterError where no broker answers, and `invalid_property` for properties that librdkafka refuses.
+        Raises ClusterError if no broker answers, and `invalid_property` for properties that librdkafka refuses.
         """
         errors: list[KafkaError] = []
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": "klamm",
-            "log_level": 2,  # what goes wrong is said once, by the error that is raised
+            "log_level": 2,  # no log output: the raised error reports the failure
             "socket.timeout.ms": int(TIMEOUT_S * 1000),
             "error_cb": errors.append,
             **settings,
@@ -79,7 +79,7 @@ class ClusterAccess:
         return self.connect(AdminClient)
 
     def translate(self, call: Callable[[], T]) -> T:
-        """Calls, and turns librdkafka's exception into a ClusterError."""
+        """Returns the result of `call`. Raises librdkafka's exception as a ClusterError."""
         try:
             return call()
         except KafkaException as error:
@@ -96,13 +96,13 @@ class ClusterAccess:
             raise self.cluster_error(KafkaError(KafkaError._TIMED_OUT)) from None
 
     def cluster_error(self, error: KafkaError) -> ClusterError:
-        """Returns librdkafka's error in words for a person."""
+        """Returns the ClusterError for an error of librdkafka, with a text for the user."""
         if error.code() in UNREACHABLE:
             return self.unreachable(error.str())
         return ClusterError(f"{_name(error)}: {error.str()}")
 
     def _wait_for_an_answer(self, client: AdminClient | Consumer | Producer, errors: list[KafkaError]) -> None:
-        """Returns when a broker has answered; gives up early when each one refuses."""
+        """Waits until a broker answers. Gives up early if all brokers are down or a broker refuses the credentials."""
         began_s = time.monotonic()
         for wait_s in WAITS_S:
             try:
@@ -110,7 +110,7 @@ class ClusterAccess:
                 return
             except KafkaException as exception:
                 error = exception.args[0]
-            client.poll(0)  # brings the errors
+            client.poll(0)  # calls `error_cb`
             for known in errors:
                 if known.code() in HOPELESS:
                     raise self.cluster_error(known)
@@ -121,7 +121,7 @@ class ClusterAccess:
 
 
 def _name(error: KafkaError) -> str:
-    """Kafka's name of an error code; librdkafka has some of its own, and names that begin with _ for its own errors."""
+    """Returns Kafka's name of an error code. librdkafka's own error codes have names that begin with _."""
     try:
         return ErrorCode(error.code()).name.upper()
     except ValueError:

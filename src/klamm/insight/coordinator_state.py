@@ -1,7 +1,7 @@
-"""What the records of a partition of `__consumer_offsets` amount to: groups, their members and offsets.
+"""Replays the records of a partition of `__consumer_offsets` to groups, their members and offsets.
 
-The state after a record is what a coordinator would know that had read up to there. It is made of what the records
-say, whoever wrote them; nothing is checked.
+The state after a record is the state of a coordinator that has read the log up to that record. The replay trusts the
+records, from klamm or from Apache Kafka, and does not check them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 TopicNames = Callable[[bytes], str]
-"""The name of a topic by its id, or the id in words where no topic has it."""
+"""Returns a topic's name by its id; a text with the id if no topic has it."""
 
 MEMBER_STATES: Final = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
-"""After Kafka's `MemberState` of the modern groups."""
+"""From Kafka's `MemberState` of the modern groups."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class ReplayedOffset:
 
 @dataclass(slots=True)
 class ReplayedMember:
-    """A member, as far as the records tell of it."""
+    """A member, as far as the records describe it."""
 
     member_id: str
     instance_id: str | None = None
@@ -57,7 +57,7 @@ class ReplayedMember:
     assignor: str | None = None
     rebalance_timeout_ms: int | None = None
     session_timeout_ms: int | None = None
-    """None in the consumer protocol, where it is the group's."""
+    """None in the consumer protocol, which has one session timeout for the group."""
     uses_classic_protocol: bool = False
     epoch: int | None = None
     state: str | None = None
@@ -65,37 +65,37 @@ class ReplayedMember:
     pending_revocation: frozenset[PartitionKey] = frozenset()
     target: frozenset[PartitionKey] = frozenset()
     changed_ms: int | None = None
-    """When the record of its current assignment was written."""
+    """When the record of the member's current assignment was written."""
 
 
 @dataclass(slots=True)
 class ReplayedGroup:
-    """A group, as far as the records tell of it."""
+    """A group, as far as the records describe it."""
 
     group_id: str
     kind: str | None = None
-    """classic, consumer, share or streams; None while there are only offsets."""
+    """classic, consumer, share or streams; None for a group that only has offsets."""
     epoch: int | None = None
     """The generation, or the group epoch."""
     assignment_epoch: int | None = None
     assigned_ms: int | None = None
-    """When the present target, or the classic group's assignment, was written."""
+    """When the current target, or the classic group's assignment, was written."""
     assignor: str | None = None
     leader: str | None = None
     members: dict[str, ReplayedMember] = field(default_factory=dict)
     offsets: dict[PartitionKey, ReplayedOffset] = field(default_factory=dict)
     patterns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each regular expression stands for."""
+    """The topics that each regular expression matches."""
     others: dict[str, Plain] = field(default_factory=dict)
-    """Records of share and streams groups by the record's name and the rest of the key."""
+    """Values of the records of share and streams groups, by the record's name and the rest of the key."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known of it any more."""
+        """Whether no records of the group are left."""
         return self.kind is None and not (self.members or self.offsets or self.others or self.patterns)
 
     def plain(self) -> Plain:
-        """The group as plain data."""
+        """Returns the group as plain data for JSON."""
         offsets: dict[str, dict[str, int]] = {}
         for (topic, partition), committed in sorted(self.offsets.items()):
             offsets.setdefault(topic, {})[str(partition)] = committed.offset
@@ -114,29 +114,29 @@ class ReplayedGroup:
 
 
 class ReplayedRecord(NamedTuple):
-    """One record, and what it is about."""
+    """A decoded record."""
 
     type: int | None
-    """The record type; None for what is no record at all."""
+    """The record type; None for a key that is too short to have a type."""
     name: str | None
-    """The name in Kafka's schema without Key and Value; None for a type that this schema doesn't have."""
+    """The name in Kafka's schema without Key and Value; None for a type that klamm's schema doesn't have."""
     group_id: str | None
     key: Message | None
     value: Message | None
     """None for a tombstone."""
     complaint: str | None = None
-    """Why nothing could be made of it."""
+    """Why the record can't be decoded."""
 
 
 class CoordinatorState:
-    """Takes the records of one partition in the order of their offsets."""
+    """The groups of one partition, whose records are applied in the order of their offsets."""
 
     def __init__(self, topic_names: TopicNames) -> None:
         self.groups: dict[str, ReplayedGroup] = {}
         self._topic_name = topic_names
 
     def apply(self, key: bytes, value: bytes | None, timestamp_ms: int) -> ReplayedRecord:
-        """Lets a record change the state, and returns what it is."""
+        """Applies a record to the state and returns the decoded record."""
         record = _decode(key, value)
         if record.key is None or record.group_id is None:
             return record
@@ -158,7 +158,7 @@ class CoordinatorState:
                 group.kind = _kind(group, "consumer", value)
                 group.epoch = value.epoch if value is not None else None
             case "ConsumerGroupPartitionMetadata":
-                pass  # which partitions the topics had; no longer written since Kafka 4.1
+                pass  # the topics' partitions; Kafka no longer writes this record since 4.1
             case "ConsumerGroupMemberMetadata":
                 _apply_member(group, key, value)
             case "ConsumerGroupTargetAssignmentMetadata":
@@ -207,14 +207,15 @@ def _decode(key: bytes, value: bytes | None) -> ReplayedRecord:
 
 
 def _kind(group: ReplayedGroup, kind: str, value: object) -> str | None:
-    """The kind after a record of this kind; a tombstone ends only its own, since a group may be converted."""
+    """Returns the group's kind after a record of `kind`. A tombstone of another kind changes nothing, since a group may
+    have been converted."""
     if value is not None:
         return kind
     return None if group.kind == kind else group.kind
 
 
 def _member(group: ReplayedGroup, member_id: str, value: object) -> ReplayedMember:
-    """The member; one that a tombstone is about is not brought back by it."""
+    """Returns the member. Creates it if the group lacks it; for a tombstone, without adding it to the group."""
     if value is None:
         return group.members.get(member_id) or ReplayedMember(member_id)
     return group.members.setdefault(member_id, ReplayedMember(member_id))
@@ -280,7 +281,7 @@ def _apply_member(group: ReplayedGroup, key: Any, value: Any) -> None:
 
 
 def _apply_other(group: ReplayedGroup, record: ReplayedRecord) -> None:
-    """Share and streams groups: the last value of each key."""
+    """Stores the last value of each key of share and streams groups."""
     name, key = record.name or "", record.key
     kind = name.partition("Group")[0].lower()
     rest = [str(value) for field, value in plain(key).items() if field != "group_id"] if key is not None else []
@@ -321,5 +322,5 @@ def _by_topic(keys: frozenset[PartitionKey]) -> dict[str, list[int]]:
 
 
 def unknown_topic(topic_id: bytes) -> str:
-    """What to call a topic whose name nobody knows any more."""
+    """Returns the text that replaces the name of an unknown topic."""
     return f"topic id {uuid_text(topic_id)}"

@@ -1,4 +1,4 @@
-"""What the newest records of a coordinator's log say of one group, such as since when somebody has to give back."""
+"""One group's state in the newest records of a coordinator's log, for example since when a revocation is pending."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PATIENCE_S: Final = 5.0
 
 
 class CoordinatorTail:
-    """Reads the end of the group's partition of `__consumer_offsets`, and goes on with what comes.
+    """Reads the end of the group's partition of `__consumer_offsets`, then the new records.
 
-    Everything it tells is an extra: where the topic can't be read, nothing is known of the group.
+    This information is optional: if the topic can't be read, `update` returns None.
     """
 
     def __init__(self, access: ClusterAccess, group: str, *, follow: bool = False) -> None:
@@ -41,13 +41,13 @@ class CoordinatorTail:
             self.close()
 
     def update(self) -> ReplayedGroup | None:
-        """The group with all records that there are now; None where nothing is known of it."""
+        """Returns the group after all records so far; None if no record is about the group."""
         try:
             messages = self._reader.available(self._patience_s) if self._reader is not None else []
         except ClusterError:
             self.close()
             messages = []
-        self._patience_s = 0.0  # the first time everything has to come, later only what is there
+        self._patience_s = 0.0  # the first call waits for all records, later calls only poll
         for message in messages:
             value = message.value()
             self._state.apply(
@@ -56,7 +56,7 @@ class CoordinatorTail:
         return self._state.groups.get(self._group)
 
     def close(self) -> None:
-        """Ends the consumer."""
+        """Closes the consumer."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

@@ -1,4 +1,4 @@
-"""How far the same group has come in each environment."""
+"""The progress of the same group in each environment."""
 
 from __future__ import annotations
 
@@ -19,31 +19,33 @@ class EnvironmentGroup:
     """The group of one environment, and access to its cluster."""
 
     label: str
-    """The environment; the context's name where several contexts have that environment."""
+    """The environment; the context's name if several contexts have this environment."""
     group: str
     access: ClusterAccess = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentProgress:
-    """How far one environment's group has come."""
+    """The progress of one environment's group."""
 
     place: EnvironmentGroup
     cluster_id: str
     committed: Mapping[PartitionKey, int]
     ends: Mapping[PartitionKey, tuple[int, int]]
     commit_ms: Mapping[PartitionKey, int]
-    """When it was committed, as far as the newest records of the coordinator's log tell."""
+    """When each offset was committed, if the newest records of the coordinator's log contain the commit."""
 
     def lag(self, key: PartitionKey) -> int | None:
-        """Records that are still to be read; None without a commit."""
+        """Returns the number of records left to read; None without a commit."""
         start, end = self.ends.get(key, (None, None))
         return lag(self.committed.get(key), start, end)
 
 
 def behind(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, key: PartitionKey) -> int | None:
-    """How many records it is behind the foremost environment on its cluster; offsets of two clusters can't be
-    compared."""
+    """Returns how many records `one` is behind the furthest environment on its cluster; None without a commit.
+
+    Offsets of two clusters can't be compared.
+    """
     if key not in one.committed:
         return None
     return (

@@ -1,4 +1,4 @@
-"""What goes wrong while a cluster is asked."""
+"""Errors of requests to a cluster."""
 
 from __future__ import annotations
 

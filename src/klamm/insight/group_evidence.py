@@ -1,4 +1,4 @@
-"""Gathers from a cluster what the explanation of a group needs."""
+"""Collects the evidence for a group's explanation from a cluster."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PATIENCE_S: Final = 5.0
 
 
 class GatheredEvidence(NamedTuple):
-    """The evidence, and what is missing from it."""
+    """The evidence, and the reason why its history is missing."""
 
     evidence: Evidence
     history_problem: str | None
-    """Why the history can't be read; None where it was read, or where the cluster keeps none."""
+    """Why the history can't be read; None if it was read, or if the cluster keeps no history."""
 
 
 def gather_evidence(access: ClusterAccess, group: str, snapshot: Snapshot) -> GatheredEvidence:
-    """Reads the coordinator's log and the history of the group that the snapshot shows. Raises ClusterError."""
+    """Reads the coordinator's log and the history of the snapshot's group. Raises ClusterError."""
     with closing(CoordinatorTail(access, group)) as tail:
         replayed = tail.update()
     now_ms = time.time_ns() // 1_000_000
@@ -51,7 +51,7 @@ def gather_evidence(access: ClusterAccess, group: str, snapshot: Snapshot) -> Ga
 
 
 def _history(access: ClusterAccess, group: str) -> list[HistoryRecord]:
-    """The changes of the group; none where the cluster keeps no history."""
+    """Returns the changes of the group; an empty list if the cluster keeps no history."""
     with closing(HistoryReader(access, group)) as reader:
         reader.start()
         return [told.change for told in reader.available(PATIENCE_S) if told.change is not None]

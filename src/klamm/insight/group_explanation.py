@@ -1,6 +1,6 @@
-"""Why a group is as it is, in words: who has what and why, who waits for whom, who stands by.
+"""Explains a group in words: who owns which partitions and why, who waits for whom, which members are idle.
 
-Pure: everything that is known comes as an argument, `Evidence`, and what isn't known is left out.
+Pure: all information comes in the argument `Evidence`. The explanation leaves out what the evidence lacks.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MOST_CAUSES: Final = 2
 UNSETTLED: Final = ("preparing-rebalance", "completing-rebalance", "assigning", "reconciling")
 UNREST_MS: Final = 600_000
 UNREST_CHANGES: Final = 6
-# A crash loop is forgiven after half an hour; the coordinator holds nobody back for longer than five minutes at a time.
+# The coordinator forgets a crash loop after half an hour, and holds a member back for at most five minutes at a time.
 FORGIVEN_MS: Final = 1_800_000
 HELD_BACK_MS: Final = 360_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that is known of a group at one moment."""
+    """All information about a group at one moment."""
 
     picture: GroupPicture
     now_ms: int
@@ -40,9 +40,9 @@ class Evidence:
     """How many partitions each topic of the cluster has."""
     lags: Mapping[PartitionKey, int | None] = field(default_factory=dict)
     history: Sequence[HistoryRecord] = ()
-    """The group's changes, the oldest first."""
+    """The group's changes, oldest first."""
     replayed: ReplayedGroup | None = None
-    """What the newest records of the coordinator's log say of the group."""
+    """The group's state in the newest records of the coordinator's log."""
     members_needed: int | None = None
 
 
@@ -64,7 +64,7 @@ class Explanation:
 
 
 def explain(evidence: Evidence, names: MemberNames | None = None) -> Explanation:
-    """Says why the group is as it is. `names` may know members of the past already."""
+    """Explains the group's state. `names` may already contain former members."""
     names = names if names is not None else MemberNames()
     for record in evidence.history:
         for member in record.members.values():
@@ -79,7 +79,7 @@ def explain(evidence: Evidence, names: MemberNames | None = None) -> Explanation
 
 
 class _Explainer:
-    """The evidence, and names for the members."""
+    """Writes the sentences about one group."""
 
     def __init__(self, evidence: Evidence, names: MemberNames) -> None:
         self.evidence = evidence
@@ -94,7 +94,7 @@ class _Explainer:
         }
 
     def group(self) -> Iterator[str]:
-        """What concerns the group as a whole."""
+        """Yields the sentences about the group as a whole."""
         yield self._headline()
         yield from share_lines(self.picture, self.evidence.partition_counts, _patterns(self.evidence))
         yield from self._missing_topics()
@@ -108,7 +108,7 @@ class _Explainer:
         yield from self._load()
 
     def member(self, member: MemberPicture) -> Iterator[str]:
-        """What concerns one member."""
+        """Yields the sentences about one member."""
         yield from self._has(member)
         yield from self._provenance(member)
         for wait in self.waits:
@@ -131,7 +131,7 @@ class _Explainer:
         return ", ".join(parts)
 
     def _last_change(self) -> Iterator[str]:
-        """Why the group changes, and while it doesn't, why it did last."""
+        """Yields the causes of the change in progress, or else of the last change."""
         picture = self.picture
         if picture.changing_since_ms is not None:
             ago = span(self.evidence.now_ms - picture.changing_since_ms)
@@ -150,7 +150,10 @@ class _Explainer:
             yield f"members subscribe to {enumeration(missing, most=6)}, {what}"
 
     def _unrest(self) -> Iterator[str]:
-        """A group that changes again and again, and whom that comes from; that many come at first is no unrest."""
+        """Yields how often the group changed recently and which member caused most changes.
+
+        Changes that were only caused by joining members do not count.
+        """
         since_ms = self.evidence.now_ms - UNREST_MS
         recent = [
             record
@@ -165,7 +168,7 @@ class _Explainer:
         yield f"{len(recent)} disturbances in the last {span(UNREST_MS)}: the group does not come to rest{who}"
 
     def _standbys(self) -> Iterator[str]:
-        """Members that have nothing and are to have nothing, unless they are held back."""
+        """Yields the idle members if there are more members than partitions, without those that are held back."""
         idle = [each for each in self.picture.standbys if each.member_id not in self.held_back]
         if not idle or not self.picture.partitions:
             return
@@ -179,7 +182,7 @@ class _Explainer:
             ).replace("and takes", "and take" if len(idle) > 1 else "and takes")
 
     def _ownerless(self) -> Iterator[str]:
-        """Partitions of subscribed topics that nobody has or is to have."""
+        """Yields the partitions of subscribed topics that are neither assigned nor in the target."""
         if self.picture.state not in ("stable", "reconciling") or not self.picture.members:
             return
         topics = subscribed_topics(self.picture, _patterns(self.evidence))
@@ -225,7 +228,7 @@ class _Explainer:
             yield f"keeps {partition_names(kept)}"
 
     def _provenance(self, member: MemberPicture) -> Iterator[str]:
-        """Since when and why it has each partition, those that came together in one line."""
+        """Yields since when and why the member owns its partitions, in one line for each change that moved some."""
         if not self.evidence.history:
             yield from self._told(member)
             return
@@ -249,7 +252,7 @@ class _Explainer:
             yield f"{partition_names(longer)}: longer than the history goes back ({_epoch(before[0])})"
 
     def _told(self, member: MemberPicture) -> Iterator[str]:
-        """Without a history there is only what the coordinator's log says of the present."""
+        """Yields since when the member has its assignment, from the coordinator's log; for a group without history."""
         replayed = self.evidence.replayed
         known = replayed.members.get(member.member_id) if replayed is not None else None
         if replayed is None or known is None or known.changed_ms is None or not member.assigned or member.surplus:
@@ -326,9 +329,10 @@ class _Explainer:
 
 
 def _troubles(evidence: Evidence) -> dict[str, str]:
-    """Members that are in a crash loop, held back or not, and the words of the history that say so.
+    """Returns the members in a crash loop, held back or not, with the cause's text from the history.
 
-    One that was let go on has that as its last word, and is a standby if it has nothing all the same.
+    Only a member's last cause counts. A member that is no longer held back has another last cause, and is a standby if
+    it still has no partitions.
     """
     found: dict[str, str] = {}
     for member in evidence.picture.members:
@@ -343,7 +347,7 @@ def _troubles(evidence: Evidence) -> dict[str, str]:
 
 
 def _last_word(history: Sequence[HistoryRecord], name: str) -> HistoryCause | None:
-    """The last that is told of somebody, but for having joined, which everybody does who died before."""
+    """Returns the last cause of a member. Ignores joins outside a crash loop, since a crashed member joins again."""
     for record in reversed(history):
         for cause in reversed(record.causes):
             member = record.members.get(cause.member_id or "")
@@ -355,12 +359,12 @@ def _last_word(history: Sequence[HistoryRecord], name: str) -> HistoryCause | No
 
 
 def _lasting_name(instance_id: str | None, client_id: str, host: str) -> str:
-    """A name that outlives a member: whoever crashes comes back with another member id."""
+    """Returns a name that stays the same after a crash, when the client comes back with another member id."""
     return instance_id if instance_id is not None else f"{client_id} at {host.removeprefix('/')}"
 
 
 def _culprits(record: HistoryRecord) -> set[str]:
-    """Who caused a change, by their lasting names."""
+    """Returns the lasting names of the members that caused a change."""
     members = [record.members.get(cause.member_id or "") for cause in record.causes]
     return {_lasting_name(each.instance_id, each.client_id, each.host) for each in members if each is not None}
 
@@ -370,7 +374,7 @@ def _patterns(evidence: Evidence) -> Mapping[str, Sequence[str]]:
 
 
 def _came_with(history: Sequence[HistoryRecord], member: MemberPicture, key: PartitionKey) -> int | None:
-    """The change that brought a partition to the member; None where it is before the history."""
+    """Returns the index of the change that gave the partition to the member; None if it is older than the history."""
     for index in range(len(history) - 1, -1, -1):
         for move in history[index].moved:
             if (move.topic, move.partition) == key:
@@ -379,7 +383,7 @@ def _came_with(history: Sequence[HistoryRecord], member: MemberPicture, key: Par
 
 
 def _is_same(record: HistoryRecord, member_id: str | None, member: MemberPicture) -> bool:
-    """Whether somebody of the past is the member of today: a static one comes back with another member id."""
+    """Returns whether a former member is the current one. A static member comes back with another member id."""
     then = record.members.get(member_id or "")
     if member_id == member.member_id:
         return True

@@ -1,4 +1,4 @@
-"""The committed offsets of a group and the ends of its partitions: read, compared as lag, and set."""
+"""Reads and sets a group's committed offsets, reads the ends of its partitions, and computes the lag."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ __all__ = [
 
 
 def lag(committed: int | None, log_start: int | None, high_watermark: int | None) -> int | None:
-    """Records between the commit, or the log's start if that came later, and the high watermark.
+    """Returns the number of records between the commit, or the log start offset if that is higher, and the high
+    watermark.
 
-    None without a commit, unless there is no record to read.
+    Returns None without a commit, but 0 if the partition has no records.
     """
     if log_start is None or high_watermark is None:
         return None
@@ -39,15 +40,15 @@ def lag(committed: int | None, log_start: int | None, high_watermark: int | None
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a group has committed."""
+    """The committed offsets of a group."""
 
     offsets: Mapping[PartitionKey, int]
     applications: Mapping[PartitionKey, str]
-    """Ids of the Spark applications whose queries committed, of those partitions where one did."""
+    """Ids of the Spark applications, for the partitions where a Spark query committed."""
 
 
 def commits(access: ClusterAccess, admin: AdminClient, group: str) -> Committed:
-    """The group's commits, of every partition that has one. Raises ClusterError."""
+    """Returns the group's commits for all partitions that have one. Raises ClusterError."""
     request = ConsumerGroupTopicPartitions(group)
     result = access.result_of(admin.list_consumer_group_offsets([request])[group])
     found = {
@@ -63,7 +64,7 @@ def commits(access: ClusterAccess, admin: AdminClient, group: str) -> Committed:
 
 
 def _metadata_of(partition: TopicPartition) -> str:
-    """A commit's metadata, and possibly what lies behind them in librdkafka's memory, which need not be text."""
+    """Returns a commit's metadata. librdkafka may append bytes from the memory after them, which may not be UTF-8."""
     try:
         return partition.metadata or ""
     except UnicodeDecodeError as error:
@@ -71,7 +72,7 @@ def _metadata_of(partition: TopicPartition) -> str:
 
 
 def committed_offsets(access: ClusterAccess, admin: AdminClient, group: str) -> dict[PartitionKey, int]:
-    """The group's committed offsets, of every partition that has one. Raises ClusterError."""
+    """Returns the group's committed offsets for all partitions that have one. Raises ClusterError."""
     return dict(commits(access, admin, group).offsets)
 
 
@@ -92,7 +93,7 @@ def check_has_no_members(access: ClusterAccess, admin: AdminClient, group: str) 
 
 
 def commit_for(access: ClusterAccess, admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> None:
-    """Commits offsets for a group without members. Raises ClusterError for the first that is refused."""
+    """Commits offsets for a group without members. Raises ClusterError for the first refused offset."""
     request = ConsumerGroupTopicPartitions(group, list(partitions))
     result = access.result_of(admin.alter_consumer_group_offsets([request])[group])
     for partition in result.topic_partitions:
@@ -103,7 +104,7 @@ def commit_for(access: ClusterAccess, admin: AdminClient, group: str, partitions
 def end_offsets(
     access: ClusterAccess, admin: AdminClient, partitions: Collection[PartitionKey]
 ) -> dict[PartitionKey, tuple[int, int]]:
-    """(log start offset, high watermark) of each partition; those that are gone are left out."""
+    """Returns (log start offset, high watermark) by partition, without the partitions whose lookup failed."""
     earliest = list_offsets(access, admin, partitions, OffsetSpec.earliest())
     latest = list_offsets(access, admin, partitions, OffsetSpec.latest())
     return {key: (earliest[key], latest[key]) for key in partitions if key in earliest and key in latest}
@@ -112,7 +113,7 @@ def end_offsets(
 def list_offsets(
     access: ClusterAccess, admin: AdminClient, partitions: Collection[PartitionKey], spec: OffsetSpec
 ) -> dict[PartitionKey, int]:
-    """The offset of each partition that fits `spec`; partitions that can't be looked up are left out."""
+    """Returns the offset that matches `spec` by partition, without the partitions whose lookup failed."""
     if not partitions:
         return {}
     futures = admin.list_offsets({TopicPartition(topic, index): spec for topic, index in partitions})

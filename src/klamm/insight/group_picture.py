@@ -1,4 +1,4 @@
-"""A group as its coordinator describes it, whichever protocol it speaks and whoever asked."""
+"""A group as its coordinator describes it, for both group protocols and both clients (raw and librdkafka)."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ CONSUMERS: Final = "consumer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPicture:
-    """A member, with what it has and what it is to have."""
+    """A member with its assigned and its target partitions."""
 
     member_id: str
     instance_id: str | None = None
     client_id: str = ""
     host: str = ""
     epoch: int | None = None
-    """Of a member of a consumer group; None where nobody tells."""
+    """The member epoch in a consumer group; None if the description lacks it."""
     topics: frozenset[str] | None = None
-    """What it subscribed to by name; None where nobody tells."""
+    """The topics that the member subscribes to by name; None if the description lacks them."""
     pattern: str | None = None
     assigned: frozenset[PartitionKey] = frozenset()
-    """What it is responsible for; in a consumer group also what it has yet to give back."""
+    """The partitions that the member owns; in a consumer group including those that it has to revoke."""
     target: frozenset[PartitionKey] = frozenset()
     uses_classic_protocol: bool = False
 
     @property
     def missing(self) -> frozenset[PartitionKey]:
-        """What it is to get."""
+        """The target partitions that the member does not own yet."""
         return self.target - self.assigned
 
     @property
     def surplus(self) -> frozenset[PartitionKey]:
-        """What it has to give back."""
+        """The partitions that the member has to revoke."""
         return self.assigned - self.target
 
 
@@ -68,28 +68,28 @@ class GroupPicture:
     kind: str
     """classic or consumer."""
     state: str
-    """In Kafka's words, as `klamm group list` shows them."""
+    """Kafka's name of the state, as `klamm group list` shows it."""
     epoch: int | None = None
     """The group epoch; a classic group's generation is not described."""
     assignment_epoch: int | None = None
     assignor: str | None = None
     members: tuple[MemberPicture, ...] = ()
     awaited: frozenset[str] | None = None
-    """The ids of those for whom a classic group's rebalance waits; None where nobody tells."""
+    """The ids of the members that a classic group's rebalance waits for; None if the description lacks them."""
     change_causes: tuple[str, ...] = ()
-    """Why a change of the group is under way; nothing while it is at rest, or where nobody tells."""
+    """The causes of the change in progress; empty if no change is in progress, or if the description lacks them."""
     changing_since_ms: int | None = None
     members_needed: int | None = None
-    """How many members would bring the lag down and keep it there; None where nobody tells, or nobody knows yet."""
+    """How many members would reduce the lag and keep it low; None if not described or not known yet."""
 
     @property
     def partitions(self) -> frozenset[PartitionKey]:
-        """Everything that somebody has or is to have."""
+        """All assigned and target partitions of all members."""
         return frozenset().union(*(member.assigned | member.target for member in self.members))
 
     @property
     def standbys(self) -> tuple[MemberPicture, ...]:
-        """Members that have nothing and are to have nothing until another one goes. One that is joining is none."""
+        """Members without assigned or target partitions. A member that is still joining is no standby."""
         if self.kind == "classic" and self.state != "stable":
             return ()
         return tuple(
@@ -102,17 +102,17 @@ class GroupPicture:
 
     @property
     def owners(self) -> dict[PartitionKey, MemberPicture]:
-        """Who has each partition."""
+        """The owner of each assigned partition."""
         return {key: member for member in self.members for key in member.assigned}
 
     def name_members(self, names: MemberNames) -> None:
-        """Lets `names` know the members."""
+        """Adds the members to `names`."""
         for member in self.members:
             names.add(member.member_id, member.instance_id, member.client_id)
 
 
 def picture_of(described: ConsumerDescription | ClassicDescription | ConsumerGroupDescription) -> GroupPicture:
-    """The picture in an answer of the coordinator, as the raw client or librdkafka has read it."""
+    """Returns the picture for a coordinator's response, as read by the raw client or by librdkafka."""
     if isinstance(described, ConsumerDescription):
         return _of_consumer_group(described)
     return _of_classic_group(described) if isinstance(described, ClassicDescription) else _of_librdkafka(described)
@@ -185,7 +185,7 @@ def _known(figure: int) -> int | None:
 
 
 def _of_librdkafka(described: ConsumerGroupDescription) -> GroupPicture:
-    """librdkafka tells neither epochs nor subscriptions, nor states that only consumer groups have."""
+    """Returns the picture without epochs, subscriptions and the states of consumer groups: librdkafka lacks these."""
     kind = "consumer" if described.type == ConsumerGroupType.CONSUMER else "classic"
     state: Any = described.state or ConsumerGroupState.UNKNOWN
     members = []
@@ -213,12 +213,12 @@ def _of_librdkafka(described: ConsumerGroupDescription) -> GroupPicture:
 
 
 def state_words(name: str) -> str:
-    """A state as the protocol names it, in the words of this command."""
+    """Returns klamm's name of a state that the protocol names."""
     return STATES.get(name, name.lower())
 
 
 def librdkafka_state_words(state: Enum) -> str:
-    """A state as librdkafka names it, in the words of this command, which are Kafka's."""
+    """Returns klamm's name, which is Kafka's, of a state that librdkafka names."""
     name: str = state.name
     return LIBRDKAFKA_STATES.get(name, name.lower().replace("_", "-"))
 

@@ -1,4 +1,4 @@
-"""How fast a group's partitions grow and are read, from looking at them several times."""
+"""How fast a group's partitions grow and are read, computed from successive snapshots."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ WINDOW_MS: Final = 10_000
 
 
 class Rate(NamedTuple):
-    """Records a second; None where nobody can tell yet."""
+    """Records per second; None if not known yet."""
 
     arriving: float | None
     committed: float | None
 
 
 class Rates:
-    """Keeps the snapshots of the last ten seconds."""
+    """The rates over the snapshots of the last ten seconds."""
 
     def __init__(self) -> None:
         self._snapshots: deque[Snapshot] = deque()
 
     def add(self, snapshot: Snapshot) -> None:
-        """Takes a snapshot, later than those before."""
+        """Adds a snapshot, which must be later than the previous ones."""
         self._snapshots.append(snapshot)
         while len(self._snapshots) > 2 and self._snapshots[1].at_ms <= snapshot.at_ms - WINDOW_MS:
             self._snapshots.popleft()
 
     def of(self, key: PartitionKey) -> Rate:
-        """The rates of one partition: how fast it grows, and how fast the group's commits go on."""
+        """Returns the rates of one partition: how fast it grows, and how fast the group's commits advance."""
         if len(self._snapshots) < 2:
             return Rate(None, None)
         first, last = self._snapshots[0], self._snapshots[-1]
@@ -48,7 +48,7 @@ class Rates:
         )
 
     def total(self) -> Rate:
-        """The sums over all partitions."""
+        """Returns the sums over all partitions."""
         rates = [self.of(key) for key in self._snapshots[-1].partitions] if self._snapshots else []
         arriving = [rate.arriving for rate in rates if rate.arriving is not None]
         committed = [rate.committed for rate in rates if rate.committed is not None]
@@ -56,5 +56,5 @@ class Rates:
 
 
 def _per_second(before: int | None, after: int | None, seconds: float) -> float | None:
-    """A commit that was reset goes backwards: that is no reading."""
+    """Returns the rate of increase. A decrease counts as zero: a commit that was reset to an earlier offset."""
     return None if before is None or after is None else max(0, after - before) / seconds

@@ -1,4 +1,4 @@
-"""A group and its offsets at one moment, as the cluster tells them."""
+"""A group and its offsets at one moment, read from the cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GroupObserver", "Snapshot", "raw_cluster"]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What there was at one moment."""
+    """A group, its committed offsets and the ends of its partitions at one moment."""
 
     at_ms: int
     picture: GroupPicture
@@ -30,19 +30,22 @@ class Snapshot:
     ends: Mapping[PartitionKey, tuple[int, int]]
     """Log start offset and high watermark."""
     partition_counts: Mapping[str, int]
-    """Of every topic of the cluster."""
+    """The number of partitions of every topic of the cluster."""
     applications: Mapping[PartitionKey, str] = field(default_factory=dict)
-    """The Spark application whose query committed, where one did."""
+    """Ids of the Spark applications, for the partitions where a Spark query committed."""
 
     def lag(self, key: PartitionKey) -> int | None:
-        """Records that the group has still to read of a partition; None without a commit."""
+        """Returns the number of records that the group has left to read in a partition.
+
+        Returns None without a commit, but 0 if the partition has no records.
+        """
         start, end = self.ends.get(key, (None, None))
         return lag(self.committed.get(key), start, end)
 
     @property
     def partitions(self) -> list[PartitionKey]:
-        """Every partition that somebody has, is to have or has committed, and the others of these topics and of those
-        that members subscribe to: what nobody has committed counts as lag that is not known."""
+        """All partitions that are assigned, in the target or committed, and all other partitions of their topics and of
+        the subscribed topics. A partition without a commit counts as unknown lag."""
         known = self.picture.partitions | self.committed.keys()
         topics = {topic for topic, _ in known}.union(*(member.topics or () for member in self.picture.members))
         every = {(topic, index) for topic in topics for index in range(self.partition_counts.get(topic, 0))}
@@ -50,15 +53,15 @@ class Snapshot:
 
     @property
     def lag_in_words(self) -> str | None:
-        """The lag over all partitions, and how many have no commit; None where there are no partitions."""
+        """The lag over all partitions, and how many have no commit; None if there are no partitions."""
         return lag_words(map(self.lag, self.partitions)) if self.partitions else None
 
 
 class GroupObserver:
-    """Looks at one group as often as it is asked. Methods raise KlammError."""
+    """Reads one group from its cluster, any number of times. Methods raise KlammError."""
 
     def __init__(self, access: ClusterAccess, group: str, *, patience_s: float = TIMEOUT_S) -> None:
-        """`patience_s`: how long a coordinator that doesn't answer, or is still loading, is asked again."""
+        """Connects to the cluster. `patience_s`: how long to retry a coordinator that fails or is loading."""
         self._access = access
         self._group = group
         self._admin = access.admin_client()
@@ -66,19 +69,19 @@ class GroupObserver:
         self._descriptions = GroupDescriptions(cluster, group) if cluster is not None else None
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connections of the raw client."""
         if self._descriptions is not None:
             self._descriptions.close()
 
     def describe(self) -> GroupPicture | None:
-        """The group; None where there is none."""
+        """Returns the group; None if it does not exist."""
         group = self._group
         if self._descriptions is not None:
             try:
                 described = self._descriptions.describe()
                 return picture_of(described) if described is not None else None
             except (AuthenticationFailed, UnsupportedByBroker):
-                # librdkafka has got in by the same properties: then it is to say what it can.
+                # librdkafka has connected with the same properties, so it describes the group, with fewer details.
                 self._descriptions.close()
                 self._descriptions = None
         try:
@@ -91,7 +94,7 @@ class GroupObserver:
         return None if picture.state == "dead" else picture
 
     def look(self) -> Snapshot | None:
-        """The group with its offsets; None where there is no such group."""
+        """Returns the group with its offsets; None if it does not exist."""
         picture = self.describe()
         if picture is None:
             return None
@@ -107,7 +110,8 @@ class GroupObserver:
 
 
 def raw_cluster(access: ClusterAccess, patience_s: float = TIMEOUT_S) -> Cluster | None:
-    """The raw client, which tells more than librdkafka; None where the cluster wants what it doesn't speak."""
+    """Returns the raw client, which reads more details than librdkafka; None if it doesn't support the access's
+    security properties."""
     timeout = str(int(patience_s * 1000))
     try:
         config = ClientConfig.from_mapping(

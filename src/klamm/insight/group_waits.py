@@ -1,4 +1,4 @@
-"""Who in a group waits for whom."""
+"""Which members of a group wait for which others."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Wait", "group_wait", "wait_words", "waits"]
 
 
 class Wait(NamedTuple):
-    """A member is to have partitions that it doesn't have yet."""
+    """A member waits for partitions of its target that it does not own yet."""
 
     member_id: str
     partitions: frozenset[PartitionKey]
     holder_id: str | None
-    """Who has them; None where nobody has, and the member gets them with its next heartbeat."""
+    """The owner; None if the partitions have no owner, so that the member gets them with its next heartbeat."""
     since_ms: int | None
-    """Since when the holder has known, or else since when the target stands; None where the log doesn't tell."""
+    """When the owner was told to revoke, or else when the target was written; None if the log has no record of it."""
 
 
 def waits(picture: GroupPicture, replayed: ReplayedGroup | None = None) -> list[Wait]:
-    """Every wait in a consumer group; in a classic group the coordinator itself waits, see `group_wait`."""
+    """Returns all waits in a consumer group. In a classic group the coordinator waits, see `group_wait`."""
     owners = picture.owners
     found: list[Wait] = []
     for member in picture.members:
@@ -48,7 +48,7 @@ def _since(keys: set[PartitionKey], holder_id: str | None, replayed: ReplayedGro
 
 
 def wait_words(wait: Wait, names: MemberNames, now_ms: int) -> str:
-    """The wait in words, without the one who waits."""
+    """Returns the wait in words, without the name of the waiting member."""
     what = partition_names(wait.partitions)
     if wait.holder_id is None:
         return f"{what}, which nobody has any more: the coordinator hands over with the next heartbeat"
@@ -57,7 +57,7 @@ def wait_words(wait: Wait, names: MemberNames, now_ms: int) -> str:
 
 
 def group_wait(picture: GroupPicture, replayed: ReplayedGroup | None, names: MemberNames) -> Iterator[str]:
-    """What a classic group's coordinator waits for, in words; nothing where it waits for nobody."""
+    """Yields what a classic group's coordinator waits for, in words; nothing if it does not wait."""
     if picture.state == "preparing-rebalance":
         limit_ms = _rebalance_timeout(replayed)
         limit = f", for {span(limit_ms)} at most" if limit_ms is not None else ""
@@ -78,7 +78,7 @@ def group_wait(picture: GroupPicture, replayed: ReplayedGroup | None, names: Mem
 
 
 def _names(picture: GroupPicture, member_ids: Set[str], names: MemberNames) -> str:
-    """Who was given a member id and has not come back with it is no member yet."""
+    """Returns the names of the awaited. A client with a new member id is no member until it joins with that id."""
     members = {member.member_id for member in picture.members}
     newcomers = [f"{member_id}, who is new," for member_id in sorted(member_ids - members)]
     return enumeration(names.all_of(member_ids & members) + newcomers, most=4)

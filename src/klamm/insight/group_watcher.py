@@ -1,4 +1,4 @@
-"""A group that is looked at again and again: its picture, its history, its rates."""
+"""Watches a group: its picture, its history and its rates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from klamm.insight.member_names import MemberNames
 
 __all__ = ["GroupWatcher", "WatchedGroup"]
 
-# A user who watches a group wants to see soon that the cluster does not answer.
+# Short, so that the user soon sees that the cluster does not answer.
 PATIENCE_S: Final = 3.0
 HISTORY_PATIENCE_S: Final = 5.0
 HISTORY_MS: Final = 86_400_000
@@ -31,25 +31,25 @@ KEPT_CHANGES: Final = 16
 
 @dataclass(slots=True)
 class WatchedGroup:
-    """All that is known of a group as of the last look."""
+    """The state of a group at the last look."""
 
     group_id: str
     names: MemberNames
     rates: Rates = field(default_factory=Rates)
     snapshot: Snapshot | None = None
-    """None while there is no such group."""
+    """None while the group does not exist."""
     replayed: ReplayedGroup | None = None
     history: Sequence[HistoryRecord] = ()
-    """The last changes, the oldest first."""
+    """The last changes, oldest first."""
     problem: str | None = None
     """Why the last look brought nothing new."""
 
 
 class GroupWatcher:
-    """Keeps what is known of a group up to date."""
+    """Keeps a `WatchedGroup` up to date."""
 
     def __init__(self, access: ClusterAccess, group: str) -> None:
-        """Connects, and begins with the last day of the history.
+        """Connects and begins with the last day of the history.
 
         Raises ClusterError when the cluster can't be reached.
         """
@@ -64,16 +64,16 @@ class GroupWatcher:
             self._closing = stack.pop_all()
         self.seen = WatchedGroup(group, self._history.names)
         self.new_changes: list[HistoryRecord] = []
-        """Those that the last look has brought."""
+        """The changes that the last look found."""
         self._past: deque[HistoryRecord] = deque(maxlen=KEPT_CHANGES)
         self._patience_s = HISTORY_PATIENCE_S
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
         self._closing.close()
 
     def look_again(self) -> None:
-        """Brings everything up to date; a cluster that doesn't answer is a thing to watch too."""
+        """Updates everything. Stores an error as the group's `problem`, which is also worth watching."""
         try:
             self.look()
             self.seen.problem = None
@@ -82,7 +82,7 @@ class GroupWatcher:
             self.seen.problem = str(error)
 
     def look(self) -> Snapshot | None:
-        """Brings everything up to date. Raises KlammError."""
+        """Updates everything and returns the snapshot; None if the group does not exist. Raises KlammError."""
         self.new_changes = self._changes()
         self._past.extend(self.new_changes)
         self.seen.history = list(self._past)
@@ -95,10 +95,10 @@ class GroupWatcher:
         return self.seen.snapshot
 
     def _changes(self) -> list[HistoryRecord]:
-        """What is new in the history; nothing, where nobody lets us read it."""
+        """Returns the new changes in the history; an empty list if the history can't be read."""
         try:
             told = self._history.available(self._patience_s)
         except ClusterError:
             return []
-        self._patience_s = 0.0  # the first time everything has to come, later only what is there
+        self._patience_s = 0.0  # the first call waits for all records, later calls only poll
         return [each.change for each in told if each.change is not None]

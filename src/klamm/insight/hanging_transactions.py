@@ -1,8 +1,8 @@
-"""Transactions that hang: open in a partition, and on no coordinator's list, so that nobody will ever end them.
+"""Hanging transactions: open in a partition but unknown to every coordinator, so that no coordinator ends them.
 
-A late batch of a producer before KIP-890 can open one. Nobody who reads committed records gets past it. They are found
-as Apache Kafka's `kafka-transactions.sh find-hanging` does (KIP-664): what is open for longer than any transaction may
-be is looked for among what the coordinators know.
+A late batch of a producer before KIP-890 can open one. Consumers with read_committed can't read past it. The search is
+that of Apache Kafka's `kafka-transactions.sh find-hanging` (KIP-664): it looks up in the coordinators each transaction
+that has been open for longer than any transaction may be.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OpenTransaction(NamedTuple):
 def hanging_transactions(
     client: TransactionsClient, partitions: Iterable[TopicPartition], *, before_ms: int
 ) -> list[OpenTransaction]:
-    """Those that hang, of all that wrote last before that time. Raises as `TransactionsClient`."""
+    """Returns the hanging transactions whose last write is older than `before_ms`. Raises as `TransactionsClient`."""
     candidates = [
         OpenTransaction(partition, producer)
         for partition in partitions
@@ -45,9 +45,9 @@ def hanging_transactions(
 def coordinated_transaction(
     client: TransactionsClient, producer: ProducerState, partition: TopicPartition
 ) -> DescribedTransaction | None:
-    """The transaction that a coordinator will end in this partition: it is ongoing, or ends there at this moment.
+    """Returns the transaction that a coordinator will end in this partition: it is ongoing, or is being ended there.
 
-    None where the one that is open in the partition hangs. Raises as `TransactionsClient`.
+    Returns None if the partition's open transaction hangs. Raises as `TransactionsClient`.
     """
     found = _transactions_of(client, [producer.producer_id]).get(producer.producer_id)
     if found is None or found.producer_epoch < producer.producer_epoch:
@@ -56,7 +56,7 @@ def coordinated_transaction(
 
 
 def _transactions_of(client: TransactionsClient, producer_ids: Sequence[int]) -> dict[int, DescribedTransaction | None]:
-    """What the coordinators know of the producers; those that they don't know are left out."""
+    """Returns the coordinators' transactions by producer id, without the producers that no coordinator knows."""
     listed = client.transactional_ids(ListTransactionsRequest(producer_id_filters=list(producer_ids)))
     return {each.producer_id: client.describe(each.transactional_id) for _, each in listed}
 

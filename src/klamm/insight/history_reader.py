@@ -20,19 +20,19 @@ __all__ = ["HistoryReader", "Told"]
 
 
 class Told(NamedTuple):
-    """What one record says."""
+    """One record of the history, decoded."""
 
     offset: int
     data: dict[str, Any] | None
-    """As it stands in the topic; None where it is no JSON."""
+    """The record's JSON object; None if the value is no JSON."""
     record: HistoryRecord | None
     entries: list[Entry]
     complaint: str | None
-    """Why nothing could be made of it."""
+    """Why the record can't be understood."""
 
     @property
     def change(self) -> HistoryRecord | None:
-        """The record; None where it was not understood, or repeats an earlier one."""
+        """The record; None if it was not understood, or repeats an earlier record."""
         return None if any(isinstance(entry, Repeat) for entry in self.entries) else self.record
 
 
@@ -41,7 +41,7 @@ class HistoryReader:
 
     def __init__(self, access: ClusterAccess, group: str, *, follow: bool = False) -> None:
         self.names = MemberNames()
-        """Of all members in the records that were read."""
+        """The names of all members in the records read so far."""
         self._access = access
         self._group = group
         self._reader = PartitionReader(access, follow=follow)
@@ -50,9 +50,9 @@ class HistoryReader:
         self._partition = partition_for(group, count) if count is not None else None
 
     def read(self, since_ms: int | None = None) -> Iterator[Told | None]:
-        """Every record of the group that ended from then on, and END each time there is no more for now.
+        """Yields every change of the group that ended at or after `since_ms`, and END each time the end is reached.
 
-        Raises HistoryMissing where there is no history.
+        Records that were not understood come too. Raises HistoryMissing if the cluster has no history.
         """
         if self._partition is None:
             raise HistoryMissing(
@@ -66,24 +66,27 @@ class HistoryReader:
                 yield told
 
     def start(self, since_ms: int | None = None) -> None:
-        """Begins to read there, or at the beginning, for `available`; nothing, where there is no history."""
+        """Begins to read at `since_ms`, or at the beginning; `available` returns the records.
+
+        Does nothing if the cluster has no history.
+        """
         if self._partition is not None:
             self._reader.start(HISTORY_TOPIC, self._partition, self._start(since_ms))
 
     def look_again(self, partition_counts: Mapping[str, int]) -> None:
-        """Begins to read a history that wasn't there at the beginning: it is made with the first change of a group."""
+        """Begins to read a history that is created after the start, with the first change of any group."""
         if self._partition is None and HISTORY_TOPIC in partition_counts:
             self._partition = partition_for(self._group, partition_counts[HISTORY_TOPIC])
             self.start()
 
     def available(self, patience_s: float) -> list[Told]:
-        """What there is to read now: until the end is reached, or nothing comes for `patience_s`."""
+        """Returns the group's records up to the end; stops early if no record arrives for `patience_s`."""
         if self._partition is None:
             return []
         return [told for told in map(self._told, self._reader.available(patience_s)) if told is not None]
 
     def close(self) -> None:
-        """Ends the consumer."""
+        """Closes the consumer."""
         self._reader.close()
 
     def _start(self, since_ms: int | None) -> int:
@@ -92,7 +95,7 @@ class HistoryReader:
         return self._reader.offset_at(HISTORY_TOPIC, self._partition, since_ms)
 
     def _told(self, message: Message) -> Told | None:
-        """What the record says, if it is about the group."""
+        """Returns the decoded record; None for another group's record or a tombstone."""
         value = message.value()
         if message.key() != self._group.encode() or value is None:
             return None

@@ -1,4 +1,4 @@
-"""A group's changes in their order, with what is missing between them and what came twice."""
+"""A group's changes in order, with the gaps between them and the repeated records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["Change", "Entry", "Gap", "Repeat", "Timeline"]
 
 
 class Change(NamedTuple):
-    """A change, as its record tells it."""
+    """A change of the group."""
 
     record: HistoryRecord
 
 
 class Gap(NamedTuple):
-    """Changes before this one are not on record: whoever coordinated the group crashed before it had written them."""
+    """Changes before this one are missing: the group's coordinator crashed before it wrote them."""
 
     text: str
 
@@ -31,14 +31,14 @@ Entry: TypeAlias = Change | Gap | Repeat
 
 
 class Timeline:
-    """Takes one group's records in the order of their offsets."""
+    """Finds the gaps and repeats in one group's records, which are added in the order of their offsets."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[int, int]] = set()
         self._last: HistoryRecord | None = None
 
     def add(self, record: HistoryRecord) -> list[Entry]:
-        """What there is to show with this record: a repeat, or the change, after a gap if there is one."""
+        """Returns the entries for a record: a repeat, or the change, preceded by the gap if there is one."""
         place = (record.coordinator_epoch, record.sequence)
         if place in self._seen:
             return [Repeat(record)]
@@ -50,7 +50,7 @@ class Timeline:
     def _missing_before(self, record: HistoryRecord) -> str | None:
         last = self._last
         if last is None:
-            return None  # retention may have taken what was before
+            return None  # retention may have deleted earlier records
         if record.coordinator_epoch == last.coordinator_epoch and record.sequence > last.sequence + 1:
             number = record.sequence - last.sequence - 1
             return f"{number} {'change is' if number == 1 else 'changes are'} not on record"

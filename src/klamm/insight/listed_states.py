@@ -18,7 +18,7 @@ __all__ = ["listed_states"]
 
 
 def listed_states(access: ClusterAccess, groups: Sequence[ConsumerGroupListing]) -> dict[str, str]:
-    """The states of the groups in a listing; the raw client is asked for those that librdkafka has no words for."""
+    """Returns the groups' states by id. The raw client looks up the states that librdkafka does not know."""
     states = {group.group_id: librdkafka_state_words(group.state or ConsumerGroupState.UNKNOWN) for group in groups}
     unknown = [group_id for group_id, state in states.items() if state == "unknown"]
     cluster = raw_cluster(access) if unknown else None

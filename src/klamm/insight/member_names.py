@@ -12,8 +12,9 @@ SHOWN_CHARACTERS: Final = 8
 
 
 class MemberNames:
-    """What to call each member: its instance id, else its client id, with the first characters of what is random in
-    the member id where several members have had that client id.
+    """A short name for each member: its instance id, or else its client id.
+
+    If several members have had the same client id, the first characters of the member id's random part follow it.
     """
 
     def __init__(self) -> None:
@@ -21,13 +22,13 @@ class MemberNames:
         self._ids_of: dict[str, set[str]] = {}
 
     def add(self, member_id: str, instance_id: str | None, client_id: str) -> None:
-        """Takes a member into account; names may become longer by it."""
+        """Adds a member. Other members' names may become longer."""
         self._known[member_id] = (instance_id, client_id)
         if instance_id is None:
             self._ids_of.setdefault(client_id, set()).add(member_id)
 
     def of(self, member_id: str) -> str:
-        """The name of a member; the id itself, if nothing is known of it."""
+        """Returns a member's name; the id itself if the member is unknown."""
         if member_id not in self._known:
             return member_id
         instance_id, client_id = self._known[member_id]
@@ -39,11 +40,11 @@ class MemberNames:
         return f"{client_id}#{random_part[:SHOWN_CHARACTERS]}"
 
     def all_of(self, member_ids: Iterable[str]) -> list[str]:
-        """The names, sorted."""
+        """Returns the members' names, sorted."""
         return sorted(map(self.of, member_ids))
 
     def in_text(self, text: str) -> str:
-        """The text with every member id replaced by the name."""
+        """Returns the text with every known member id replaced by the member's name."""
         ids = sorted((member_id for member_id in self._known if member_id), key=len, reverse=True)
         if not ids:
             return text

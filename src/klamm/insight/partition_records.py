@@ -1,4 +1,4 @@
-"""Reads one partition from an offset on, as an ordinary consumer without a group does."""
+"""Reads one partition from an offset on, with an ordinary consumer outside any group."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ __all__ = ["END", "PartitionReader"]
 POLL_S: Final = 0.5
 AT_END_WAIT_MS: Final = 50
 END: Final = None
-"""Comes out of a reader each time it has caught up with the partition's end."""
+"""What a reader yields each time it reaches the partition's end."""
 
 
 class PartitionReader:
     """An ordinary consumer that leaves no trace on the cluster. Methods raise ClusterError.
 
-    Where a partition grows faster than it is asked, its end as librdkafka tells it never comes. So what counts is where
-    it ended when the reading began.
+    If a partition grows faster than it is read, librdkafka never reports its end. So the reader also compares with the
+    end offset at the time when the reading began.
     """
 
     def __init__(self, access: ClusterAccess, *, follow: bool = False) -> None:
-        """`follow`: it will wait for more at the end."""
+        """Connects to the cluster. `follow`: the reader will wait at the end for more records."""
         self._access = access
         settings: dict[str, Any] = {
-            "group.id": "klamm-reader",  # librdkafka wants one; it is never joined
+            "group.id": "klamm-reader",  # librdkafka requires one; the consumer never joins it
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
         }
         if not follow:
-            # A broker that has nothing more waits this long before it says so.
+            # At the end, a broker waits this long before it answers.
             settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
         self._consumer = access.connect(Consumer, **settings)
         self._end: int | None = None
-        """Where the partition ended when the reading began; None once that is behind."""
+        """The partition's end offset when the reading began; None after the reader has reached it."""
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None where there is no such topic."""
-        # Asking for one topic by its name may create it; asking for all of them doesn't.
+        """Returns the number of partitions of a topic; None if the topic does not exist."""
+        # A metadata request for one topic may create it; a request for all topics doesn't.
         topics = self._access.translate(lambda: self._consumer.list_topics(timeout=TIMEOUT_S)).topics
         return len(topics[topic].partitions) if topic in topics else None
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset there is, and the one behind the last."""
+        """Returns the log start offset and the end offset of a partition."""
         place = TopicPartition(topic, partition)
         return self._access.translate(lambda: self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S))
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
-        """The offset of the first record from that moment on; the end, if none is that young."""
+        """Returns the offset of the first record at or after the timestamp; the end offset if there is none."""
         moment = TopicPartition(topic, partition, timestamp_ms)
         found = self._access.translate(lambda: self._consumer.offsets_for_times([moment], timeout=TIMEOUT_S))[0]
         return found.offset if found.offset >= 0 else self.bounds(topic, partition)[1]
 
     def read(self, topic: str, partition: int, offset: int = OFFSET_BEGINNING) -> Iterator[Message | None]:
-        """Every record from `offset` on, and END each time there is no more for now. It never ends by itself.
+        """Yields every record from `offset` on, and END each time the reader reaches the end. Never returns.
 
-        END comes also where the partition ended at first.
+        Yields END also at the offset where the partition ended when the reading began.
         """
         self.start(topic, partition, offset)
         while True:
@@ -78,14 +78,14 @@ class PartitionReader:
                 raise self._access.cluster_error(error)
 
     def start(self, topic: str, partition: int, offset: int = OFFSET_BEGINNING) -> None:
-        """Begins to read, for `available`."""
+        """Begins to read from `offset`; `available` returns the records."""
         self._end = self.bounds(topic, partition)[1]
         self._consumer.assign([TopicPartition(topic, partition, offset)])
 
     def available(self, patience_s: float) -> list[Message]:
-        """What there is to read now: until the end is reached, or nothing comes for `patience_s`.
+        """Returns the records up to the partition's end; stops early if no record arrives for `patience_s`.
 
-        The first time that is the end of when the reading began.
+        The first call reads up to the end offset at the time when the reading began.
         """
         found: list[Message] = []
         while (message := self._consumer.poll(patience_s)) is not None:
@@ -107,5 +107,5 @@ class PartitionReader:
         return True
 
     def close(self) -> None:
-        """Ends the consumer."""
+        """Closes the consumer."""
         self._consumer.close()

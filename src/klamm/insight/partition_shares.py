@@ -1,4 +1,4 @@
-"""How an assignor shares partitions out, in words and with the numbers of one group."""
+"""Describes in words how an assignor distributes partitions, with the numbers of one group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ KEEPS: Final = {"uniform", "sticky", "cooperative-sticky", "load"}
 def subscribed_topics(
     picture: GroupPicture, patterns: Mapping[str, Sequence[str]], *, only: MemberPicture | None = None
 ) -> set[str]:
-    """The topics that members (or one of them) subscribe to; what they have, where nobody tells subscriptions."""
+    """Returns the topics that the members (or one of them) subscribe to.
+
+    For a member whose subscription is unknown, returns the topics of its partitions.
+    """
     members = picture.members if only is None else (only,)
     topics: set[str] = set()
     for member in members:
@@ -31,7 +34,7 @@ def subscribed_topics(
 def share_lines(
     picture: GroupPicture, partition_counts: Mapping[str, int], patterns: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """The assignor's rule, and what it comes to here; nothing while the group has no assignor."""
+    """Yields the assignor's rule with the numbers of this group; nothing while the group has no assignor."""
     if picture.assignor is None or not picture.members:
         return
     sizes = {
@@ -55,7 +58,7 @@ def share_lines(
 
 
 def _shares(partitions: int, members: int) -> str:
-    """`6 partitions among 4 members: two have 2, two have 1`."""
+    """Returns the shares: `6 partitions among 4 members: 2 have 2, 2 have 1`."""
     least, more = divmod(partitions, members)
     whole = f"{count(partitions, 'partition')} among {count(members, 'member')}: "
     if more == 0:
@@ -68,7 +71,7 @@ def _have(members: int) -> str:
 
 
 def _ranges(sizes: Mapping[str, int], members: int) -> str:
-    """`orders: 2 each; bills: 1 for the first 2 members`."""
+    """Returns the shares by topic: `bills: 1 for the first 2 of 4 and orders: 2 each`."""
     parts = []
     for topic, size in sorted(sizes.items()):
         least, more = divmod(size, members)

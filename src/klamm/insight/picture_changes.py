@@ -1,4 +1,4 @@
-"""What is new in a group since it was looked at last, as lines: what `klamm group watch` prints without a terminal."""
+"""The changes of a group since the last look, as lines: `klamm group watch` prints them without a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["changed", "new_waits", "summary"]
 
 
 def summary(picture: GroupPicture, lag_in_words: str | None) -> str:
-    """The group in one line."""
+    """Returns the group in one line."""
     parts = [picture.kind, picture.state]
     if picture.epoch is not None:
         parts.append(f"epoch {picture.epoch}")
@@ -26,7 +26,7 @@ def summary(picture: GroupPicture, lag_in_words: str | None) -> str:
 
 
 def changed(before: GroupPicture | None, after: GroupPicture | None, names: MemberNames) -> Iterator[str]:
-    """What is different; nothing where nothing is."""
+    """Yields the differences in words; nothing if there are none."""
     if before is None or after is None:
         if before is not after:
             yield "the group is gone" if after is None else "the group is there"
@@ -68,6 +68,6 @@ def _owner(owners: dict[PartitionKey, MemberPicture], key: PartitionKey, names: 
 
 
 def new_waits(before: Sequence[Wait], after: Sequence[Wait]) -> list[Wait]:
-    """The waits that were not there before."""
+    """Returns the waits in `after` that are not in `before`."""
     known = {(wait.member_id, wait.partitions, wait.holder_id) for wait in before}
     return [wait for wait in after if (wait.member_id, wait.partitions, wait.holder_id) not in known]

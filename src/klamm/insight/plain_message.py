@@ -1,4 +1,4 @@
-"""Messages of the protocol as plain data: what `json.dumps` takes."""
+"""Converts messages of the protocol to plain data for `json.dumps`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Plain: TypeAlias = dict[str, Any]
 
 
 def plain(message: Message) -> Plain:
-    """Every field by its name; ids as Kafka writes them, other bytes in base64.
+    """Returns the message's fields by name, with ids as Kafka writes them and other bytes in base64.
 
-    What members tell each other through the coordinator (subscription, assignment, metadata of a protocol) is opened
-    where it is what Kafka's consumers send.
+    Decodes the bytes that members exchange through the coordinator (subscription, assignment, metadata of a protocol)
+    if they are in the format of Kafka's consumers.
     """
     return {
         field.name: _value(field.name, field.type, getattr(message, field.name)) for field in fields_of(type(message))
@@ -27,7 +27,7 @@ def plain(message: Message) -> Plain:
 
 
 def uuid_text(data: bytes) -> str:
-    """An id as Kafka writes it: URL-safe base64 without padding."""
+    """Returns an id as Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -60,4 +60,4 @@ _OPENED: dict[str, Callable[[bytes], Message]] = {
     "assignment": decode_assignment,
     "metadata": decode_subscription,
 }
-"""By the field's name: `metadata` as bytes is what a classic member says of a protocol."""
+"""Decoders by field name. The bytes in `metadata` are a classic member's subscription for a protocol."""

@@ -1,7 +1,7 @@
-"""librdkafka's properties of TLS and SASL, translated to the keys of klamm's own client.
+"""Translates librdkafka's properties of TLS and SASL to the keys of klamm's own client.
 
-Those keys are the ones of Kafka's Java client, with PEM files (docs/reference/security-options.md). What that client
-can't do as librdkafka does, such as a list of revoked certificates or a mechanism that it doesn't have, is an error.
+These keys are those of Kafka's Java client, with PEM files (docs/reference/security-options.md). A property that
+klamm's client does not support is an error, for example a list of revoked certificates or an unknown mechanism.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _BLOCK: Final = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----.*?-----END (?
 
 
 def security_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Settings that have klamm's client do what librdkafka does with these properties.
+    """Returns settings that make klamm's client do what librdkafka does with these properties.
 
-    What belongs to neither TLS nor SASL is left out, and so is what `security.protocol` has no use for. Raises
-    `ClientConfigError`, without secrets, for what klamm's client can't keep to; what else is wrong, `ClientConfig`
-    says.
+    Leaves out properties that belong to neither TLS nor SASL, and those that `security.protocol` does not use. Raises
+    `ClientConfigError`, without secrets, for properties that klamm's client does not support. `ClientConfig` reports
+    other errors.
     """
     protocol = properties.get(_PROTOCOL, "PLAINTEXT").strip().upper()
     settings = {_PROTOCOL: protocol}
@@ -59,7 +59,7 @@ def _tls_settings(properties: Mapping[str, str]) -> dict[str, str]:
         elif key == _HOST_NAME:
             settings[key] = "" if text.strip().lower() == "none" else text
         elif key.startswith("ssl.") and key not in _OF_THE_CLIENTS_CERTIFICATE:
-            # It narrows whom librdkafka trusts or what it speaks, so it is not to be passed over.
+            # The property restricts librdkafka's peers or protocols. Ignoring it would be less secure.
             raise ClientConfigError(f"{key}: klamm's client has nothing like it")
     return settings
 
@@ -73,7 +73,7 @@ def _certificate_of_the_client(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _blocks(properties: Mapping[str, str], name: str, label: str) -> str | None:
-    """The PEM blocks of that kind in the file or the text of a property; a file may hold the key and its chain."""
+    """Returns the PEM blocks of one kind in a property's file or text. A file may hold both the key and its chain."""
     text = properties.get(f"{name}.pem")
     location = properties.get(f"{name}.location")
     if text is None and location is not None:
@@ -87,7 +87,7 @@ def _blocks(properties: Mapping[str, str], name: str, label: str) -> str | None:
 
 
 def _sasl_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    # Two names of one property: librdkafka goes by the one that comes last.
+    # The property has two names. librdkafka uses the one that comes last.
     mechanism = "GSSAPI"
     for key, text in properties.items():
         mechanism = text.strip() if key in _MECHANISM else mechanism
@@ -100,6 +100,6 @@ def _sasl_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """A value in `sasl.jaas.config`."""
+    """Returns a value with quotes and escapes for `sasl.jaas.config`."""
     escaped = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
     return f'"{escaped}"'

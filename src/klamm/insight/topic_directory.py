@@ -1,4 +1,4 @@
-"""The names of topics by their ids, which is all that records of consumer groups say."""
+"""The names of topics by id. Records of consumer groups hold only the ids."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["TopicDirectory"]
 
 
 class TopicDirectory:
-    """Asks the cluster once, and only when a name is wanted."""
+    """Topic names by id. The first lookup of a name fetches all of them from the cluster."""
 
     def __init__(self, access: ClusterAccess) -> None:
         self._access = access
         self._names: dict[str, str] | None = None
 
     def name_of(self, topic_id: bytes) -> str:
-        """The name of the topic; the id in words, where it was deleted or the cluster doesn't tell."""
+        """Returns the topic's name; a text with the id if the topic was deleted or the request failed."""
         if self._names is None:
             self._names = self._ask()
         return self._names.get(uuid_text(topic_id)) or unknown_topic(topic_id)
@@ -34,5 +34,5 @@ class TopicDirectory:
             ]
         except ClusterError:
             return {}
-        # librdkafka writes ids in standard base64, Kafka in the URL-safe one.
+        # librdkafka writes ids in standard base64, Kafka in URL-safe base64.
         return {str(topic.topic_id).replace("+", "-").replace("/", "_"): topic.name for topic in described}

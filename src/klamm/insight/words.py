@@ -1,4 +1,4 @@
-"""Numbers, moments and lists as people read them."""
+"""Formats numbers, durations, points in time and lists for people."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SECOND_MS: Final = 1_000
 
 
 def count(number: int, what: str, plural: str | None = None) -> str:
-    """`1 member`, `2 members`, `1,204 records`."""
+    """Returns a number with its noun: `1 member`, `2 members`, `1,204 records`."""
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
 def span(milliseconds: float) -> str:
-    """A length of time: `230 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`. One below zero counts as zero."""
+    """Returns a duration as text: `230 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`. Negative counts as zero."""
     ms = max(0, round(milliseconds))
     if ms < SECOND_MS:
         return f"{ms} ms"
@@ -47,7 +47,7 @@ def _two(whole: int, unit: str, rest: int, part: str) -> str:
 
 
 def moment(milliseconds: int, *, with_milliseconds: bool = False) -> str:
-    """A point in time, local: `2026-11-21 12:00:03`."""
+    """Returns a timestamp in local time: `2026-11-21 12:00:03`."""
     try:
         local = datetime.fromtimestamp(milliseconds / 1000)
     except (ValueError, OverflowError, OSError):
@@ -56,7 +56,7 @@ def moment(milliseconds: int, *, with_milliseconds: bool = False) -> str:
 
 
 def partition_ranges(indexes: Iterable[int]) -> str:
-    """`0-3, 5, 7`; two neighbours stay two."""
+    """Returns indexes as ranges: `0-3, 5, 7`. Two adjacent indexes do not become a range."""
     ranges: list[list[int]] = []
     for index in sorted(set(indexes)):
         if ranges and index == ranges[-1][1] + 1:
@@ -70,7 +70,7 @@ def partition_ranges(indexes: Iterable[int]) -> str:
 
 
 def partition_names(keys: Collection[PartitionKey]) -> str:
-    """`orders 0-2, 5; bills 1`; `nothing` for none."""
+    """Returns partitions by topic: `orders 0-2, 5; bills 1`; `nothing` if there are none."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(keys):
         topics.setdefault(topic, []).append(index)
@@ -78,7 +78,7 @@ def partition_names(keys: Collection[PartitionKey]) -> str:
 
 
 def enumeration(parts: Sequence[str], *, most: int | None = None) -> str:
-    """`a`, `a and b`, `a, b and c`, and `a, b and 7 more` where there are more than `most`."""
+    """Returns a list as text: `a`, `a and b`, `a, b and c`; `a, b and 7 more` if there are more than `most`."""
     if most is not None and len(parts) > most:
         parts = [*parts[: most - 1], f"{len(parts) - most + 1} more"]
     if len(parts) <= 1:
@@ -87,8 +87,8 @@ def enumeration(parts: Sequence[str], *, most: int | None = None) -> str:
 
 
 def lag_words(lags: Iterable[int | None]) -> str:
-    """The lag over partitions: `lag 1,204`; `lag ≥ 1,204 (2 partitions uncommitted)` where some have no commit, which
-    is None; `lag unknown (6 partitions uncommitted)` where none has one."""
+    """Returns the total lag: `lag 1,204`; `lag ≥ 1,204 (2 partitions uncommitted)` if some partitions have no commit
+    (None); `lag unknown (6 partitions uncommitted)` if no partition has one."""
     every = list(lags)
     known = [lag for lag in every if lag is not None]
     uncommitted = len(every) - len(known)

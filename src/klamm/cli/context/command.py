@@ -1,4 +1,4 @@
-"""`klamm context`: add, list, use, show, remove. None of them asks a cluster."""
+"""`klamm context`: add, list, use, show, remove. No verb connects to a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIDDEN: Final = "********"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The subcommands of `klamm context`."""
+    """Adds the subcommands of `klamm context`."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     add = verbs.add_parser("add", help="give a cluster, or an environment on it, a name")
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb.
 
-    Raises UsageError for names that make no sense, and for files that can't be read or written.
+    Raises UsageError for unknown or malformed names, and for files that can't be read or written.
     """
     verbs = {"add": _add, "list": _list, "use": _use, "show": _show, "remove": _remove}
     try:

@@ -1,8 +1,8 @@
-"""Contexts: names for clusters, with the environment that a person works in, kept in a file as kubectl keeps its own.
+"""Contexts: names for clusters, each with the user's environment, kept in a file as in kubectl.
 
-`$KLAMM_CONFIG` lists files, separated like PATH; without it there is one, `$XDG_CONFIG_HOME/klamm/contexts.toml`. They
-are read as one: of two contexts with one name, and of two current contexts, the first file's counts. A change goes to
-the file that has the context; a new one to the first file that exists, or else to the last of the list.
+`$KLAMM_CONFIG` lists files, separated as in PATH; without it there is one, `$XDG_CONFIG_HOME/klamm/contexts.toml`. The
+files are merged: of two contexts with one name, and of two current contexts, the first file's counts. A change goes to
+the file that has the context; a new context goes to the first file that exists, or else to the last of the list.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ KEYS: Final = {"bootstrap_server", "environment", "properties"}
 
 
 class ContextFileError(KlammError):
-    """A file of contexts that can't be read or written, or a context that isn't there."""
+    """A file of contexts can't be read or written, or a context does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A cluster, how to reach it, and which environment's groups are meant."""
+    """A cluster's address and properties, and the environment whose groups the user works with."""
 
     name: str
     bootstrap_server: str
@@ -48,25 +48,25 @@ class Context:
 
 @dataclass(slots=True)
 class _Content:
-    """What one file says."""
+    """The content of one file."""
 
     current: str | None = None
     contexts: dict[str, Context] = field(default_factory=dict)
 
 
 def context_paths(environ: Mapping[str, str]) -> list[Path]:
-    """The files to look at, the first one first."""
+    """Returns the files of contexts, in order of precedence."""
     listed = [Path(part) for part in environ.get(CONFIG_VARIABLE, "").split(os.pathsep) if part]
     if listed:
         return listed
     base = environ.get("XDG_CONFIG_HOME", "")
-    # XDG: a path that isn't absolute is to be ignored.
+    # XDG requires to ignore a path that isn't absolute.
     folder = Path(base) if os.path.isabs(base) else Path(environ.get("HOME") or Path.home()) / ".config"
     return [folder / "klamm" / FILE_NAME]
 
 
 class ContextFiles:
-    """The contexts of all files together. Every method raises ContextFileError."""
+    """The merged contexts of all files. Every method raises ContextFileError."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
@@ -91,7 +91,7 @@ class ContextFiles:
         return frozenset(each.environment for each in self.contexts.values() if each.environment is not None)
 
     def get(self, name: str) -> Context:
-        """The context of that name."""
+        """Returns the context with that name."""
         context = self.contexts.get(name)
         if context is None:
             raise ContextFileError(
@@ -101,11 +101,11 @@ class ContextFiles:
         return context
 
     def path_of(self, name: str) -> Path | None:
-        """The file that has the context; None where none does."""
+        """Returns the file that has the context; None if no file has it."""
         return next((path for path, content in self._contents.items() if name in content.contexts), None)
 
     def put(self, context: Context) -> Path:
-        """Adds a context, or puts it in the place of the one with its name; returns the file."""
+        """Adds a context, or replaces the one with its name. Returns the file."""
         _check_name(context.name)
         _check_environment(context.environment)
         path = self.path_of(context.name) or self._path_for_new()
@@ -114,7 +114,7 @@ class ContextFiles:
         return path
 
     def remove(self, name: str) -> Path:
-        """Removes a context, which is then nowhere the current one any more; returns the file it was in."""
+        """Removes a context, also as the current context of any file. Returns the file that had it."""
         self.get(name)
         found = self.path_of(name) or self.paths[0]
         for path in self.paths:
@@ -127,7 +127,7 @@ class ContextFiles:
         return found
 
     def use(self, name: str) -> Path:
-        """Makes a context the current one; returns the file that says so."""
+        """Makes a context the current one. Returns the file that was changed."""
         self.get(name)
         saying = (path for path, content in self._contents.items() if content.current is not None)
         path = next(saying, None) or self._path_for_new()
@@ -140,8 +140,8 @@ class ContextFiles:
 
     @contextlib.contextmanager
     def _changed(self, path: Path) -> Iterator[_Content]:
-        """The file's content as it is now, to be changed; written back as a whole, under a lock."""
-        # A file that is a link, into a folder of dotfiles for example, stays one.
+        """Yields the file's current content for changes, then writes it back as a whole. Holds a lock meanwhile."""
+        # A symbolic link, for example into a folder of dotfiles, must stay a link.
         target = path.resolve()
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def _check_environment(environment: str | None) -> None:
 
 
 def _read(path: Path) -> _Content:
-    """What the file says; nothing, if it isn't there."""
+    """Returns the file's content; empty content if the file does not exist."""
     try:
         with path.open("rb") as stream:
             data = tomllib.load(stream)
@@ -231,7 +231,7 @@ def _only(table: Mapping[str, Any], known: set[str], where: str) -> None:
 
 
 def _write(path: Path, content: _Content) -> None:
-    """Replaces the file at once, readable by its owner only: it may hold passwords."""
+    """Replaces the file atomically. Only its owner may read it, since it may contain passwords."""
     lines = ["# Written by `klamm context`, which keeps no comments."]
     if content.current is not None:
         lines.append(f"current = {_quoted(content.current)}")
@@ -242,7 +242,7 @@ def _write(path: Path, content: _Content) -> None:
         if context.properties:
             lines += ["", f"[contexts.{_quoted(name)}.properties]"]
             lines += [f"{_quoted(key)} = {_quoted(text)}" for key, text in sorted(context.properties.items())]
-    # mkstemp makes a file with mode 0600.
+    # mkstemp creates the file with mode 0600.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -256,5 +256,5 @@ def _write(path: Path, content: _Content) -> None:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, which is a string of JSON but for DEL."""
+    """Returns a basic string of TOML: a JSON string in which DEL is escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,8 +1,8 @@
-"""Which cluster a command means, and which environment's groups: options, then variables, then the current context.
+"""Chooses a command's cluster and environment from the options, the variables or the current context.
 
-The first of these that says anything about the cluster decides alone: `--context` or `-b`; `KLAMM_CONTEXT` or
-`KLAMM_BOOTSTRAP_SERVER`; the current context; 127.0.0.1:9092. An address without a context has no environment. Where
-both are given, it is the context's environment at that address.
+The first of these that is set decides alone: `--context` or `-b`; `KLAMM_CONTEXT` or `KLAMM_BOOTSTRAP_SERVER`; the
+current context; 127.0.0.1:9092. An address without a context has no environment. If both are given, the command uses
+the context's environment and properties at that address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTEXT_VARIABLE: Final = "KLAMM_CONTEXT"
 
 
 class Choice(NamedTuple):
-    """A context, an address, or both; and who chose."""
+    """A context, an address, or both; and the option or variable that chose them."""
 
     context: str | None
     bootstrap_server: str | None
@@ -41,8 +41,9 @@ class Choice(NamedTuple):
 def choose(
     context: str | None, bootstrap_server: str | None, environ: Mapping[str, str], files: ContextFiles | None = None
 ) -> Choice:
-    """The cluster that is meant, by the options --context and --bootstrap-server, the environment's variables and the
-    current context, which is read only when it comes to that.
+    """Returns the cluster chosen by --context and --bootstrap-server, by the variables, or by the current context.
+
+    Reads the files of contexts only if neither options nor variables decide.
     """
     if context or bootstrap_server:
         return Choice(context, bootstrap_server, "--context" if context else "--bootstrap-server")
@@ -56,11 +57,11 @@ def choose(
 
 
 def settle(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
-    """Replaces what the options left open: the address, the properties, the environment, and full group ids.
+    """Sets the address, the properties, the environment and full group ids where the options leave them open.
 
-    `chosen_by` becomes the option or variable that named the cluster, or who else did.
+    Sets `chosen_by` to the option or variable that chose the cluster, "the current context" or "the default".
 
-    Raises UsageError for a context that isn't there or a file of contexts that can't be read.
+    Raises UsageError for a context that does not exist or a file of contexts that can't be read.
     """
     try:
         choice = choose(arguments.context, arguments.bootstrap_server, environ)
@@ -84,12 +85,12 @@ def settle(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
 
 
 def gave_only_an_address(arguments: argparse.Namespace) -> bool:
-    """Whether an address without a context decided, so that contexts have no say."""
+    """Returns whether an address chose the cluster, without a context."""
     return arguments.chosen_by in ("--bootstrap-server", BOOTSTRAP_VARIABLE)
 
 
 def full_group_id(group: str, environment: str | None, known: Collection[str] = ()) -> str:
-    """`<environment>.<group>`; as it stands without an environment, and where it begins with a known one already."""
+    """Returns `<environment>.<group>`; `group` itself without an environment, or if it begins with a known one."""
     if environment is None:
         return group
     head, dot, rest = group.partition(".")

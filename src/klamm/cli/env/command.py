@@ -11,7 +11,7 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The subcommands of `klamm env`."""
+    """Adds the subcommands of `klamm env`."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     compare = verbs.add_parser("compare", help="show the progress of the same group in each environment")
     compare.add_argument("name", metavar="group", help="the group's id without an environment")
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb.
 
-    Raises KlammError when there is nothing to compare.
+    Raises KlammError if there is no environment to compare.
     """
     from klamm.cli.env.env_compare import compare
 

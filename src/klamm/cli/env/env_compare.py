@@ -1,4 +1,4 @@
-"""`klamm env compare`: how far the same group has come in each environment."""
+"""`klamm env compare`: shows the progress of the same group in each environment."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ MOST_SIDE_BY_SIDE: Final = 3
 def compare(arguments: argparse.Namespace) -> int:
     """Shows all environments side by side.
 
-    Returns 1 where one of them can't be reached; the others are shown then. Raises KlammError where there is none.
+    Returns 1 if an environment's cluster can't be read, and shows the others. Raises KlammError if there is no
+    environment.
     """
     progress: list[EnvironmentProgress] = []
     status = 0
@@ -65,9 +66,9 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _places(arguments: argparse.Namespace) -> Iterator[EnvironmentGroup]:
-    """The contexts' environments, then those that the group's ids on this cluster begin with.
+    """Yields the contexts' environments, then those found as prefixes of group ids on the chosen cluster.
 
-    Whoever gave an address wants to know of that cluster only.
+    If the user gave only an address, yields only the environments of that cluster.
     """
     name: str = arguments.name
     known: set[tuple[str, str]] = set()
@@ -97,10 +98,10 @@ def _places(arguments: argparse.Namespace) -> Iterator[EnvironmentGroup]:
 
 
 def _groups(arguments: argparse.Namespace) -> list[str]:
-    """All groups of the cluster that was chosen; none, if it was chosen by default and isn't there."""
+    """Returns all groups of the chosen cluster; none if the default address was chosen and no broker answers."""
     try:
         access = access_of(arguments)
-        admin = access.admin_client()  # kept while its future is pending
+        admin = access.admin_client()  # must live while its future is pending
         listing = access.result_of(admin.list_consumer_groups())
         return sorted(group.group_id for group in listing.valid or ())
     except ClusterError:
@@ -152,7 +153,7 @@ def _show_table(arguments: argparse.Namespace, progress: Sequence[EnvironmentPro
 
 
 def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
-    """A line for each partition, with some columns for each environment: its commit first, under its name."""
+    """Prints a line for each partition, with columns for each environment: the commit, the lag, the distance."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""`klamm group`: list, describe, reset, delete; those of `group_verbs` have modules of their own."""
+"""`klamm group`: list, describe, reset, delete. The verbs of `group_verbs` have their own modules."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ OFFSET_COLUMNS = (
     "host",
     "client_id",
 )
-# Of a group that a query of Spark has committed for.
+# For a group whose offsets a Spark query has committed.
 APPLICATION_COLUMNS = (*OFFSET_COLUMNS, "application")
 MEMBER_COLUMNS = ("member", "instance", "client_id", "host", "protocol", "epoch", "partitions", "target")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The subcommands of `klamm group`."""
+    """Adds the subcommands of `klamm group`."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="list groups and their states")
@@ -97,7 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb.
 
-    Raises KlammError when the cluster refuses.
+    Raises KlammError if the cluster refuses a request.
     """
     if arguments.verb in VERBS:
         return int(importlib.import_module(VERBS[arguments.verb].module).run(arguments))
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     access = access_of(arguments)
-    admin = access.admin_client()  # kept while its future is pending
+    admin = access.admin_client()  # must live while its future is pending
     listing = access.result_of(admin.list_consumer_groups())
     for error in listing.errors:
         print(f"klamm group: {error}", file=sys.stderr)
@@ -163,7 +163,7 @@ def _listed(partitions: Iterable[PartitionKey]) -> str | None:
 
 
 def _facts(picture: GroupPicture) -> list[str]:
-    """Its state and, of a consumer group, its epoch, and that of the assignment where that is behind."""
+    """Returns the state; for a consumer group also the epoch, and the assignment epoch if it differs."""
     if picture.epoch is None:
         return [picture.state]
     behind = f" (assignment {picture.assignment_epoch})" if picture.assignment_epoch != picture.epoch else ""
@@ -171,7 +171,7 @@ def _facts(picture: GroupPicture) -> list[str]:
 
 
 def _offset_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """A row for each partition of the group's topics, then one for each member that owns nothing."""
+    """Returns a row for each partition of the group's topics, then one for each member without partitions."""
     owners = snapshot.picture.owners
     rows: list[dict[str, Any]] = []
     for key in snapshot.partitions:

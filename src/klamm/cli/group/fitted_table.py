@@ -1,4 +1,4 @@
-"""A table of one line per row, which cuts texts rather than numbers where the terminal is too narrow."""
+"""A table with one line per row. In a narrow terminal it truncates texts, but no numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LEAST: Final = 8
 
 
 class Column(NamedTuple):
-    """A heading; texts may be cut, numbers stand on the right and may not."""
+    """A column. Texts may be truncated; numbers are aligned right and never truncated."""
 
     heading: str
     is_number: bool = False
 
 
 def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Table:
-    """The table, at most `width` wide as long as the numbers leave eight characters for each text."""
+    """Returns the table, at most `width` wide if the numbers leave eight characters for each text column."""
     widths = [
         max(cell_len(text) for text in (column.heading, *(row[index] for row in rows)))
         for index, column in enumerate(columns)

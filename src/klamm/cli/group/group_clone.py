@@ -1,4 +1,4 @@
-"""`klamm group clone`: gives a group the offsets of another one, or those of a moment; shows it first."""
+"""`klamm group clone`: gives a group the offsets of another group, or those of a point in time. Shows them first."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COLUMNS = ("topic", "partition", "source", "from", "to")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Shows what would change, and does it with --execute.
+    """Shows the changes, and applies them with --execute.
 
-    Raises KlammError where the source has committed nothing or the target has members.
+    Raises KlammError if the source has no commits or the target has members.
     """
     if arguments.source == arguments.target:
         raise UsageError("source and target are the same group")
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_is_here(arguments: argparse.Namespace, group: str) -> None:
-    """Refuses a group whose environment is known to be on another cluster, unless an address was given."""
+    """Raises UsageError if the group's environment is on another cluster, unless an address was given."""
     if gave_only_an_address(arguments):
         return
     environment = group.partition(".")[0]
@@ -79,7 +79,7 @@ def _check_is_here(arguments: argparse.Namespace, group: str) -> None:
 
 
 def _commits(access: ClusterAccess, admin: AdminClient, group: str) -> dict[PartitionKey, TopicPartition]:
-    """What a group has committed, with leader epochs and metadata, so that a clone has these too."""
+    """Returns a group's commits, with the leader epochs and metadata, which the clone copies too."""
     request = ConsumerGroupTopicPartitions(group)
     result = access.result_of(admin.list_consumer_group_offsets([request])[group])
     return {
@@ -92,7 +92,7 @@ def _commits(access: ClusterAccess, admin: AdminClient, group: str) -> dict[Part
 def _at(
     access: ClusterAccess, admin: AdminClient, source: dict[PartitionKey, TopicPartition], timestamp_ms: int
 ) -> dict[PartitionKey, TopicPartition]:
-    """For each partition of the source the first record from that moment on, or the end."""
+    """Returns for each of the source's partitions the first offset at or after the timestamp, or the end offset."""
     ends = end_offsets(access, admin, list(source))
     found = list_offsets(access, admin, list(ends), OffsetSpec.for_timestamp(timestamp_ms))
     missing = [f"{topic}-{index}" for topic, index in source if (topic, index) not in ends]

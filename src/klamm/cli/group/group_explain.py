@@ -1,4 +1,4 @@
-"""`klamm group explain`: why a group is as it is, in words."""
+"""`klamm group explain`: explains a group's state in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Prints the explanation.
 
-    Raises ClusterError where there is no such group or member.
+    Raises ClusterError if the group or the member does not exist.
     """
     access = access_of(arguments)
     with closing(GroupObserver(access, arguments.group)) as observer:
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _chosen(
     arguments: argparse.Namespace, picture: GroupPicture, explained: Sequence[MemberExplanation]
 ) -> list[MemberExplanation]:
-    """The members that the word on the command line names."""
+    """Returns the members that the command line names: all, or those with the given id or name."""
     if arguments.member is None:
         return list(explained)
     by_id = {member.member_id: member for member in picture.members}

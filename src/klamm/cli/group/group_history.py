@@ -1,4 +1,4 @@
-"""`klamm group history`: what has changed in a group, when and why, from the topic `__group_history`."""
+"""`klamm group history`: shows a group's changes, when and why they happened, from the topic `__group_history`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the changes, the oldest first.
+    """Prints the changes, oldest first.
 
-    Raises ClusterError where there is no history.
+    Raises ClusterError if the cluster has no history.
     """
     reader = HistoryReader(access_of(arguments), arguments.group, follow=arguments.follow)
     try:

@@ -1,4 +1,4 @@
-"""What `klamm group reset` would change."""
+"""Plans the changes of `klamm group reset`."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ __all__ = ["ResetPlan", "plan_reset"]
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What a reset changes: for each partition the offset before (None: no commit) and after."""
+    """The changes of a reset: for each partition the offset before (None: no commit) and after."""
 
     changes: Mapping[PartitionKey, tuple[int | None, int]]
 
     def rows(self) -> list[dict[str, Any]]:
-        """The plan as rows to show."""
+        """Returns the plan as rows for the output."""
         return [
             {"topic": topic, "partition": partition, "from": before, "to": after}
             for (topic, partition), (before, after) in sorted(self.changes.items())
         ]
 
     def topic_partitions(self) -> list[TopicPartition]:
-        """The plan as the client takes it."""
+        """Returns the new offsets in the client's type."""
         return [TopicPartition(topic, index, after) for (topic, index), (_, after) in sorted(self.changes.items())]
 
 
 def plan_reset(arguments: argparse.Namespace, admin: AdminClient, committed: Mapping[PartitionKey, int]) -> ResetPlan:
-    """Where the options of `klamm group reset` would put the group.
+    """Returns the offsets that the options of `klamm group reset` select.
 
-    Raises KlammError for a topic that isn't there.
+    Raises KlammError for a topic that does not exist.
     """
     access = access_of(arguments)
     partitions = _scope(arguments, admin, committed)
@@ -62,7 +62,7 @@ def plan_reset(arguments: argparse.Namespace, admin: AdminClient, committed: Map
             else max(0, time.time_ns() // 1_000_000 - arguments.by_duration // timedelta(milliseconds=1))
         )
         found = list_offsets(access, admin, partitions, OffsetSpec.for_timestamp(moment_ms))
-        # No record is that young: the group goes to the end, as Kafka's tool does.
+        # If all records are older, the group moves to the end, as with Kafka's tool.
         wanted = {key: found[key] if found.get(key, -1) >= 0 else end for key, (_, end) in ends.items()}
     return ResetPlan({key: (committed.get(key), offset) for key, offset in wanted.items()})
 

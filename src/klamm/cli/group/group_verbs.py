@@ -1,4 +1,4 @@
-"""The verbs of `klamm group` that have modules of their own: their options, without importing those modules."""
+"""The options of the `klamm group` verbs that have their own modules. The modules are not imported here."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LEAST_INTERVAL: Final = timedelta(milliseconds=100)
 
 
 class Verb(NamedTuple):
-    """A verb; its module offers `run(arguments) -> int`."""
+    """A verb. Its module has a function `run(arguments) -> int`."""
 
     module: str
     summary: str
     configure: Callable[[argparse.ArgumentParser], None]
     takes_full_ids: bool = False
-    """Whether group ids are never completed with the context's environment."""
+    """Whether group ids are complete, so that the context's environment is never added."""
 
 
 def _configure_history(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
-"""`klamm group watch`: a group as it lives.
+"""`klamm group watch`: shows a group live.
 
-On a terminal it is one screen that stays up to date, elsewhere a line for everything that changes.
+On a terminal it shows one screen that stays up to date, elsewhere it prints a line for each change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Watches until Ctrl-C.
 
-    Raises KlammError when the cluster can't be reached, or there is no such group at the beginning.
+    Raises KlammError if at the beginning the cluster can't be reached or the group does not exist.
     """
     interval_s = arguments.interval / timedelta(seconds=1)
     with (
@@ -80,7 +80,7 @@ def _print_lines(watcher: GroupWatcher, interval_s: float) -> None:
 
 @dataclass(slots=True)
 class _Said:
-    """What was printed last."""
+    """The last printed state."""
 
     picture: GroupPicture | None = None
     waits: Sequence[Wait] = ()
@@ -89,7 +89,7 @@ class _Said:
 
 
 def _print_news(seen: WatchedGroup, before: _Said, now_ms: int) -> None:
-    """What is different from what was printed last."""
+    """Prints the differences to the last printed state."""
     picture = seen.snapshot.picture if seen.snapshot is not None else None
     for line in changed(before.picture, picture, seen.names):
         _say(now_ms, line)

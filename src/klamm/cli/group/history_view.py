@@ -1,4 +1,4 @@
-"""How a group's history looks in a terminal: a block for each change."""
+"""Formats a group's history for a terminal: a block for each change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STYLES: Final = {"stable": "green", "superseded": "yellow", "taken_over": "yello
 
 
 def entry_view(entry: Entry, names: MemberNames) -> RenderableType:
-    """One entry of the timeline. `names` has to know the record's members."""
+    """Returns the view of one entry of the timeline. `names` must contain the record's members."""
     if isinstance(entry, Gap):
         return Text(f"    ⚠ {entry.text}", style="bold red")
     if isinstance(entry, Repeat):
@@ -51,7 +51,7 @@ def _change_view(entry: Change, names: MemberNames) -> RenderableType:
 
 
 def headline(record: HistoryRecord) -> Text:
-    """The change in one line."""
+    """Returns the change in one line."""
     before, after = len(record.members_before), len(record.members_after)
     members = count(after, "member") if before == after else f"{before} → {count(after, 'member')}"
     epochs = f"{record.previous_epoch} → {record.epoch}" if record.previous_epoch != record.epoch else f"{record.epoch}"
@@ -63,7 +63,7 @@ def headline(record: HistoryRecord) -> Text:
 
 
 def brief(record: HistoryRecord, names: MemberNames) -> Text:
-    """The time of day, the outcome and the causes in one line."""
+    """Returns the time of day, the outcome and the causes in one line."""
     causes = ", ".join(names.in_text(cause.text) for cause in record.causes)
     line = Text(f"{moment(record.finished_ms)[11:]}  {_epoch_word(record)} {record.epoch}  ")
     line.append(_outcome(record), style=STYLES.get(record.outcome, "dim"))
@@ -87,7 +87,7 @@ def _outcome(record: HistoryRecord) -> str:
 
 
 def _cause(cause: HistoryCause, record: HistoryRecord, names: MemberNames) -> str:
-    """The cause in words, with the address of whoever caused it."""
+    """Returns the cause in words, with the address of the member that caused it."""
     text = names.in_text(cause.text) or cause.code.replace("_", " ")
     text += ", in a crash loop" if cause.is_crash_loop and "crash" not in text else ""
     member = record.members.get(cause.member_id or "")
@@ -99,12 +99,12 @@ def _cause(cause: HistoryCause, record: HistoryRecord, names: MemberNames) -> st
 
 
 def _host(host: str) -> str:
-    """Kafka writes addresses with a slash in front, as Java does."""
+    """Returns the address without the leading slash, which Kafka writes as Java does."""
     return host.removeprefix("/")
 
 
 def move_lines(record: HistoryRecord, names: MemberNames) -> Iterator[str]:
-    """The partitions that moved, those of one topic, from one member to another, in one line."""
+    """Yields the moved partitions, in one line for each topic, old owner and new owner."""
     moved: dict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
     for move in record.moved:
         moved[move.topic, move.from_member, move.to_member].append(move.partition)
@@ -119,7 +119,7 @@ def move_lines(record: HistoryRecord, names: MemberNames) -> Iterator[str]:
 
 
 def _pause_lines(record: HistoryRecord, names: MemberNames) -> Iterator[str]:
-    """Each member's pause, the longest first; those of the same length in one line."""
+    """Yields the members' pauses, longest first, with equal pauses in one line."""
     paused: dict[int, list[str]] = defaultdict(list)
     for pause in record.pauses:
         paused[pause.ms].append(names.of(pause.member_id))

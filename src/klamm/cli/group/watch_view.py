@@ -1,4 +1,4 @@
-"""What `klamm group watch` shows on a terminal."""
+"""The screen of `klamm group watch`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["watch_view"]
 
 HISTORY_ENTRIES: Final = 3
 STATES: Final = {"stable": "green", "empty": "dim", "dead": "red"}
-# Headings, blank lines and the line on what is left out.
+# Headings, blank lines, and the lines that tell how many rows are left out.
 FRAME_LINES: Final = 10
 LEAST_PARTITIONS: Final = 4
 LEAST_MEMBERS: Final = 3
 
 
 def watch_view(watched: WatchedGroup, width: int, height: int) -> RenderableType:
-    """Everything at one glance, in at most `height` lines as far as that can be, no line longer than `width`."""
+    """Returns the screen, with lines of at most `width` characters, and at most `height` lines if possible."""
     snapshot, names, replayed = watched.snapshot, watched.names, watched.replayed
     if snapshot is None:
         if watched.problem is not None:
@@ -83,7 +83,7 @@ def _head(group: str, snapshot: Snapshot, rate: Rate) -> Text:
 
 
 def _members(snapshot: Snapshot, names: MemberNames, most: int, width: int) -> Iterator[RenderableType]:
-    """Every member, as far as there is room; the columns of a reconciliation only while there is one."""
+    """Yields the table of at most `most` members, with columns for partitions to revoke and to get if there are any."""
     picture = snapshot.picture
     has_epochs = any(member.epoch is not None for member in picture.members)
     is_moving = any(member.surplus or member.missing for member in picture.members)
@@ -118,7 +118,7 @@ def _short(keys: frozenset[PartitionKey], none: str = "nothing") -> str:
 def _partitions(
     snapshot: Snapshot, rates: Rates, names: MemberNames, most: int, width: int
 ) -> Iterator[RenderableType]:
-    """Every partition, or where there are too many, those with the largest lag."""
+    """Yields the table of all partitions; if they are more than `most`, of those with the largest lag."""
     owners = snapshot.picture.owners
     targets = {key: member for member in snapshot.picture.members for key in member.target}
     every = snapshot.partitions
@@ -149,12 +149,12 @@ def _partitions(
 
 
 def _sort_key(lag: int | None) -> float:
-    """The largest lag first; one that is not known may be as large as any."""
+    """Returns the key that sorts the largest lag first. An unknown lag counts as the largest."""
     return float("-inf") if lag is None else -lag
 
 
 def _lag(lags: Sequence[int | None]) -> str:
-    """The sum; what has no commit makes it a lower bound."""
+    """Returns the total lag; a lower bound if a partition has no commit."""
     known = [lag for lag in lags if lag is not None]
     if not known:
         return "unknown" if lags else ""

@@ -1,4 +1,4 @@
-"""`klamm log`: replay a group coordinator's log; look into, check and mend files; move from and to Apache Kafka."""
+"""`klamm log`: replay a group coordinator's log; dump, verify and repair files; move from and to Apache Kafka."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class FileProblem(KlammError):
-    """The operating system refused something with a file."""
+    """An operation on a file failed."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The subcommands of `klamm log`."""
+    """Adds the subcommands of `klamm log`."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     replay = verbs.add_parser("replay", help="show what a group coordinator's log says, record by record")
     replay.add_argument(
@@ -80,14 +80,14 @@ def _configure_verify(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs one verb.
 
-    Raises KlammError when the cluster refuses, or files are not what they should be.
+    Raises KlammError if the cluster refuses a request, or if files are missing or malformed.
     """
     try:
         return _VERBS[arguments.verb](arguments)
     except BrokenPipeError:
-        raise  # whoever reads our output has enough
+        raise  # `main` handles a closed output pipe
     except OSError as error:
-        # Of the files it works on: what the system says names the file.
+        # The error is about one of the data files, and its text names the file.
         raise FileProblem(str(error)) from error
 
 
@@ -131,7 +131,7 @@ _VERBS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
 
 
 def coordinator_partition(text: str) -> int:
-    """The N of `__consumer_offsets-N`."""
+    """Returns the N of `__consumer_offsets-N`."""
     match = re.fullmatch(rf"{OFFSETS_TOPIC}-(\d+)", text)
     if match is None:
         raise ArgumentTypeError(f"takes {OFFSETS_TOPIC}-N, a partition that a group coordinator leads, not {text!r}")
@@ -139,7 +139,7 @@ def coordinator_partition(text: str) -> int:
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    """HOST:PORT, both of them."""
+    """Returns host and port of HOST:PORT, neither of which may be missing."""
     host, _, port = listen_address(text).rpartition(":")
     if not host or not int(port):
         raise ArgumentTypeError(f"takes HOST:PORT, not {text!r}")

@@ -1,4 +1,4 @@
-"""How `klamm log dump` shows what it finds: lines for people, or one JSON object a line."""
+"""The output formats of `klamm log dump`: lines for people, or one JSON object a line."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _TIME_FIELDS: Final = frozenset({"timestamp", "last_timestamp"})
 
 
 class View(Protocol):
-    """Where findings go, in the order of the files."""
+    """An output format. Its methods are called in the order of the files' contents."""
 
     def file(self, path: Path, kind: str, size_bytes: int) -> None:
-        """A file begins."""
+        """Shows the header of a file."""
         ...
 
     def row(self, row: dict[str, Any]) -> None:
-        """An entry of an index, a snapshot or a checkpoint."""
+        """Shows an entry of an index, a snapshot or a checkpoint."""
         ...
 
     def batch(self, position: int, header: BatchHeader) -> None:
-        """A batch."""
+        """Shows a batch."""
         ...
 
     def record(self, record: Record, meaning: Meaning | None) -> None:
-        """A record of the last batch; `meaning` where klamm knows what it says."""
+        """Shows a record of the last batch. `meaning` is the decoded record; None if no decoder applies."""
         ...
 
     def complaint(self, text: str) -> None:
-        """Something can't be read."""
+        """Shows that a part of the file can't be read."""
         ...
 
 
@@ -50,7 +50,7 @@ def _codec(header: BatchHeader) -> str:
 
 
 class JsonView:
-    """One object a line; `type` is file, entry, batch, record or complaint."""
+    """Prints one object a line; `type` is file, entry, batch, record or complaint."""
 
     def file(self, path: Path, kind: str, size_bytes: int) -> None:
         self._print("file", {"path": str(path), "kind": str(kind), "size_bytes": size_bytes})
@@ -100,7 +100,7 @@ class JsonView:
 
 
 class TextView:
-    """A line for each file, entry and batch; records are indented below their batch."""
+    """Prints a line for each file, entry and batch, and the records indented below their batch."""
 
     def file(self, path: Path, kind: str, size_bytes: int) -> None:
         print(f"{path}: {kind}, {count(size_bytes, 'byte')}")
@@ -162,7 +162,7 @@ def _meaning(meaning: Meaning, record: Record) -> list[str]:
 
 
 def _plain_bytes(data: bytes | None) -> Any:
-    """Text where it is text, else an object with the bytes in base64."""
+    """Returns UTF-8 as text, other bytes as an object with base64."""
     if data is None:
         return None
     try:
@@ -172,7 +172,7 @@ def _plain_bytes(data: bytes | None) -> Any:
 
 
 def _text(data: bytes | None) -> str:
-    """In quotes, with escapes for what is no printable text, so that a terminal gets no control sequences."""
+    """Returns the bytes quoted, with unprintable characters escaped: a terminal must get no control sequences."""
     if data is None:
         return "none"
     try:

@@ -1,4 +1,4 @@
-"""`klamm log dump`: what is in the files of a data directory, whether a broker runs on it or not."""
+"""`klamm log dump`: prints the content of a data directory's files, even while a broker runs on it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["dump"]
 
 
 class NothingToDump(KlammError):
-    """A path that is no file of a data directory."""
+    """The path is no file or folder of a data directory."""
 
 
 def dump(arguments: argparse.Namespace) -> int:
-    """Prints each file in turn. Returns 1 if something in them could not be read.
+    """Prints each file. Returns 1 if a part of a file could not be read.
 
     Raises `NothingToDump`, OSError.
     """
@@ -65,7 +65,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 class _Dumper:
-    """Prints files; `has_complaints` once something could not be read."""
+    """Prints files. `has_complaints` is true once a part of a file could not be read."""
 
     def __init__(self, arguments: argparse.Namespace, view: View) -> None:
         self.has_complaints = False
@@ -111,7 +111,7 @@ class _Dumper:
             yield from (entry._asdict() for entry in read_leader_epochs(path))
         elif kind is FileKind.offsets:
             for (topic, partition), offset in sorted(read_offsets(path).items()):
-                # Named apart from the offsets of records, which --from and --to choose among.
+                # Not named "offset": --from and --to filter rows by the field "offset".
                 yield {"topic": topic, "partition": partition, "checkpoint": offset}
         elif kind is FileKind.text:
             yield from ({"line": line} for line in path.read_text(encoding="utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""`klamm log export-kafka`: hands a data directory of klamm to Apache Kafka."""
+"""`klamm log export-kafka`: hands over klamm's data directory to Apache Kafka."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CONTROLLER_LISTENER = "CONTROLLER"
 
 
 class ExportRefused(KlammError):
-    """The directory can't be handed over as it is; nothing was changed."""
+    """The directory can't be handed over in its current state; nothing was changed."""
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Writes what Kafka needs, puts klamm's metadata aside and says how to start Kafka; or says what would come of it.
+    """Writes Kafka's metadata, moves klamm's aside and prints how to start Kafka. With --dry-run, only prints a report.
 
     Raises `ExportRefused`, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError, OSError.
     """
@@ -70,7 +70,7 @@ def _hand_over(directory: Path, records: Sequence[MetadataRecord], voter: Voter)
     now_ms = Millis(time.time_ns() // 1_000_000)
     write_bootstrap(directory, records, now_ms=now_ms)
     write_first_snapshot(directory, VotersRecord(voters=[voter]), now_ms=now_ms)
-    # From here on the directory is Kafka's: klamm refuses it.
+    # After the rename, the directory belongs to Kafka, and klamm refuses it.
     metadata = directory / METADATA_FILE
     metadata.rename(metadata.with_name(METADATA_FILE + EXPORTED_SUFFIX))
     sync_directory(directory)

@@ -1,4 +1,4 @@
-"""`klamm log import-kafka`: goes on with a data directory that Apache Kafka wrote."""
+"""`klamm log import-kafka`: takes over a data directory that Apache Kafka wrote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["import_kafka"]
 
 
 def import_kafka(arguments: argparse.Namespace) -> int:
-    """Makes klamm's metadata from Kafka's, puts Kafka's aside, and says what was left behind.
+    """Creates klamm's metadata from Kafka's, moves Kafka's aside, and prints what was not imported.
 
     Raises `ImportRefused`, UnusableMetadataLog, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError,
     OSError.
@@ -94,7 +94,7 @@ def _check_state(directory: Path) -> MetaProperties:
 def _read_cluster(directory: Path) -> KafkaCluster:
     try:
         cluster = fold(read_metadata_log(directory / METADATA_FOLDER))
-        # A directory that was handed to Kafka and never opened: the cluster is all in the bootstrap records.
+        # If klamm exported the directory and Kafka never opened it, the cluster is in the bootstrap records.
         return cluster if cluster.is_formatted else fold(read_bootstrap(directory))
     except ValueError as error:
         raise ImportRefused(f"the metadata log in {directory / METADATA_FOLDER} makes no sense: {error}") from error
@@ -112,7 +112,7 @@ def _put_aside(path: Path) -> None:
 
 
 def _why_refused(resource_type: int, key: str, value: str) -> str | None:
-    """Why klamm can't have a setting, in a few words."""
+    """Returns why klamm refuses a setting; None if klamm accepts it."""
     table = _TABLES.get(resource_type)
     known = table().get(key) if table is not None else None
     if known is None:

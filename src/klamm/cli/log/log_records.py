@@ -1,4 +1,4 @@
-"""What the records of internal topics and control records say, as plain data."""
+"""Decodes records of internal topics and control records to plain data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DECODERS", "Meaning", "decode_control", "decoder_of_topic"]
 
 
 class Meaning(NamedTuple):
-    """What a record says: Kafka's name of it, and key and value opened; `complaint` where that can't be done."""
+    """A decoded record: Kafka's name of it, its key and its value; `complaint` if it can't be decoded."""
 
     name: str | None = None
     key: Any = None
@@ -78,7 +78,7 @@ DECODERS: Final[dict[str, Decoder]] = {
     "metadata": _guarded(_metadata),
     "history": _guarded(_history),
 }
-"""By the name that --decode takes."""
+"""Decoders by their name for --decode."""
 
 _TOPICS: Final = {
     "__consumer_offsets": "offsets",
@@ -90,7 +90,7 @@ _TOPICS: Final = {
 
 
 def decoder_of_topic(topic: str) -> str | None:
-    """Which of `DECODERS` opens the records of a topic; None for those of applications."""
+    """Returns the name in `DECODERS` of an internal topic's decoder; None for topics of applications."""
     return _TOPICS.get(topic)
 
 
@@ -105,4 +105,4 @@ def _control(record: Record) -> Meaning:
 
 
 decode_control: Final = _guarded(_control)
-"""What a record of a control batch says."""
+"""Decodes a record of a control batch."""

@@ -1,4 +1,4 @@
-"""`klamm log replay`: what a group coordinator's log says, record by record, and what the groups are after each."""
+"""`klamm log replay`: shows a group coordinator's log record by record, with the group's state after each record."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ GROUP_COLUMNS: Final = ("group", "type", "epoch", "members", "offsets")
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Prints the records up to the end that the partition has when it is reached.
+    """Prints the records until the partition's end or --to.
 
-    Raises ClusterError where there is no such partition.
+    Raises ClusterError if the partition does not exist.
     """
     access = access_of(arguments)
     reader = PartitionReader(access)
@@ -81,7 +81,7 @@ def _value(message: Message) -> bytes | None:
 
 
 class _Summary:
-    """What was read."""
+    """Counts of the records that were read."""
 
     def __init__(self) -> None:
         self.first: int | None = None
@@ -104,10 +104,10 @@ class _Summary:
 
 
 class _Json:
-    """One object a line."""
+    """Prints one JSON object a line."""
 
     def record(self, message: Message, record: ReplayedRecord, group: ReplayedGroup | None) -> None:
-        """The record, and its group after it."""
+        """Prints the record, and its group's state after it."""
         value = message.value()
         shown = {
             "offset": message.offset(),
@@ -124,7 +124,7 @@ class _Json:
         print(json.dumps(shown))
 
     def summary(self, arguments: argparse.Namespace, summary: _Summary, groups: list[ReplayedGroup]) -> None:
-        """The counts, and all groups at the end."""
+        """Prints the counts, and all groups at the end."""
         counts = {
             "first_offset": summary.first,
             "last_offset": summary.last,
@@ -137,14 +137,14 @@ class _Json:
 
 
 class _Text:
-    """Blocks of lines, as wide as the terminal."""
+    """Prints blocks of lines, wrapped to the terminal's width."""
 
     def __init__(self) -> None:
         self._names = MemberNames()
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
     def record(self, message: Message, record: ReplayedRecord, group: ReplayedGroup | None) -> None:
-        """The record, and its group after it."""
+        """Prints the record, and its group's state after it."""
         for member in group.members.values() if group is not None else ():
             self._names.add(member.member_id, member.instance_id, member.client_id)
         when = moment(message.timestamp()[1], with_milliseconds=True)
@@ -156,7 +156,7 @@ class _Text:
                 self._print("  = " if number == 0 else "      ", line)
 
     def summary(self, arguments: argparse.Namespace, summary: _Summary, groups: list[ReplayedGroup]) -> None:
-        """The counts, and all groups at the end."""
+        """Prints the counts, and all groups at the end."""
         place = f"{TOPIC}-{arguments.partition}"
         total = sum(summary.records.values()) + summary.not_understood
         if not total:

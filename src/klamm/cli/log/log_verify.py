@@ -1,4 +1,4 @@
-"""`klamm log verify`: looks through every log of a data directory, and mends what is damaged if asked."""
+"""`klamm log verify`: checks every log of a data directory, and repairs damage with --repair."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ __all__ = ["verify"]
 
 
 class NothingToVerify(KlammError):
-    """A path that is neither a data directory nor the folder of a partition."""
+    """The path is neither a data directory nor the folder of a partition."""
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Prints what is wrong, and what was done about it. Returns 1 if something is wrong and was not mended.
+    """Prints the findings and the repairs. Returns 1 if there is damage that was not repaired.
 
     Raises `NothingToVerify`, DataDirectoryInUse with --repair, OSError.
     """
@@ -77,7 +77,8 @@ def verify(arguments: argparse.Namespace) -> int:
 
 
 def _lock(directory: Path, *, is_needed: bool) -> tuple[FileLock | None, bool]:
-    """The directory's lock, and whether a broker has it; None where it can't be had and is not needed."""
+    """Returns the directory's lock, and whether a broker holds it. The lock is None if it can't be taken and is not
+    needed."""
     try:
         return FileLock(directory), False
     except DataDirectoryInUse as error:
@@ -85,14 +86,14 @@ def _lock(directory: Path, *, is_needed: bool) -> tuple[FileLock | None, bool]:
             raise DataDirectoryInUse(f"a broker runs on {directory}: stop it before anything is repaired") from error
         return None, True
     except OSError:
-        # A disk that can only be read any more, or somebody else's folder: to look is allowed.
+        # A read-only disk, or another user's folder: reading is still allowed.
         if is_needed:
             raise
         return None, False
 
 
 class _Verifier:
-    """Looks through one directory."""
+    """Checks one directory."""
 
     def __init__(self, directory: Path, arguments: argparse.Namespace, *, is_live: bool) -> None:
         self.is_damaged = False
@@ -109,18 +110,16 @@ class _Verifier:
         self._raised: dict[TopicPartition, int] = {}
         self._is_compacted: dict[str, bool] = {}
         self._topic_ids: dict[TopicPartition, TopicId] = {}
-        with suppress(MalformedCheckpoint):  # check_directory tells
+        with suppress(MalformedCheckpoint):  # check_directory reports it
             self._recovery_points = read_offsets(directory / RECOVERY_POINT_FILE)
         with suppress(MalformedCheckpoint):
             self._log_start_offsets = read_offsets(directory / LOG_START_OFFSET_FILE)
 
     def read_metadata(self) -> None:
-        """Which partitions there are, and which of them are compacted."""
+        """Reads which partitions exist, and which of them are compacted."""
         path = self._directory / METADATA_FILE
         if is_lost(path):
-            if not (
-                self._directory / METADATA_FOLDER
-            ).is_dir():  # Apache Kafka's directories are looked through as well
+            if not (self._directory / METADATA_FOLDER).is_dir():  # Apache Kafka's directories are checked, too
                 self._check_lost_metadata(path)
             return
         try:
@@ -137,14 +136,14 @@ class _Verifier:
         try:
             refuse_lost_metadata(self._directory)
         except InconsistentDataDirectory:
-            pass  # check_directory tells
+            pass  # check_directory reports it
         except MetadataLost as error:
             self._found(Finding(Severity.damage, path, str(error)))
 
-    # -- what is looked at ---------------------------------------------------------------------------------------------
+    # -- checks --------------------------------------------------------------------------------------------------------
 
     def check_directory(self) -> None:
-        """The files of the directory itself."""
+        """Checks the files of the directory itself."""
         try:
             MetaProperties.read(self._directory)
         except InconsistentDataDirectory as error:
@@ -157,13 +156,13 @@ class _Verifier:
                     self._found(Finding(Severity.derived, path, f"{error}; the next start goes on without it"))
 
     def check_partition(self, folder: Path) -> None:
-        """The folder of a partition."""
+        """Checks the folder of a partition."""
         partition = parse_directory_name(folder.name)
         assert partition is not None
         self._check(partition, verify_partition(folder, self._known_of(partition)))
 
     def check_missing(self, folders: Collection[Path]) -> None:
-        """Partitions that had records on the disk and are not among these folders any more."""
+        """Reports partitions that had records on disk and whose folders are missing."""
         for partition, recovery_point in self._recovery_points.items():
             folder = self._directory / str(partition)
             is_known = partition in self._topic_ids or not self._topic_ids
@@ -200,7 +199,7 @@ class _Verifier:
                     write_topic_id(report.folder, topic_id)
 
     def finish(self) -> None:
-        """Notes for the next start what was mended, and prints the sum."""
+        """Updates the checkpoints of the repaired partitions for the next start, and prints the totals."""
         if self._raised:
             raise_log_start_offsets(self._directory, self._raised)
         if self._lowered:
@@ -227,7 +226,7 @@ class _Verifier:
         )
         print(f"looked through {looked_at}: {'not all is well' if self.is_damaged else 'all is well'}")
 
-    # -- what is told --------------------------------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------------------------------
 
     def _found(self, finding: Finding) -> None:
         is_mended = self._repair and finding.mend is not None

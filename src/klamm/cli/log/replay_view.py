@@ -1,4 +1,4 @@
-"""How a coordinator's records, and the groups they amount to, read in a terminal."""
+"""Formats a coordinator's records and the resulting groups for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_OFFSETS: Final = 24
 
 
 def record_words(record: ReplayedRecord, state: ReplayedGroup | None, names: MemberNames) -> str:
-    """What a record says; `state` is its group after it."""
+    """Returns the record's content in words. `state` is its group's state after it."""
     if record.key is None:
         return record.complaint or "no record"
     key: Any = record.key
@@ -95,7 +95,7 @@ def _assignment(member: ReplayedMember) -> str:
 
 
 def group_lines(state: ReplayedGroup | None, names: MemberNames) -> Iterator[str]:
-    """The group as it is: a line for it, one for each member, one for its offsets."""
+    """Yields the group's state: a line for the group, one for each member, one for its offsets."""
     if state is None:
         yield "nothing is left of the group"
         return

@@ -1,7 +1,7 @@
 """`klamm consume`: read records and print them, in kcat's format language or as rows.
 
-Without -g it reads every partition by itself and leaves no trace on the broker. With -g it joins that group: it
-shares the partitions with the group's other members, goes on where the group stands, and commits what it has printed.
+Without -g it assigns all partitions to itself and leaves no trace on the broker. With -g it joins that group: it shares
+the partitions with the other members, continues at the group's offsets, and commits the printed records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AT_END_WAIT_MS: Final = 50
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The options of `klamm consume`."""
+    """Adds the options of `klamm consume`."""
     parser.add_argument("topics", nargs="+", metavar="topic")
     parser.add_argument("-g", "--group", help="join this consumer group")
     parser.add_argument(
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints records until the limit, the end, SIGINT or SIGTERM.
 
-    Raises KlammError when the cluster refuses.
+    Raises KlammError if the cluster refuses a request.
     """
     if arguments.group is not None and arguments.partition:
         raise UsageError("-p can't be used with -g: the group decides who reads which partition")
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         "enable.partition.eof": True,
     }
     if arguments.exit_at_end:
-        # A broker that has nothing more waits this long before it says so.
+        # At the end, a broker waits this long before it answers.
         settings["fetch.wait.max.ms"] = AT_END_WAIT_MS
     consumer = access_of(arguments).connect(Consumer, **settings)
     try:
@@ -108,20 +108,20 @@ def _header(arguments: argparse.Namespace) -> bytes:
 
 
 class _Session:
-    """Reads partitions of its own choice."""
+    """Reads partitions without a group."""
 
     def __init__(self, arguments: argparse.Namespace, consumer: Consumer) -> None:
         self.arguments = arguments
         self.consumer = consumer
         self._is_told_to_stop = False
         self._ended: set[tuple[str, int]] = set()
-        # Buffered whatever PYTHONUNBUFFERED says: an unbuffered stream may write half a record and call it done.
-        self._output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115  # it lives as long as the process
+        # Buffered even with PYTHONUNBUFFERED: a write to an unbuffered stream may write only a part of a record.
+        self._output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115  # open until the process ends
         self._watch = LeaderWatch("klamm consume", consumer, arguments.topics, arguments.partition)
         self._begin()
 
     def run(self, show: Printer, header: bytes) -> None:
-        """Prints until the limit or the end is reached, or a signal comes. A second signal ends the process at once."""
+        """Prints until the limit, the end or a signal. A second signal ends the process at once."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
         self._output.write(header)
@@ -132,7 +132,7 @@ class _Session:
         self._finished()
 
     def _stop(self, signal_number: int, frame: object) -> None:
-        # An exception here could come between printing a record and remembering that it was printed.
+        # An exception here could come after a record is printed and before its offset is stored.
         self._is_told_to_stop = True
         signal.signal(signal_number, signal.SIG_DFL)
 
@@ -140,13 +140,13 @@ class _Session:
         self.consumer.assign(starting_points(self.arguments, self.consumer))
 
     def _printed(self, message: Message) -> None:
-        """A record was printed."""
+        """Runs after a record was printed."""
 
     def _passed(self) -> None:
-        """A moment has passed."""
+        """Runs after each poll."""
 
     def _finished(self) -> None:
-        """The last record was printed and flushed."""
+        """Runs after the last record was printed and flushed."""
 
     def _forget_ends(self) -> None:
         self._ended.clear()
@@ -178,21 +178,21 @@ class _Session:
 
 
 class _GroupSession(_Session):
-    """Reads what its group gives it, and commits what it has printed."""
+    """Reads the partitions that the group assigns, and commits the printed records."""
 
     def _begin(self) -> None:
         for topic in self.arguments.topics:
-            partitions_of(self.arguments, self.consumer, topic)  # a subscription would wait for it without a word
+            partitions_of(self.arguments, self.consumer, topic)  # a subscription would silently wait for the topic
         self._committed_s = time.monotonic()
         self._is_printing = True
         self.consumer.subscribe(self.arguments.topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def run(self, show: Printer, header: bytes) -> None:
-        """The same, in a group."""
+        """Runs as `_Session.run`. Afterwards, revoked partitions are no longer committed."""
         try:
             super().run(show, header)
         finally:
-            self._is_printing = False  # whatever is revoked from now on is not to be committed
+            self._is_printing = False  # the consumer's close revokes, and must not commit
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._forget_ends()
@@ -212,11 +212,11 @@ class _GroupSession(_Session):
         self._commit()
 
     def _commit(self) -> None:
-        """Commits what was printed, never what may still be lost on the way out."""
+        """Flushes the output, then commits the printed records: never a record that may still be lost."""
         self._output.flush()
         self._committed_s = time.monotonic()
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._NO_OFFSET:  # there is nothing new
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # NO_OFFSET: nothing new to commit
                 print(f"klamm consume: not committed: {error.args[0].str()}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Partitions without a leader: librdkafka waits for one without a word, so the commands say it."""
+"""Reports partitions without a leader, since librdkafka waits for a leader silently."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from klamm.insight.cluster_access import TIMEOUT_S
 __all__ = ["LeaderWatch"]
 
 FIRST_LOOK_S: Final = 3.0
-"""So long nothing comes before the cluster is asked; each time after that, twice as long."""
+"""The wait without progress before the first metadata request. Each further wait is twice as long."""
 
 
 class LeaderWatch:
-    """Says once of each partition that has no leader that it is waited for: librdkafka waits without a word."""
+    """Prints once for each partition without a leader that the command waits for it."""
 
     def __init__(
         self, command: str, client: Consumer | Producer, topics: Iterable[str], partitions: Iterable[int] | None
@@ -32,7 +32,7 @@ class LeaderWatch:
         self._next_look_s = time.monotonic() + self._wait_s
 
     def waited(self) -> None:
-        """Nothing came for a moment: looks now and then, ever more seldom."""
+        """Looks for partitions without a leader, at growing intervals. Called while there is no progress."""
         if time.monotonic() >= self._next_look_s:
             self._look()
             self._wait_s *= 2
@@ -52,8 +52,8 @@ class LeaderWatch:
 
 
 def _without_leader(client: Consumer | Producer, topic: str, partitions: Iterable[int] | None) -> list[int]:
-    """Those of the topic's partitions (of `partitions`, if given) that have no leader at the moment; none where nobody
-    answers."""
+    """Returns the topic's partitions (only of `partitions`, if given) without a leader. Returns an empty list if no
+    broker answers."""
     try:
         known = client.list_topics(timeout=TIMEOUT_S).topics.get(topic)
     except KafkaException:

@@ -1,7 +1,7 @@
 """`klamm produce`: one record a line, from standard input or a file.
 
-Keys are partitioned as Kafka's Java client does (murmur2; records without a key go anywhere), so that a key's records
-lie in the same partition whoever wrote them.
+Keys are partitioned as in Kafka's Java client (murmur2; random without a key). So both clients write the records of one
+key to the same partition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ANY_PARTITION: Final = -1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The options of `klamm produce`."""
+    """Adds the options of `klamm produce`."""
     parser.add_argument("topic")
     parser.add_argument("file", nargs="?", type=Path, help="where to read (default: standard input)")
     keys = parser.add_mutually_exclusive_group()
@@ -66,9 +66,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sends every line, waits for the acknowledgements and shows where the records went.
+    """Sends every line, waits for the acknowledgements and prints the records' partitions and offsets.
 
-    Raises KlammError when one was not acknowledged or a line can't be sent; what was written is shown all the same.
+    Raises KlammError if a record was not acknowledged or a line can't be sent; prints the written records before.
     """
     stream = _open(arguments.file)
     settings = {
@@ -106,12 +106,12 @@ def _open(file: Path | None) -> BinaryIO:
 
 
 class _Sender:
-    """Sends lines and keeps count of what became of them."""
+    """Sends lines and counts the acknowledged and the failed records."""
 
     def __init__(self, producer: Producer, arguments: argparse.Namespace) -> None:
         self.producer = producer
         self.written: dict[int, tuple[int, int | None, int | None]] = {}
-        """For each partition the number of records, and the first and the last offset where they are known."""
+        """For each partition the number of records, and the first and the last offset if known."""
         self.failed: list[KafkaError] = []
         self._arguments = arguments
         self._headers: list[tuple[str, str | bytes | None]] = [
@@ -122,7 +122,7 @@ class _Sender:
         self._watch = LeaderWatch("klamm produce", producer, (arguments.topic,), partitions)
 
     def send_lines(self, stream: BinaryIO) -> str | None:
-        """Sends the lines up to the first failure; returns what is wrong with the line at which it had to stop."""
+        """Sends the lines up to the first failure. Returns the error of a malformed line; else None."""
         for number, line in enumerate(stream, start=1):
             value = line.removesuffix(b"\n").removesuffix(b"\r")
             key = self._key
@@ -137,7 +137,8 @@ class _Sender:
         return None
 
     def flush(self) -> int:
-        """Waits until all is acknowledged or has failed; returns how many are neither after `FLUSH_TIMEOUT_S`."""
+        """Waits until all records are acknowledged or have failed. Returns the number of records that are still pending
+        after `FLUSH_TIMEOUT_S`."""
         until_s = time.monotonic() + FLUSH_TIMEOUT_S
         while unsent := self.producer.flush(FLUSH_STEP_S):
             if time.monotonic() > until_s:
@@ -160,7 +161,7 @@ class _Sender:
             except BufferError:
                 self.producer.poll(QUEUE_FULL_WAIT_S)
                 self._watch.waited()
-            except KafkaException as error:  # a record too large, a partition that isn't there
+            except KafkaException as error:  # for example a record that is too large, or an unknown partition
                 self.failed.append(error.args[0])
                 break
         self.producer.poll(0)
@@ -169,7 +170,7 @@ class _Sender:
         if error is not None:
             self.failed.append(error)
             return
-        # Nobody tells the offset of a record that nobody acknowledges.
+        # With acks=0 there is no acknowledgement, and so no offset.
         told = message.offset()
         offset = told if told is not None and told >= 0 else None
         count, first, _ = self.written.get(message.partition() or 0, (0, offset, None))

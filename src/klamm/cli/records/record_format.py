@@ -1,4 +1,4 @@
-"""How `klamm consume` prints a record: kcat's format language, JSON lines, or columns. Bytes go out as they came."""
+"""The output of `klamm consume`: kcat's format language, JSON lines, or columns. A format prints bytes unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN: Final = re.compile(r"%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
 
 
 def compile_format(text: str) -> Printer:
-    """A function that prints one record as kcat's format language says.
+    """Returns a function that formats one record according to a text in kcat's format language.
 
     Raises ArgumentTypeError for an unknown token.
     """
@@ -71,23 +71,26 @@ TOKENS: Final[dict[str, Printer]] = {
     "T": lambda message: b"%d" % message.timestamp()[1],
     "h": _header_list,
 }
-"""What stands for what, as in kcat; sizes of null are -1."""
+"""The tokens of a format, as in kcat. The size of null is -1."""
 
 
 def json_printer(message: Message) -> bytes:
-    """One JSON object a line; what is no UTF-8 shows as the replacement character."""
+    """Returns a record as a line with a JSON object. Bytes that are no UTF-8 become the replacement character."""
     row: dict[str, Any] = dict(zip(COLUMNS, _cells(message), strict=True))
     row["headers"] = [[name, _text(value)] for name, value in _headers(message)]
     return json.dumps(row).encode() + b"\n"
 
 
 def column_printer(null: str) -> Printer:
-    """The columns, separated by tabs; a stream has no widths to align to. `null` stands for what isn't there."""
+    """Returns a function that formats a record as columns, separated by tabs. `null` is the text for a missing value.
+
+    A stream can't be aligned, since the columns' widths are not known in advance.
+    """
     return lambda message: _line(tsv_cell(cell, null) for cell in _cells(message))
 
 
 def column_header(names: Callable[[str], str] = str) -> bytes:
-    """The line above the columns."""
+    """Returns the header line of the columns."""
     return _line(map(names, COLUMNS))
 
 

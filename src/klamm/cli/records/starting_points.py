@@ -1,4 +1,4 @@
-"""Where `klamm consume` begins without a group: what --from means in each partition."""
+"""Where `klamm consume` begins without a group: the offset that --from selects in each partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Start", "start", "starting_points"]
 
 
 class Start(NamedTuple):
-    """Where to begin: one of the fields is set."""
+    """Where to begin. One of the fields is set."""
 
     name: str | None = None
     offset: int | None = None
@@ -26,7 +26,7 @@ class Start(NamedTuple):
 
 
 def start(text: str) -> Start:
-    """The value of --from."""
+    """Returns the parsed value of --from."""
     if text in ("earliest", "latest"):
         return Start(name=text)
     if re.fullmatch(r"-?\d+", text):
@@ -40,9 +40,9 @@ def start(text: str) -> Start:
 
 
 def starting_points(arguments: argparse.Namespace, consumer: Consumer) -> list[TopicPartition]:
-    """The offset to begin with in every partition that was asked for.
+    """Returns the first offset to read in each requested partition.
 
-    Raises ClusterError for a topic or a partition that isn't there.
+    Raises ClusterError for a topic or a partition that does not exist.
     """
     points: list[TopicPartition] = []
     for topic in arguments.topics:
