@@ -1,6 +1,6 @@
-# Collects the records of many batches into the columns of a table, in the memory layout of Apache Arrow. A column of bytes
-# has the ends of its entries, their bytes one after the other, and one bit for each row: 0 for null. A column of numbers
-# has only the numbers.
+# Collects the records of many batches into the columns of a table, in the memory layout of Apache Arrow. A column of
+# bytes has the ends of its entries, their bytes one after the other, and one bit for each row: 0 for null. A column of
+# numbers has only the numbers.
 
 cdef extern from *:
     """
@@ -327,7 +327,7 @@ cdef class ColumnFiller:
     cdef Flaw _fill(
         self, const uint8_t *data, Py_ssize_t end, Py_ssize_t *reached, Py_ssize_t *left, BatchFacts *facts
     ) noexcept nogil:
-        """Adds records until the table is full; sets `reached` and `left` to the position and the number of records left."""
+        """Adds records until the table is full; sets `reached` to the position, `left` to the number of records left."""
         cdef Py_ssize_t position = reached[0], record_end, count = left[0], key_start, value_start
         cdef int32_t length, offset_delta, key_length, value_length
         cdef int64_t timestamp_delta, offset

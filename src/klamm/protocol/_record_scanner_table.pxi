@@ -170,7 +170,7 @@ cdef class OffsetTable:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if _HAS_FLAGS else mmap.mmap(-1, size)
         PyObject_GetBuffer(pages, &buffer, PyBUF_WRITABLE)
         self.entries = <Entry *> buffer.buf
-        # No other code has a reference to these pages or could close them, so the pointer stays valid without the buffer.
+        # No other code can close these pages, so the pointer stays valid after the buffer is released.
         PyBuffer_Release(&buffer)
         self.pages = pages
         self.current_slots = slots
@@ -189,7 +189,7 @@ cdef class OffsetTable:
                         place = _find(self.entries, self.current_slots, &old[index].digest)
                         place[0] = old[index]
             end = start
-            # Pages of moved entries are released at once, so the old and the new table never both take their full memory.
+            # Pages of moved entries are released at once, so the two tables never both take their full memory.
             if _MADV_DONTNEED is not None:
                 first = -(-end * <Py_ssize_t> sizeof(Entry) // mmap.PAGESIZE) * mmap.PAGESIZE
                 if first < len(old_pages):
