@@ -166,7 +166,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     # -- members -------------------------------------------------------------------------------------------------------
 
     def join_group(self, request: JoinGroupRequest, context: ClientContext) -> Answer[JoinGroupResponse]:
-        """Answers JoinGroup, when all members have joined the rebalance or its time is over."""
+        """Answers JoinGroup, once the rebalance has gathered its members."""
         if not self._partition_count:
             return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.coordinator_not_available)
         if not request.group_id:
