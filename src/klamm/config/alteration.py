@@ -1,6 +1,6 @@
-"""Applies requested alterations of settings: set, delete, append to and subtract from what is set (KIP-339).
+"""Applies requested alterations to settings: set, delete, append and subtract (KIP-339).
 
-Pure. Source: `ConfigAdminManager` and `ConfigurationControlManager` of Apache Kafka 4.3, codes and words included.
+Pure. Source: `ConfigAdminManager` and `ConfigurationControlManager` of Apache Kafka 4.3, with their codes and messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class Operation(IntEnum):
-    """What to do with a value (`AlterConfigOp.OpType`)."""
+    """The kind of an alteration (`AlterConfigOp.OpType`)."""
 
     set = 0
     delete = 1
@@ -36,7 +36,7 @@ class Operation(IntEnum):
 
 
 class Alteration(NamedTuple):
-    """One requested alteration. `operation` is the number from the wire."""
+    """One requested alteration. `operation` is the number in the request, which may be unknown."""
 
     name: str
     operation: int
@@ -44,7 +44,7 @@ class Alteration(NamedTuple):
 
 
 def check_alterations(alterations: Iterable[Alteration]) -> None:
-    """Raises INVALID_REQUEST for a key that is named twice, a value that is missing, an operation that isn't one."""
+    """Raises INVALID_REQUEST for a duplicate key, a missing value, or an unknown operation."""
     names: set[str] = set()
     missing: list[str] = []
     for name, operation, value in alterations:
@@ -62,10 +62,9 @@ def check_alterations(alterations: Iterable[Alteration]) -> None:
 def apply_alterations(
     current: Mapping[str, str], alterations: Iterable[Alteration], keys: Mapping[str, ConfigKey]
 ) -> dict[str, str]:
-    """What is set once `alterations` (checked by `check_alterations`) are made to `current`.
+    """Returns the settings after `alterations` (checked by `check_alterations`) of `current`.
 
-    Appending to a key that isn't set begins with its default. Raises INVALID_CONFIG for appending to or subtracting
-    from what is no list.
+    Append and subtract use the default of a key that isn't set. They raise INVALID_CONFIG for a key that is no list.
     """
     result = dict(current)
     for name, operation, value in alterations:
@@ -89,9 +88,9 @@ def apply_alterations(
 def check_min_insync_replicas(
     broker: str, alterations: Iterable[Alteration], current: Mapping[str, str], wanted: Mapping[str, str]
 ) -> None:
-    """Raises INVALID_CONFIG where `min.insync.replicas` would be set on one broker, or unset for all (KIP-966).
+    """Raises INVALID_CONFIG if `min.insync.replicas` is altered on one broker, or removed for all brokers (KIP-966).
 
-    With eligible leader replicas all brokers have to agree on it. `broker`: its id, or "" for all.
+    With eligible leader replicas (ELR) all brokers must have the same value. `broker` is an id, or "" for all brokers.
     """
     if broker and any(name == MIN_INSYNC_REPLICAS for name, _, _ in alterations):
         reason = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
@@ -102,13 +101,13 @@ def check_min_insync_replicas(
 
 
 def _append(items: list[str], more: list[str]) -> list[str]:
-    """The items and those of `more` that are not among them, each of these once."""
+    """Returns the items, and the new ones in `more` without duplicates."""
     known = set(items)
     return items + [item for item in dict.fromkeys(more) if item not in known]
 
 
 def _subtract(items: list[str], fewer: list[str]) -> list[str]:
-    """The items without those in `fewer`: each takes one away, the first that is equal."""
+    """Returns the items without those in `fewer`; each of these removes only the first equal item."""
     taken = Counter(fewer)
     left = []
     for item in items:
@@ -128,7 +127,7 @@ def check_sizes(current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
 
 
 def _split(text: str) -> list[str]:
-    """As Java's `String.split`: empty strings at the end are no items."""
+    """Splits as Java's `String.split`: empty strings at the end are left out."""
     items = text.split(",")
     while len(items) > 1 and not items[-1]:
         items.pop()

@@ -1,10 +1,10 @@
-"""What one broker is set to: the values that the rooms above act on.
+"""The configuration of one broker: the values that the other packages use.
 
-A field for each broker key that klamm honours, named as the key with dots as underscores; defaults are Kafka 4.3's,
-except for those that say otherwise here, which are what Kafka's own `config/server.properties` sets for a single node.
-Values come from flags, the environment, a file and a profile, in that order of precedence
-(`configuration_sources.py`). Keys that only feed topics (`log.retention.ms`, `message.max.bytes`, ...) have no field:
-`topic_defaults` holds their values.
+It has a field for each broker key that klamm honours, named as the key with dots as underscores. Defaults are those of
+Kafka 4.3, except where noted: some are from Kafka's own `config/server.properties` for a single node. Values come from
+flags, the environment, a file and a profile, in that order of precedence (`configuration_sources.py`). Keys that are
+only defaults of topics (`log.retention.ms`, `message.max.bytes`, ...) have no field: their values are in
+`topic_defaults`.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ BASELINE: Final[Mapping[str, str]] = MappingProxyType(
         "transaction.state.log.min.isr": "1",
     }
 )
-"""What holds before anything is set: the keys that Kafka requires, what its own `server.properties` sets for a single
-node, the assignor that klamm has in addition to Kafka's, and a limit where Kafka has none. It is shown as static
-configuration, as with a Kafka broker started from that file."""
+"""The settings of a broker without configuration: the keys that Kafka requires, the values of Kafka's own
+`server.properties` for a single node, the assignor that klamm has in addition to Kafka's, and a limit where Kafka has
+none. They are shown as static configuration, as for a Kafka broker started with that file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """The configuration of one broker; `BrokerConfig()` is what `klamm serve` runs with when nothing is set."""
+    """The configuration of one broker; `BrokerConfig()` is the configuration of `klamm serve` without settings."""
 
-    # Who and where. Kafka has no default for node.id; 1 and the loopback address make a broker that needs no settings.
+    # Identity and addresses. Kafka has no default for node.id; with 1 and loopback a broker needs no settings.
     node_id: BrokerId = _FIRST_BROKER
     broker_rack: str | None = None
     listeners: tuple[Listener, ...] = (Listener("PLAINTEXT", "127.0.0.1", 9092),)
@@ -98,7 +98,7 @@ class BrokerConfig:
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1000
 
-    # Groups and their offsets. Kafka's default of the assignors is uniform and range; load is klamm's.
+    # Groups and their offsets. Kafka's default assignors are uniform and range; load is klamm's.
     group_consumer_assignment_interval_ms: int = 1000
     group_consumer_assignors: tuple[str, ...] = CONSUMER_ASSIGNORS
     group_consumer_heartbeat_interval_ms: int = 5000
@@ -146,26 +146,26 @@ class BrokerConfig:
     transactional_id_expiration_ms: int = 604_800_000
 
     explicit: Mapping[str, str] = field(default_factory=lambda: BASELINE)
-    """What was set when the broker started, as text, by key: what DescribeConfigs shows as the static configuration."""
+    """The settings at the broker's start, as text, by key: the static configuration in DescribeConfigs."""
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster id that the data directory is to have; None leaves it to the first start."""
+        """The required cluster id of the data directory; None if the first start may choose it."""
         return self.klamm_cluster_id
 
     @property
     def data_directory(self) -> Path:
-        """The one folder that everything is stored in."""
+        """The folder in which all data is stored."""
         return self.log_dirs[0]
 
     @property
     def listen_host(self) -> str:
-        """Host of the first listener; empty is every address."""
+        """Host of the first listener; empty means every address."""
         return self.listeners[0].host
 
     @property
     def listen_port(self) -> int:
-        """Port of the first listener; 0 picks a free one."""
+        """Port of the first listener; 0 picks a free port."""
         return self.listeners[0].port
 
     @classmethod
@@ -178,11 +178,11 @@ class BrokerConfig:
         *,
         flags_name: str = "-X",
     ) -> Self:
-        """The configuration from flags, environment, file and profile, in that order of precedence.
+        """Loads the configuration from flags, environment, file and profile, in that order of precedence.
 
-        `flags_name` is what a message calls the source of `flags`.
+        `flags_name` is the name of the source of `flags` in messages.
 
-        Raises ConfigurationError, which names key, value, source and what is allowed.
+        Raises ConfigurationError, which names key, value, source and allowed values.
         """
         from klamm.config.configuration_sources import load_fields
 

@@ -1,9 +1,9 @@
-"""From flags, environment, file and profile to one configuration, and what there is to say about it.
+"""Merges flags, environment, file and profile into one configuration, with errors and warnings.
 
-Precedence: flag (`-X key=value`), environment, file, profile, klamm's own defaults, Kafka's. A key set in a stronger
-place hides its other names (`log.retention.hours` for `log.retention.ms`) in weaker ones. The environment variable of a
-key is `KLAMM_` and the key in upper case with dots as underscores (`KLAMM_LOG_RETENTION_MS`); klamm's own keys don't
-repeat the name (`KLAMM_CLUSTER_ID`).
+Precedence: flag (`-X key=value`), environment, file, profile, klamm's own defaults, Kafka's. A key in a stronger source
+hides its other names (`log.retention.hours` for `log.retention.ms`) in weaker sources. The environment variable of a
+key is `KLAMM_` and the key in upper case with dots as underscores (`KLAMM_LOG_RETENTION_MS`). For klamm's own keys the
+name `klamm` is not repeated (`KLAMM_CLUSTER_ID`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     "default": {},
-    # First contact in a test should not wait for members that won't come, nor load what nobody wrote. Members of the
-    # consumer protocol hear of a change when they beat next, so they beat often; a test that kills one can give its
-    # group a session that ends soon.
+    # A first join should not wait for further members, nor for many empty partitions to load. Members of the consumer
+    # protocol learn of a change with their next heartbeat, so heartbeats are frequent. A test that kills a member can
+    # give its group a short session.
     "test": {
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.heartbeat.interval.ms": "250",
@@ -52,9 +52,9 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
         "transaction.state.log.num.partitions": "1",
     },
 }
-"""What a profile sets."""
+"""The settings of each profile."""
 
-# Names for one setting: setting one in a stronger place hides the others in weaker ones.
+# Names of the same setting: a name in a stronger source hides the others in weaker sources.
 _ALTERNATIVES: Final = (
     ("node.id", "broker.id"),
     ("log.dirs", "log.dir"),
@@ -63,7 +63,7 @@ _ALTERNATIVES: Final = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
 _ALTERNATIVES_OF: Final = {name: group for group in _ALTERNATIVES for name in group}
-# An address that was given out for other listeners leads nowhere.
+# Advertised addresses from a weaker source belong to other listeners, so `listeners` hides them.
 _HIDDEN_BY: Final = {**_ALTERNATIVES_OF, "listeners": ("advertised.listeners",)}
 _LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(?:[^.]*\.)?(?P<key>(?:ssl|sasl|principal|connections)\..*)")
 
@@ -71,7 +71,7 @@ _INTEGER_RANGES: Final = {"SHORT": "-32768 to 32767", "INT": "-2147483648 to 214
 
 
 class Setting(NamedTuple):
-    """What was set, and where."""
+    """The text of a setting, and its source."""
 
     text: str
     source: str
@@ -80,9 +80,9 @@ class Setting(NamedTuple):
 def load_fields(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, profile: Profile, flags_name: str
 ) -> dict[str, Any]:
-    """The fields of `BrokerConfig` as these sources set them; empty when none sets anything.
+    """Returns the fields of `BrokerConfig` from these sources; empty if no source sets a key.
 
-    Warns once of the keys that nobody knows and once of those that have no effect. Raises ConfigurationError.
+    Logs one warning for all unknown keys, and one for all keys without effect. Raises ConfigurationError.
     """
     variables = {
         name: text
@@ -126,7 +126,7 @@ def _from_file(path: Path) -> dict[str, Setting]:
 
 
 def _from_environment(variables: Mapping[str, str]) -> dict[str, Setting]:
-    """What variables set. One that stands for no key sets nothing: it may be somebody else's."""
+    """Returns the settings of the variables; unknown variables are ignored with a warning, as they may be foreign."""
     keys = {environment_variable(key): key for key in broker_keys()}
     unknown = unknown_variables(variables)
     if unknown:
@@ -137,7 +137,7 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def _values(settings: Mapping[str, Setting]) -> dict[str, Value]:
-    """The values of the keys that exist, with what there is to refuse or to warn of done."""
+    """Parses the values of all known keys; refuses invalid ones, and warns of unknown and ineffective keys."""
     keys = broker_keys()
     values: dict[str, Value] = {}
     unknown: list[str] = []
@@ -165,7 +165,7 @@ def _values(settings: Mapping[str, Setting]) -> dict[str, Value]:
 
 
 def _refuse_listener_security(name: str, source: str) -> None:
-    """`listener.name.<listener>.[<mechanism>.]ssl...` is no key of the table, but it asks for protection as well."""
+    """Refuses the security keys of single listeners (`listener.name.<listener>.[<mechanism>.]ssl...`)."""
     match = _LISTENER_KEY.fullmatch(name)
     if match is not None:
         key = broker_keys().get(match["key"])
@@ -185,7 +185,7 @@ def _allowed(key: ConfigKey) -> str:
 
 
 def _where(message: str, settings: Mapping[str, Setting]) -> str:
-    """Where the keys were set that a message names, klamm's own defaults aside."""
+    """Returns the settings and sources of the keys that a message names, except klamm's own defaults."""
     words = set(re.findall(r"[\w.]*\w", message))
     named = [
         f"{key}={setting.text} ({setting.source})"

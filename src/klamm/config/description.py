@@ -1,7 +1,7 @@
-"""What DescribeConfigs tells of a resource: each key with its value, where that comes from, and its other names.
+"""Builds the DescribeConfigs entries of a resource: each key with its value, the value's source, and its synonyms.
 
-Pure. Source: `ConfigHelper` of Apache Kafka 4.3. A key that is internal is left out unless it is set; what is set and
-is not known is shown without its value, since it may be a secret.
+Pure. Source: `ConfigHelper` of Apache Kafka 4.3. An internal key is left out unless it is set. An unknown key that is
+set is shown without its value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UNKNOWN_TYPE: Final = 0
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a resource. `value` is None where there is none and where it is not to be shown."""
+    """One key of a resource. `value` is None if the key has no value, or if the value must not be shown."""
 
     name: str
     value: str | None
@@ -59,7 +59,7 @@ class ConfigEntry(NamedTuple):
 
 
 def describe_topic(overrides: Mapping[str, str], layers: BrokerLayers) -> list[ConfigEntry]:
-    """All keys of a topic on which `overrides` are set."""
+    """Returns all keys of a topic on which `overrides` are set."""
     values = layers.values()
     broker_names = topic_synonyms()
 
@@ -78,7 +78,7 @@ def describe_topic(overrides: Mapping[str, str], layers: BrokerLayers) -> list[C
 
 
 def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[ConfigEntry]:
-    """All keys of a group on which `overrides` are set (KIP-848, KIP-1240)."""
+    """Returns all keys of a group on which `overrides` are set (KIP-848, KIP-1240)."""
     values = layers.values()
     broker_names = group_synonyms()
 
@@ -96,14 +96,14 @@ def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[C
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All keys of a subscription to clients' metrics (KIP-714)."""
+    """Returns all keys of a subscription to clients' metrics (KIP-714)."""
     return _describe(
         client_metrics_keys(), overrides, ConfigSource.client_metrics, ConfigKey.default_value, lambda key: []
     )
 
 
 def describe_broker(layers: BrokerLayers) -> list[ConfigEntry]:
-    """All keys of a broker."""
+    """Returns all keys of a broker."""
     values = layers.values()
     set_keys = layers.merged()
     names = {name for name, key in broker_keys().items() if not key.is_internal and not key.is_dynamic_only}
@@ -113,7 +113,7 @@ def describe_broker(layers: BrokerLayers) -> list[ConfigEntry]:
 
 
 def describe_cluster_default(layers: BrokerLayers) -> list[ConfigEntry]:
-    """What is set for the brokers of the whole cluster; a key that isn't set there is not in it."""
+    """Returns the keys that are set as the default for all brokers of the cluster."""
     keys = broker_keys()
     values = {name: keys[name].parse(text) for name, text in layers.cluster.items() if name in keys}
     return _broker_entries(
@@ -124,7 +124,7 @@ def describe_cluster_default(layers: BrokerLayers) -> list[ConfigEntry]:
 def _in_topic_units(name: str, value: Value, factor: int) -> Value:
     if not isinstance(value, int) or isinstance(value, bool):
         return value
-    # Any negative log.retention is no limit, which a topic knows as -1 only.
+    # Any negative log.retention means no limit; a topic has only -1 for that.
     return -1 if name == "retention.ms" and value < 0 else value * factor
 
 
@@ -145,7 +145,7 @@ def _broker_entries(
                 key is None or not key.is_dynamic,
                 synonyms,
                 _UNKNOWN_TYPE if key is None else _TYPE_IDS[key.type],
-                # Kafka has the words for these in its documentation only.
+                # Kafka has texts for these keys only in its documentation, not in responses.
                 None if key is None or key.is_dynamic_only else key.documentation,
             )
         )
@@ -171,7 +171,7 @@ def _describe(
             try:
                 shown = value_text(key.parse(text))
             except InvalidValue:
-                # Checked when it was set; a later version may see it otherwise, and what is stored is what is there.
+                # The value was checked when it was set, but a later version may refuse it: show the stored text.
                 shown = text
             synonyms = [Synonym(name, shown, own_source), *synonyms]
         source = synonyms[0].source if synonyms else ConfigSource.default

@@ -1,4 +1,4 @@
-"""Environment variables that klamm reads: one for each of a broker's keys, and a few of its own."""
+"""The environment variables that klamm reads: one for each broker key, and a few without a key."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ KEYLESS_VARIABLES: Final = frozenset(
         "KLAMM_SPARK_CHECKPOINTS",
     }
 )
-"""What is no configuration of a broker: the cluster that commands mean, and what klamm tells its own processes."""
+"""Variables that are no broker configuration: the cluster for commands, and settings for klamm's own processes."""
 
 
 def environment_variable(key: str) -> str:
-    """The environment variable that sets `key`."""
+    """Returns the environment variable that sets `key`."""
     return ENVIRONMENT_PREFIX + key.removeprefix("klamm.").replace(".", "_").upper()
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
-    """Those of `names` that begin like klamm's and stand for nothing, each with the one that may be meant."""
+    """Returns the names that have klamm's prefix but are unknown, each with a suggestion if one is similar."""
     candidates = {name for name in names if name.startswith(ENVIRONMENT_PREFIX)} - KEYLESS_VARIABLES
     if not candidates:
-        return []  # without reading the table of keys
+        return []  # avoids loading the table of keys
     known = {environment_variable(key) for key in broker_keys()} | KEYLESS_VARIABLES
     return [name + suggestion(name, known) for name in sorted(candidates - known)]

@@ -1,4 +1,4 @@
-"""What is wrong with a setting, said in full: which key, which value, from where, and what would be allowed."""
+"""Errors in settings, whose messages name the key, the value, its source and the allowed values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["ConfigurationError", "InvalidValue"]
 
 
 class ConfigurationError(KlammError):
-    """A setting that a broker can't be started with. The text names key, value, source and what is allowed."""
+    """A setting with which a broker can't be started. The message names key, value, source and allowed values."""
 
 
 class InvalidValue(KlammError):
-    """A value that its key does not take; `str()` is the message of Kafka's `ConfigException`."""
+    """A value that is invalid for its key; `str()` is the message of Kafka's `ConfigException`."""
 
     def __init__(self, name: str, value: str | None, reason: str) -> None:
         shown = "null" if value is None else value
@@ -23,7 +23,7 @@ class InvalidValue(KlammError):
 
     @classmethod
     def saying(cls, message: str) -> Self:
-        """One with a message of its own, where Kafka's has no common form."""
+        """Returns an error with exactly this message, for cases in which Kafka's message has another form."""
         error = cls("", "", message)
         error.args = (message,)
         return error

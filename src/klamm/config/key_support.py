@@ -1,11 +1,11 @@
-"""What klamm does with each of Kafka's configuration keys, and why.
+"""The treatment of each of Kafka's configuration keys in klamm, with its reason.
 
-Three treatments, and each key has exactly one:
+Each key has exactly one of three treatments:
 
-- honoured: it does here what it does in Kafka; a reason says where the values are narrower.
-- accepted: it may be set, and nothing comes of it; the broker warns once when it is.
-- refused: a value other than Kafka's default stops the start, since going on would be worse than stopping: what looks
-  like protection would not protect, or what was asked for would silently not happen.
+- honoured: the key has the same effect as in Kafka; a reason names narrower values.
+- accepted: the key may be set, but has no effect; the broker logs one warning.
+- refused: a value other than Kafka's default stops the start. Otherwise a protection would be missing without notice,
+  or a required function would silently not work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["TREATMENTS", "Treated", "KeySupport"]
 
 
 class KeySupport(StrEnum):
-    """What comes of setting a key."""
+    """The treatment of a key that is set."""
 
     honoured = "honoured"
     accepted = "accepted"
@@ -26,13 +26,13 @@ class KeySupport(StrEnum):
 
 
 class Treated(NamedTuple):
-    """A key's treatment and the reason that people are given for it; "" where there is nothing to add."""
+    """A key's treatment and the reason to show for it; "" if there is nothing to add."""
 
     support: KeySupport
     reason: str
 
 
-# Blocks of a treatment, its reason, and the keys that share both.
+# A treatment, its reason, and the keys that share both.
 _Block = tuple[KeySupport, str, str]
 
 _QUORUM: Final = "Metadata is kept in a store of its own; there is no controller quorum."
@@ -514,4 +514,4 @@ TREATMENTS: Final[Mapping[str, Mapping[str, Treated]]] = {
     "group": _by_key(_GROUP),
     "client_metrics": _by_key(_CLIENT_METRICS),
 }
-"""By scope and key."""
+"""Treatments by scope and key."""

@@ -1,7 +1,7 @@
-"""The places that a running broker's settings come from: itself, the cluster's default, its start.
+"""The layers of a running broker's settings: set on the broker, set for the cluster, given at the start.
 
-Kafka's `DynamicBrokerConfig` (KIP-226): what is set on the broker goes before what is set for the whole cluster, that
-before what it was started with, and that before the defaults.
+Precedence as in Kafka's `DynamicBrokerConfig` (KIP-226): settings of the broker, settings for the whole cluster,
+settings at the start, defaults.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from klamm.config.values import Value
 
 __all__ = ["BrokerLayers", "ConfigSource", "Synonym", "apply_dynamic"]
 
-# Dynamic in Kafka; here the sockets are opened once.
+# Dynamic in Kafka; klamm opens its sockets only at the start.
 _SET_AT_START: Final = frozenset({"listeners"})
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs says it (`DescribeConfigsResponse.ConfigSource`)."""
+    """The source of a value in DescribeConfigs (`DescribeConfigsResponse.ConfigSource`)."""
 
     unknown = 0
     topic = 1
@@ -40,7 +40,7 @@ class ConfigSource(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A key that was looked at for a value, with the text found there; None where the text is not to be shown."""
+    """A key that was searched for a value, with the text found there; None if the text must not be shown."""
 
     name: str
     value: str | None
@@ -49,10 +49,10 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """The settings of one broker by place: `static` (`BrokerConfig.explicit`), the cluster's, the broker's own.
+    """The settings of one broker by layer: `static` (`BrokerConfig.explicit`), `cluster`, and `broker`.
 
-    What is stored for cluster and broker was checked when it was set; should it not hold any more (after an upgrade),
-    it is passed over.
+    The settings of cluster and broker were checked when they were set. Those that are no longer valid (after an
+    upgrade) are ignored.
     """
 
     static: Mapping[str, str]
@@ -60,7 +60,7 @@ class BrokerLayers:
     broker: Mapping[str, str] = field(default_factory=dict)
 
     def merged(self) -> dict[str, str]:
-        """The texts in force. A key set in a stronger place hides its other names in weaker ones."""
+        """Returns the effective texts. A key in a stronger layer hides its synonyms in weaker layers."""
         result = self._static()
         for layer in (self.cluster, self.broker):
             for name, text in layer.items():
@@ -73,17 +73,17 @@ class BrokerLayers:
         return result
 
     def values(self) -> dict[str, Value]:
-        """The value of every key: what is in force, else the default."""
+        """Returns the value of every key: the effective value, or the default."""
         keys = broker_keys()
         result = dict(_default_values())
         result.update((name, keys[name].parse(text)) for name, text in self.merged().items() if name in keys)
         return result
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """What Kafka lists as the synonyms of a broker key: from the strongest place to the default.
+        """Returns the synonyms that Kafka lists for a broker key, from the strongest layer to the default.
 
-        Those before the first that has the name itself are left out, as in Kafka: so `log.retention.ms` has no synonym
-        as long as only `log.retention.hours` has a value.
+        Synonyms before the first entry of the key itself are left out, as in Kafka. So `log.retention.ms` has no
+        synonym as long as only `log.retention.hours` has a value.
         """
         keys = broker_keys()
         names = broker_synonyms(name)
@@ -105,7 +105,7 @@ class BrokerLayers:
 
     def _static(self) -> dict[str, str]:
         static = dict(self.static)
-        # Kafka fills in the one from the other (`populateSynonyms`).
+        # Kafka fills in each of the two keys from the other (`populateSynonyms`).
         if "node.id" in static:
             static.setdefault("broker.id", static["node.id"])
         elif "broker.id" in static:
@@ -119,16 +119,16 @@ def _default_values() -> Mapping[str, Value]:
 
 
 def _defaults(names: Iterable[str]) -> dict[str, str | None]:
-    """The defaults that Kafka lists: those of keys that its file can hold."""
+    """Returns the defaults that Kafka lists: the defaults of keys that may be in its file."""
     keys = broker_keys()
     return {name: keys[name].default for name in names if name in keys and not keys[name].is_dynamic_only}
 
 
 def apply_dynamic(config: BrokerConfig, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-    """`config`, as it was loaded, with what was set on the running broker laid over it.
+    """Returns the loaded `config` with the settings that were changed on the running broker.
 
-    That is: everything that topics get by default, and the fields whose key Kafka lets change on a running broker,
-    listeners aside. `explicit` stays what the broker was started with. Settings that no longer hold are passed over.
+    Those are the defaults of topics, and the fields whose key Kafka allows to change on a running broker, except
+    listeners. `explicit` keeps the settings of the start. Settings that are no longer valid are ignored.
     """
     if not cluster and not broker:
         return config

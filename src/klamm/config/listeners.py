@@ -1,4 +1,4 @@
-"""Where a broker listens and what address it gives to clients: Kafka's `listeners` and `advertised.listeners`."""
+"""The addresses on which a broker listens, and those for clients: Kafka's `listeners` and `advertised.listeners`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_PORT: Final = 65535
 
 
 class Listener(NamedTuple):
-    """One end point: `name` is Kafka's listener name, an empty `host` is every address, port 0 picks a free one."""
+    """One endpoint: `name` is Kafka's listener name, an empty `host` means every address, port 0 picks a free port."""
 
     name: str
     host: str
@@ -24,7 +24,7 @@ class Listener(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it accepts on every address, so that the host is no address that a client could be told."""
+        """Whether the listener accepts on every address, so that its host is no usable address for clients."""
         return self.host in _WILDCARDS
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Listener(NamedTuple):
 
 
 def parse_listener(text: str) -> Listener:
-    """`NAME://host:port` as Kafka reads it. Raises ConfigurationError when it is not one."""
+    """Parses `NAME://host:port` as Kafka does. Raises ConfigurationError for any other text."""
     match = _URI.match(text.strip())
     if match is not None and not 0 <= int(match[3][:9]) <= _MAX_PORT:
         raise ConfigurationError(f"{text!r} has port {match[3][:9]}; ports are from 0, any free one, to {_MAX_PORT}")

@@ -1,4 +1,4 @@
-"""The keys that klamm has beside Kafka's, in the words of Kafka's table (`kafka_configs.json`)."""
+"""klamm's own keys, in the format of the table of Kafka's keys (`kafka_configs.json`)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ OWN_BROKER_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "handle.",
     },
 }
-"""By name."""
+"""Keys by name."""
 
 OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
     "klamm.consumer.assignor.previous.owner.ms": {
@@ -169,7 +169,7 @@ OWN_GROUP_KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
         "klamm.consumer.assignor.load.lag.drain.ms.",
     },
 }
-"""By name."""
+"""Keys by name."""
 
 TOPIC_WEIGHT_PREFIX: Final = "klamm.consumer.assignor.load.topic.weight."
 TOPIC_WEIGHT: Final[Mapping[str, Any]] = {
@@ -180,4 +180,4 @@ TOPIC_WEIGHT: Final[Mapping[str, Any]] = {
     "check": ["finite", 0],
     "doc": "How much dearer than usual a record of the topic is, whose name ends this key, for the assignor load.",
 }
-"""A key of a group for each topic: the prefix and the topic's name."""
+"""A group has such a key for each topic: the prefix and the topic's name."""

@@ -1,4 +1,4 @@
-"""Java's properties files, which Kafka's `server.properties` is one of."""
+"""Parses Java's properties files, such as Kafka's `server.properties`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _BLANKS: Final = " \t\f"
 
 
 class Property(NamedTuple):
-    """A key's value and the line, counted from 1, that it begins on."""
+    """A key's value, and the line on which the entry begins, counted from 1."""
 
     value: str
     line: int
 
 
 def parse_properties(text: str) -> dict[str, Property]:
-    """The entries of a file as `java.util.Properties.load` reads them; of a key given twice the last one stays.
+    r"""Returns the entries of a file as `java.util.Properties.load` reads them; the last entry of a key counts.
 
-    Raises ConfigurationError, naming the line, for an escape of a character that is not four hexadecimal digits.
+    Raises ConfigurationError, which names the line, for a `\u` that is not followed by four hexadecimal digits.
     """
     entries: dict[str, Property] = {}
     for number, line in _logical_lines(text):
@@ -38,7 +38,7 @@ def parse_properties(text: str) -> dict[str, Property]:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines but comments and empty ones, each joined with what continues it after an odd run of backslashes."""
+    """Returns the lines except comments and empty lines; a line that ends in an odd run of backslashes is continued."""
     lines: list[tuple[int, str]] = []
     pending: tuple[int, str] | None = None
     for number, natural in enumerate(_LINE_ENDS.split(text), start=1):

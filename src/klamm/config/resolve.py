@@ -1,6 +1,6 @@
-"""From single settings to the configuration of a broker: what one key means together with the others.
+"""Resolves single settings into the configuration of a broker, and checks that they are consistent.
 
-Pure. The rules are those of Kafka's `KafkaConfig.validateValues`, and a few that say what one node can't do.
+Pure. The rules are from Kafka's `KafkaConfig.validateValues`; a few more refuse what a single node can't do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["check_cleaner_bounds", "check_group_bounds", "resolve_fields", "reso
 
 Values = Mapping[str, Value]
 
-# Fields that are more than the value of their key.
+# Fields that are not simply the value of their key.
 _COMPOSED: Final = frozenset(
     {
         "node_id",
@@ -41,7 +41,7 @@ _LEAST_CLEANER_BYTES: Final = 1024 * 1024
 _GROUP_PROTOCOLS: Final = ("consumer", "share", "streams")
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 
-# Kafka's own classes may be named instead of what they call themselves.
+# The names of Kafka's own classes are accepted in place of the assignors' names.
 _ASSIGNOR_CLASSES: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
@@ -49,10 +49,10 @@ _ASSIGNOR_CLASSES: Final = {
 
 
 def resolve_fields(values: Values) -> dict[str, Any]:
-    """The fields of `BrokerConfig` that `values` (the keys that were set) amount to.
+    """Returns the fields of `BrokerConfig` for `values` (the keys that were set).
 
-    Raises ConfigurationError when they contradict each other or ask for what this broker can't do; its text begins with
-    the key at fault.
+    Raises ConfigurationError if values contradict each other, or require something that this broker can't do. The
+    message begins with the key at fault.
     """
     _check_roles(values)
     result: dict[str, Any] = {
@@ -77,7 +77,7 @@ def resolve_fields(values: Values) -> dict[str, Any]:
 
 
 def resolve_topic_defaults(values: Values) -> TopicConfig:
-    """What a topic gets where nothing is set on itself. Raises ConfigurationError as `resolve_fields`."""
+    """Returns the defaults of topics. Raises ConfigurationError as `resolve_fields`."""
     synonyms = topic_synonyms()
     changes: dict[str, Any] = {}
     for field in fields(TopicConfig):
@@ -191,7 +191,7 @@ def _check_limits(values: Values) -> None:
         raise ConfigurationError("default.replication.factor must be 1: one node holds one replica")
     queued = number("queued.max.request.bytes", -1)
     request = number("socket.request.max.bytes", BrokerConfig().socket_request_max_bytes)
-    # klamm's own default is no reason to refuse larger requests: one of any size may exceed the limit.
+    # klamm's own default must not lead to a refusal of larger requests: a single request may exceed the limit.
     if 0 < queued < request and queued != BrokerConfig().queued_max_request_bytes:
         raise ConfigurationError(f"queued.max.request.bytes must be at least socket.request.max.bytes ({request})")
     if number("max.connections.per.ip", 1) == 0:
@@ -201,7 +201,7 @@ def _check_limits(values: Values) -> None:
 
 
 def check_cleaner_bounds(values: Values) -> None:
-    """Whether there are threads to clean, and memory for each. Raises ConfigurationError as `resolve_fields`."""
+    """Checks that the cleaner has threads, and memory for each. Raises ConfigurationError as `resolve_fields`."""
     defaults = BrokerConfig()
     threads = values.get("log.cleaner.threads", defaults.log_cleaner_threads)
     memory_bytes = values.get("log.cleaner.dedupe.buffer.size", defaults.log_cleaner_dedupe_buffer_size)
@@ -214,9 +214,10 @@ def check_cleaner_bounds(values: Values) -> None:
 
 
 def check_group_bounds(values: Values) -> None:
-    """Whether what groups get by default lies within what single groups may ask for, and sessions outlast heartbeats.
+    """Checks that the defaults of groups are within the bounds for single groups, and that sessions outlast heartbeats.
 
-    As `GroupCoordinatorConfig` checks it when a broker of Apache Kafka starts, in its words. Raises ConfigurationError.
+    Apache Kafka's `GroupCoordinatorConfig` makes these checks when a broker starts, with the same messages. Raises
+    ConfigurationError.
     """
     keys = broker_keys()
 

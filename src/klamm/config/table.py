@@ -1,7 +1,7 @@
-"""The table of every configuration key: what Apache Kafka 4.3 says of it and what klamm does with it.
+"""The table of all configuration keys: their definition in Apache Kafka 4.3, and their treatment in klamm.
 
-Kafka's part (type, default, documentation, range, ...) was read from Kafka itself by `tools/dump_kafka_configs` and
-is stored next to this file as JSON; klamm's part is `key_support.py`. Both are read on first use: a broker without any
+`tools/dump_kafka_configs` has read Kafka's part (type, default, documentation, range, ...) from Kafka itself; it is
+stored next to this file as JSON. klamm's part is `key_support.py`. Both are read on first use: a broker without any
 settings starts without them.
 """
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class ConfigKey(NamedTuple):
-    """One key. `default` is text as Kafka shows it; None is no value, and a required key has none."""
+    """One key. `default` is the text that Kafka shows; None means no value, as for a required key."""
 
     name: str
     scope: str
@@ -46,33 +46,33 @@ class ConfigKey(NamedTuple):
     check: Check | None
     importance: str
     is_internal: bool
-    """Left out of descriptions unless it is set."""
+    """Whether descriptions leave the key out unless it is set."""
     update_mode: str
-    """`read-only`, `per-broker` or `cluster-wide`: how it may be set on a running broker."""
+    """How the key may be set on a running broker: `read-only`, `per-broker` or `cluster-wide`."""
     is_dynamic_only: bool
-    """It can be set on a running broker, but not in its file."""
+    """Whether the key can be set on a running broker, but not in its file."""
     support: KeySupport
     reason: str
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value is never shown."""
+        """Whether the key's value is never shown."""
         return self.type == "PASSWORD"
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether Kafka lets it be set on a running broker."""
+        """Whether Kafka allows the key to be set on a running broker."""
         return self.update_mode != "read-only"
 
     def parse(self, text: str) -> Value:
-        """The value of `text`, checked against the key's range. Raises InvalidValue."""
+        """Parses `text`, and checks the value against the key's range. Raises InvalidValue."""
         value = parse_value(self.name, text, self.type)
         if self.check is not None:
             check_value(self.name, value, self.check)
         return value
 
     def default_value(self) -> Value:
-        """The default as a value."""
+        """Returns the default as a value."""
         return None if self.default is None else _parse_once(self.name, self.default, self.type)
 
 
@@ -89,13 +89,13 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_ROLL, _ROLL),
     **dict.fromkeys(_ROLL_JITTER, _ROLL_JITTER),
     **dict.fromkeys(_RETENTION, _RETENTION),
-    # Not the other way round: the scheduler's interval is a setting of its own that lends its value.
+    # Only in this direction: the scheduler's interval is a separate setting, whose value is the fallback here.
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 }
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The broker keys that set the same thing as `name`, in order of precedence, `name` among them."""
+    """Returns the broker keys of the same setting as `name`, in order of precedence, including `name`."""
     return BROKER_SYNONYMS.get(name, (name,))
 
 
@@ -130,24 +130,24 @@ def _key(name: str, scope: str, entry: Mapping[str, Any], treated: Treated) -> C
 
 @cache
 def broker_keys() -> Mapping[str, ConfigKey]:
-    """Kafka's broker keys and klamm's own, by name."""
+    """Returns Kafka's broker keys and klamm's own, by name."""
     return _keys("broker", {**_data()["broker"], **OWN_BROKER_KEYS})
 
 
 @cache
 def topic_keys() -> Mapping[str, ConfigKey]:
-    """The topic keys, by name."""
+    """Returns the topic keys, by name."""
     return _keys("topic", _data()["topic"])
 
 
 @cache
 def group_keys() -> Mapping[str, ConfigKey]:
-    """Kafka's keys of one group (KIP-848, KIP-932, KIP-1071) and klamm's own, by name; weights of topics aside."""
+    """Returns Kafka's group keys (KIP-848, KIP-932, KIP-1071) and klamm's own, by name; without weights of topics."""
     return _keys("group", {**_data()["group"], **OWN_GROUP_KEYS})
 
 
 def group_keys_with(names: Iterable[str]) -> Mapping[str, ConfigKey]:
-    """The keys of one group, with those of `names` that are weights of topics: there is one for each topic."""
+    """Returns the group keys and the keys among `names` that are weights of topics, of which each topic has its own."""
     weights = [name for name in names if name.startswith(TOPIC_WEIGHT_PREFIX) and name != TOPIC_WEIGHT_PREFIX]
     if not weights:
         return group_keys()
@@ -157,23 +157,23 @@ def group_keys_with(names: Iterable[str]) -> Mapping[str, ConfigKey]:
 
 @cache
 def client_metrics_keys() -> Mapping[str, ConfigKey]:
-    """The keys of one subscription to clients' metrics (KIP-714), by name."""
+    """Returns the keys of a subscription to clients' metrics (KIP-714), by name."""
     return _keys("client_metrics", _data()["client_metrics"])
 
 
 @cache
 def topic_synonyms() -> Mapping[str, tuple[tuple[str, int], ...]]:
-    """Topic key to the broker keys that set its default, strongest first, each with the factor to the topic's unit."""
+    """Maps a topic key to the broker keys of its default, strongest first, each with the factor to the topic's unit."""
     return {name: tuple((key, factor) for key, factor in keys) for name, keys in _data()["topic_synonyms"].items()}
 
 
 def group_synonyms() -> Mapping[str, str]:
-    """Group key to the broker key that sets its default; a key without one is not in it."""
+    """Maps a group key to the broker key of its default; group keys without such a broker key are missing."""
     synonyms: dict[str, str] = _data()["group_synonyms"]
     return synonyms
 
 
 def kafka_version() -> str:
-    """The version of Apache Kafka that the table was read from."""
+    """Returns the version of Apache Kafka from which the table was read."""
     version: str = _data()["kafka_version"]
     return version

@@ -1,8 +1,8 @@
-"""What one topic is set to: the values that its log and its partitions act on.
+"""The configuration of one topic: the values that its log and its partitions use.
 
 Source of keys, types and defaults: `storage/internals/log/LogConfig.java` of Apache Kafka 4.3. The table of all keys,
-with documentation and ranges, is in `table.py`; values are checked when they are set (`validation.py`), so what is read
-back here is known to be good.
+with documentation and ranges, is in `table.py`. Values are checked when they are set (`validation.py`), so the values
+that are read here are valid.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LONG_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The configuration of one topic; `TopicConfig()` is a topic of a Kafka broker on which nothing was set.
+    """The configuration of one topic; `TopicConfig()` has Kafka's defaults.
 
-    One field for each topic key that has a say, named as the key with dots as underscores. -1 in a retention is no
-    limit.
+    One field for each topic key that klamm honours, named as the key with dots as underscores. A retention of -1 means
+    no limit.
     """
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
@@ -52,12 +52,12 @@ class TopicConfig:
 
     @property
     def compact(self) -> bool:
-        """Whether the newest record of each key is to be kept (and a record without a key is refused)."""
+        """Whether the newest record of each key is kept, and records without a key are refused."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether segments go by age and size."""
+        """Whether segments are deleted by age and size."""
         return "delete" in self.cleanup_policy
 
     @property
@@ -69,9 +69,9 @@ class TopicConfig:
 
     @classmethod
     def from_mapping(cls, overrides: Mapping[str, str], defaults: Self | None = None) -> Self:
-        """The configuration with `overrides` (Kafka's topic keys) laid over `defaults` (`BrokerConfig.topic_defaults`).
+        """Returns `defaults` (`BrokerConfig.topic_defaults`), changed by `overrides` (Kafka's topic keys).
 
-        Keys that have no say here are passed over; values must have been validated.
+        Keys without a field are ignored; values must have been validated.
         """
         base = cls() if defaults is None else defaults
         if not overrides:
@@ -81,14 +81,14 @@ class TopicConfig:
             parse = _PARSERS.get(key)
             if parse is not None:
                 changes[key.replace(".", "_")] = parse(key, text)
-        # Kafka's internal key goes below the 1 MiB floor of segment.bytes, so that a test can roll segments.
+        # Kafka's internal key may be below the 1 MiB minimum of segment.bytes, so that a test can roll segments.
         if "internal.segment.bytes" in overrides:
             changes["segment_bytes"] = _PARSERS["segment.bytes"]("", overrides["internal.segment.bytes"])
         return replace(base, **changes)
 
 
 def _parser(default: object) -> Callable[[str, str], Any]:
-    """What reads the text of a key, by the type of its default; as `validation.py` has read it."""
+    """Returns the function that parses a key's text, by the type of its default; it parses as `validation.py` does."""
     if isinstance(default, frozenset):
         return lambda name, text: frozenset(filter(None, parse_list(text.lower())))
     kind = "LONG" if isinstance(default, int) else "DOUBLE" if isinstance(default, float) else "STRING"

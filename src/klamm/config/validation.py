@@ -1,6 +1,6 @@
-"""Whether the settings of a topic, a group, a broker or a metrics subscription may stand together.
+"""Checks whether the settings of a topic, a group, a broker or a metrics subscription are valid together.
 
-Each function raises KafkaError with the code and the words that Kafka answers with. Sources: `LogConfig.validate`,
+Each function raises KafkaError with the code and the message of Kafka's response. Sources: `LogConfig.validate`,
 `GroupConfig.validate`, `DynamicBrokerConfig.validateConfigs`, `ClientMetricsConfigs.validate` of Apache Kafka 4.3.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
     "validate_topic_configs",
 ]
 
-# Keys of a group that the broker bounds, by `group.<protocol>.min.<rest>` and `group.<protocol>.max.<rest>`.
+# Group keys with bounds in the broker's keys `group.<protocol>.min.<rest>` and `group.<protocol>.max.<rest>`.
 _BOUNDED_GROUP_KEYS: Final = (
     "consumer.heartbeat.interval.ms",
     "consumer.session.timeout.ms",
@@ -54,13 +54,13 @@ _CLIENT_MATCHES: Final = frozenset(
         "client_source_port",
     }
 )
-# Kafka can move its listeners while it runs; here they are opened once.
+# Kafka can change its listeners while it runs; klamm opens them only at the start.
 _SET_AT_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
 _LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 
 def validate_topic_configs(configs: Mapping[str, str], defaults: TopicConfig | None = None) -> None:
-    """Whether a topic may have `configs` (all that is set on it) over `defaults`. Raises INVALID_CONFIG."""
+    """Checks `configs`, all settings of a topic, together with `defaults`. Raises INVALID_CONFIG."""
     keys = topic_keys()
     for name in configs:
         if name not in keys:
@@ -79,7 +79,7 @@ def validate_topic_configs(configs: Mapping[str, str], defaults: TopicConfig | N
 
 
 def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Value]) -> None:
-    """Whether a group may have `configs` where `broker` holds the value of each broker key. Raises INVALID_CONFIG."""
+    """Checks `configs`, all settings of a group; `broker` has the value of each broker key. Raises INVALID_CONFIG."""
     keys = group_keys_with(configs)
     for name in configs:
         if name not in keys:
@@ -91,13 +91,13 @@ def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Valu
         return value
 
     for name in _BOUNDED_GROUP_KEYS:
-        # Kafka looks at this one only where it is set on the group itself.
+        # Kafka checks this key only if it is set on the group itself.
         if name.endswith("assignment.interval.ms") and name not in configs:
             continue
         protocol, _, rest = name.partition(".")
         lowest = f"group.{protocol}.min.{rest}"
         highest = f"group.{protocol}.max.{rest.removeprefix('num.')}"
-        # The number of standbys has no lower bound but zero.
+        # The number of standby replicas has no broker key for a lower bound.
         if lowest in broker and number(values[name]) < number(broker[lowest]):
             raise KafkaError(ErrorCode.invalid_config, f"{name} must be greater than or equal to {lowest}")
         if number(values[name]) > number(broker[highest]):
@@ -111,10 +111,10 @@ def validate_group_configs(configs: Mapping[str, str], broker: Mapping[str, Valu
 def validate_broker_configs(
     configs: Mapping[str, str], config: BrokerConfig, layers: BrokerLayers, *, per_broker: bool
 ) -> None:
-    """Whether a running broker may have `configs` (all that is set on it, or for the cluster).
+    """Checks `configs`, all settings on a running broker or for the cluster.
 
-    `layers` are those in force. Kafka stores what it does not know, for plugins, so an unknown key passes. Raises
-    INVALID_REQUEST, as Kafka does here.
+    `layers` are the current ones. An unknown key is accepted, because Kafka stores unknown keys for plugins. Raises
+    INVALID_REQUEST, as Kafka does in this case.
     """
     keys = broker_keys()
     fixed = [name for name in configs if name in keys and (not keys[name].is_dynamic or name in _SET_AT_START)]
@@ -151,7 +151,7 @@ def validate_broker_configs(
 
 
 def _check_cleaner_threads(current: int, wanted: Value) -> None:
-    """A running cleaner changes by steps, as in Kafka."""
+    """Refuses fewer than half or more than double the current cleaner threads, as Kafka does."""
     assert isinstance(wanted, int)
     reason = None
     if wanted < current // 2:
@@ -163,7 +163,7 @@ def _check_cleaner_threads(current: int, wanted: Value) -> None:
 
 
 def validate_client_metrics_configs(name: str, configs: Mapping[str, str]) -> None:
-    """Whether a subscription to clients' metrics may be set so. Raises INVALID_REQUEST or INVALID_CONFIG."""
+    """Checks the settings of a subscription to clients' metrics. Raises INVALID_REQUEST or INVALID_CONFIG."""
     if not name:
         raise KafkaError(ErrorCode.invalid_request, "Subscription name can't be empty")
     keys = client_metrics_keys()

@@ -1,7 +1,7 @@
-"""From the text of a setting to its value, and back: the types and ranges of Kafka's `ConfigDef`.
+"""Parses, formats and checks the values of settings, with the types and ranges of Kafka's `ConfigDef`.
 
-Texts are read as Java reads them (no underscores in numbers, `true` in any case, lists cut at commas with the blanks
-around them), and the messages of refusals are Kafka's, since they travel to clients.
+Texts are parsed as in Java (no underscores in numbers, `true` in any case, lists split at commas and surrounding
+blanks). Error messages are Kafka's, because they are sent to clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Check", "Value", "check_value", "parse_list", "parse_value", "value_
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 Check: TypeAlias = Sequence[object]
-"""A rule: its name, then what it compares with, as `tools/dump_kafka_configs` writes it."""
+"""A rule: its name, then its operands, as `tools/dump_kafka_configs` writes it."""
 
 _INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
@@ -27,12 +27,12 @@ _THROTTLED_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
 _ISO_DURATION: Final = re.compile(
     r"[+]?P(?=[0-9T])(?:[0-9]+D)?(?:T(?=[0-9])(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]{1,9})?S)?)?", re.IGNORECASE
 )
-# Java's String.trim takes away everything up to the blank.
+# Java's String.trim removes all characters up to the blank (U+0020).
 _BLANKS: Final = "".join(map(chr, range(33)))
 
 
 def parse_value(name: str, text: str, kind: str) -> Value:
-    """The value that `text` stands for, where `kind` is a type of Kafka's (`INT`, `LIST`, `PASSWORD`, ...).
+    """Parses `text` as a value; `kind` is one of Kafka's types (`INT`, `LIST`, `PASSWORD`, ...).
 
     Raises InvalidValue with the message of Kafka's `ConfigDef.parseType`.
     """
@@ -43,7 +43,7 @@ def parse_value(name: str, text: str, kind: str) -> Value:
         return trimmed.lower() == "true"
     if kind in _INTEGER_BITS:
         limit = 1 << (_INTEGER_BITS[kind] - 1)
-        # The length first: a number of a million digits would keep int() busy.
+        # The length is checked before int(), which takes long for a million digits.
         if not _INTEGER.fullmatch(trimmed) or len(trimmed) > 64 or not -limit <= int(trimmed) < limit:
             raise InvalidValue(name, text, f"Not a number of type {kind}")
         return int(trimmed)
@@ -53,18 +53,18 @@ def parse_value(name: str, text: str, kind: str) -> Value:
         return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("dDfF"))
     if kind == "LIST":
         return parse_list(text)
-    # STRING, PASSWORD and CLASS: what Kafka would load as a class has no counterpart here and stays a name.
+    # STRING, PASSWORD and CLASS: the name of a Java class stays a text.
     return trimmed
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """The items of a list, each once."""
+    """Returns the items of a list without duplicates."""
     trimmed = text.strip(_BLANKS)
     return tuple(dict.fromkeys(_COMMA.split(trimmed))) if trimmed else ()
 
 
 def value_text(value: Value) -> str | None:
-    """The text that Kafka shows for a value (`ConfigDef.convertToString`)."""
+    """Returns the text that Kafka shows for a value (`ConfigDef.convertToString`)."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -75,7 +75,7 @@ def value_text(value: Value) -> str | None:
 
 
 def check_value(name: str, value: Value, check: Check) -> None:
-    """Raises InvalidValue, in the words of Kafka's validators, when `value` breaks the rule `check`."""
+    """Raises InvalidValue, with the message of Kafka's validators, if `value` violates the rule `check`."""
     rule, *operands = check
     _RULES[str(rule)](name, value, *operands)
 
@@ -122,7 +122,7 @@ def _check_range(name: str, value: Value, lowest: object = None, highest: object
 
 
 def _check_finite(name: str, value: Value, lowest: float) -> None:
-    """klamm's own: Kafka's range lets everything pass that is no number, as in Java."""
+    """Refuses NaN, infinity and values below `lowest`. klamm's own rule: Kafka's range accepts NaN, as in Java."""
     assert isinstance(value, float)
     if not math.isfinite(value):
         raise InvalidValue(name, value_text(value), "Value must be finite")
@@ -149,7 +149,7 @@ def _check_list(
 
 
 def _check_by_code(name: str, value: Value, validator: object) -> None:
-    """The validators that Kafka wrote for one key each; the quorum's have no say here, as klamm has no quorum."""
+    """Applies Kafka's validators for single keys; those of the quorum's keys have no effect, as klamm has no quorum."""
     if validator == "ThrottledReplicaListValidator":
         assert isinstance(value, tuple)
         replicas = [item.strip() for item in value]
@@ -181,7 +181,7 @@ _RULES: Final[dict[str, Callable[..., None]]] = {
 
 
 def _double_text(value: float) -> str:
-    """As `Double.toString` of Java: digits from 0.001 to 10,000,000, else a mantissa and `E`."""
+    """Formats as Java's `Double.toString`: plain digits from 0.001 to 10,000,000, else a mantissa and `E`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -193,7 +193,7 @@ def _double_text(value: float) -> str:
 
 
 def _shortest_digits(value: float) -> tuple[str, int]:
-    """The fewest significant digits that read back as `value`, and the exponent of the first."""
+    """Returns the fewest significant digits that parse as `value`, and the exponent of the first digit."""
     mantissa, _, exponent = f"{value:e}".partition("e")
     for precision in range(17):
         text = f"{value:.{precision}e}"

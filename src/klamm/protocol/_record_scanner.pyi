@@ -1,5 +1,5 @@
-# What the compiled module offers: the same as its twin, described there; and columns, whose twin is in
-# klamm.spark.source.numpy_columns.
+# The interface of the compiled module: the same as its counterpart in Python, which documents it; and columns, whose
+# counterpart is in klamm.spark.source.numpy_columns.
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -15,24 +15,24 @@ RECORDS_AT_ONCE: int
 def siphash128(secret: bytes, data: bytes | bytearray | memoryview) -> bytes: ...
 
 class Memory:
-    """Bytes under Python's buffer protocol, not to be written to."""
+    """Read-only bytes with Python's buffer protocol."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
 
 BytesColumn: TypeAlias = tuple[int, Memory | None, Memory, Memory]
-"""Number of nulls, a bit a row (None if there are no nulls), 32-bit bounds (one more than rows), the bytes."""
+"""Number of nulls, one bit for each row (None without nulls), 32-bit bounds (one more than rows), the bytes."""
 
 HeaderLists: TypeAlias = tuple[int, Memory | None, Memory, BytesColumn, BytesColumn]
-"""As above for each row's list of headers, then the keys (UTF-8) and the values of all headers."""
+"""As `BytesColumn` for each row's list of headers, then the keys (UTF-8) and the values of all headers."""
 
 class ColumnFiller:
-    """Records of many batches, laid into columns in Arrow's memory layout."""
+    """Collects the records of many batches into columns in Arrow's memory layout."""
 
     rows: int
-    """Records in the table so far."""
+    """The number of records in the table so far."""
     is_full: bool
-    """Whether the next record would make it larger than it may be."""
+    """Whether the table has no room for the next record or batch."""
 
     def __init__(self, max_rows: int, max_bytes: int, *, include_headers: bool = False) -> None: ...
     def set_range(self, start_offset: int, end_offset: int) -> None: ...
@@ -54,4 +54,4 @@ class ColumnFiller:
         append_time: int | None,
     ) -> tuple[int, int]: ...
     def take(self) -> tuple[int, BytesColumn, BytesColumn, Memory, Memory, Memory, HeaderLists | None]:
-        """Rows, keys, values, offsets, timestamps in microseconds, timestamp types (32 bits), headers."""
+        """Returns rows, keys, values, offsets, timestamps in microseconds, timestamp types (32 bits), headers."""

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The loops of the record scanner, compiled.
 
-Each function does what its namesake in `_record_scanner_py.py` does; tests hold them against each other. All of them run
-without the interpreter's lock, so that a cleaner's thread does not hold up the loop. Bytes are read only below an end
-that was checked: nothing in here trusts a length.
+Each function behaves like the one of the same name in `_record_scanner_py.py`; tests compare the two. All of them run
+without the interpreter's lock, so that a cleaner's thread does not block the event loop. Every read is checked against
+an end, and no length in the data is trusted.
 
-One module in five files: what numbers look like (`_record_scanner_varints.pxi`), scanning and copying here, finding
+One module in five files: numbers of variable length (`_record_scanner_varints.pxi`), scanning and copying here, finding
 records (`_record_scanner_find.pxi`), the table of keys (`_record_scanner_table.pxi`), and columns
 (`_record_scanner_columns.pxi`).
 """
@@ -219,7 +219,7 @@ def _invalid(message):
 
 
 cdef class _Buffers:
-    """The arrays of some spans, held while they are gone over; every length is checked once, here."""
+    """The arrays of some spans, held while they are read; the lengths of all arrays are checked here, once."""
 
     cdef Py_buffer views[10]
     cdef int held
@@ -291,7 +291,7 @@ def copy_kept(spans, keep, int64_t old_base_timestamp, base_timestamp, append_ti
     cdef bytes payload
     cdef uint8_t *out = NULL
     cdef int writing
-    # Once to know the size, once to write.
+    # The first pass computes the size, the second one writes.
     for writing in range(2):
         if writing:
             payload = PyBytes_FromStringAndSize(NULL, size)

@@ -1,6 +1,6 @@
-# The records of many batches as the columns of a table, in the memory layout of Apache Arrow: for each column of bytes the
-# ends of its entries, their bytes one behind the other, and a bit a row that says whether there is one; for each column of
-# numbers the numbers.
+# Collects the records of many batches into the columns of a table, in the memory layout of Apache Arrow. A column of
+# bytes has the ends of its entries, their bytes one after the other, and one bit for each row: 0 for null. A column of
+# numbers has only the numbers.
 
 cdef extern from *:
     """
@@ -18,7 +18,7 @@ cdef extern from *:
     bint overflows "klamm_overflows" (uint64_t milliseconds) noexcept nogil
 
 cdef enum:
-    # What is copied at once of a short key or value, rather than its length to the byte; and so much room there is.
+    # Short keys and values are copied as a chunk of this fixed size; each buffer has that much room at its end.
     _CHUNK = 32
     _LARGEST = 0x7FFFFFFF
     _LOG_OVERHEAD = 12
@@ -77,7 +77,7 @@ cdef inline int _reserve(Bytes *bytes_, Py_ssize_t more) noexcept nogil:
 
 
 cdef class Memory:
-    """Bytes that are handed on without a copy; they live as long as somebody looks at them."""
+    """Bytes that are passed on without a copy; they stay alive while a view of them exists."""
 
     cdef Bytes held
 
@@ -92,10 +92,10 @@ cdef class Memory:
 
 
 cdef object _hand_on(Bytes *bytes_):
-    """The bytes as an object of Python's; in their place is left nothing, with room for as much again."""
+    """Returns the bytes as a Python object, and leaves an empty buffer with room for as many bytes again."""
     cdef Memory memory = Memory.__new__(Memory)
     cdef Py_ssize_t size = bytes_.size
-    # Arrow wants an address even where there is nothing.
+    # Arrow needs an address even for an empty buffer.
     if bytes_.data == NULL and _grow(bytes_, 0) < 0:
         raise MemoryError
     memory.held = bytes_[0]
@@ -106,7 +106,7 @@ cdef object _hand_on(Bytes *bytes_):
     return memory
 
 
-# A column of bytes: the ends (one entry more than rows, the first is 0), the bytes, and a bit a row.
+# A column of bytes: the ends (one entry more than rows, the first is 0), the bytes, and one bit for each row.
 cdef struct BytesColumn:
     Bytes ends
     Bytes data
@@ -134,7 +134,7 @@ cdef inline int _reserve_rows(BytesColumn *column, Py_ssize_t rows) noexcept nog
 cdef inline int _add_row(
     BytesColumn *column, const uint8_t *start, Py_ssize_t length, Py_ssize_t readable
 ) noexcept nogil:
-    """Room for the row was made; `readable`: bytes that may be read from `start` on. A negative length is null."""
+    """Adds a row for which room is reserved; a negative length is null. `readable` bytes may be read from `start`."""
     cdef Py_ssize_t row = column.rows
     if length >= 0:
         if _reserve(&column.data, length) < 0:
@@ -154,7 +154,7 @@ cdef inline int _add_row(
 
 
 cdef object _take_column(BytesColumn *column):
-    """(number of nulls, validity bits or None, ends, bytes); the column is empty afterwards."""
+    """Returns (number of nulls, validity bits or None, ends, bytes); the column is empty afterwards."""
     if _reserve_rows(column, 0) < 0:
         raise MemoryError
     column.valid.size = (column.rows + 7) // 8
@@ -169,13 +169,13 @@ cdef void _free_column(BytesColumn *column) noexcept:
     free(column.valid.data)
 
 
-# What the records of one batch have in common.
+# Fields of the batch that apply to all of its records.
 cdef struct BatchFacts:
     uint64_t base_offset
     uint64_t base_timestamp
     uint64_t append_time
     bint has_append_time
-    # Of the record that has no time for Spark, if the flaw is TIMESTAMP.
+    # Offset and timestamp of the record whose time does not fit into Spark's timestamp, if the flaw is TIMESTAMP.
     int64_t bad_offset
     int64_t bad_timestamp
 
@@ -188,7 +188,7 @@ cdef class ColumnFiller:
     cdef int64_t start_offset, end_offset
     cdef BytesColumn keys, values, header_keys, header_values
     cdef Bytes offsets, timestamps, timestamp_types
-    # The list of each row's headers: where it ends among all headers, and whether there is one.
+    # Each row's list of headers: its end among all headers, and whether the row has headers.
     cdef BytesColumn header_lists
 
     def __cinit__(self, Py_ssize_t max_rows, Py_ssize_t max_bytes, *, bint include_headers=False):
@@ -245,7 +245,7 @@ cdef class ColumnFiller:
                     position += batch_size
                     continue
                 if count > self.max_rows - self.rows or batch_size > self.max_bytes - self.filled_bytes:
-                    # A batch that is too large for a table of its own is the caller's, to be added in parts.
+                    # If a batch is too large even for an empty table, the caller has to add it in parts.
                     self.is_full = self.rows > 0 and count <= self.max_rows and batch_size <= self.max_bytes
                     break
                 if crc32c is not None and <uint32_t> crc32c(
@@ -327,7 +327,7 @@ cdef class ColumnFiller:
     cdef Flaw _fill(
         self, const uint8_t *data, Py_ssize_t end, Py_ssize_t *reached, Py_ssize_t *left, BatchFacts *facts
     ) noexcept nogil:
-        """Adds records until the table is full; how far it came is in `reached` and `left`."""
+        """Adds records until the table is full; sets `reached` to the position, `left` to the number of records left."""
         cdef Py_ssize_t position = reached[0], record_end, count = left[0], key_start, value_start
         cdef int32_t length, offset_delta, key_length, value_length
         cdef int64_t timestamp_delta, offset
@@ -400,7 +400,7 @@ cdef class ColumnFiller:
         return NO_FLAW
 
     cdef Flaw _add_headers(self, const uint8_t *data, Py_ssize_t position, Py_ssize_t end) noexcept nogil:
-        """One row of header lists, from what stands between the value and the record's end."""
+        """Adds one row of header lists, from the bytes between the value and the record's end."""
         cdef int32_t count, length, index
         position = _read_varint(data, position, end, &count)
         if position < 0:
@@ -427,14 +427,14 @@ cdef class ColumnFiller:
             position += max(length, 0)
         if position != end:
             return RECORD_END
-        # A record without headers has null, as in Spark's own source.
+        # A record without headers gets null, as in Spark's own source.
         if _add_row(&self.header_lists, data, 0 if count else -1, 0) < 0:
             return NO_MEMORY
         (<int32_t *> self.header_lists.ends.data)[self.header_lists.rows] = <int32_t> self.header_keys.rows
         return NO_FLAW
 
     cdef int _add_header_key(self, const uint8_t *start, Py_ssize_t length, Py_ssize_t readable) noexcept nogil:
-        """As text: what is no UTF-8 becomes replacement characters, as in Java."""
+        """Adds a header key as text: invalid UTF-8 becomes replacement characters, as in Java."""
         cdef uint8_t seen = 0
         cdef Py_ssize_t index
         for index in range(length):

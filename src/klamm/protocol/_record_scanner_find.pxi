@@ -1,4 +1,4 @@
-# Finding records by what they lack or by their time; see RecordQuery in klamm.protocol.record_scanner.
+# Finds records without a key, out of sequence, or by timestamp; see RecordQuery in klamm.protocol.record_scanner.
 
 cdef struct Query:
     int64_t base_timestamp
@@ -24,7 +24,7 @@ cdef inline Flaw _find_next(
     const uint8_t *data, Py_ssize_t end, const Query *query,
     Py_ssize_t *position, Py_ssize_t *index, Py_ssize_t end_index, Found *found, bint *is_found
 ) noexcept nogil:
-    """Goes on to the next record that is looked for, or to the one at `end_index`."""
+    """Reads on until after the next record that matches, or up to the record at `end_index`."""
     cdef Py_ssize_t place, record_end
     cdef int32_t length, offset_delta, key_start, key_end, value_start, value_end
     cdef int64_t timestamp

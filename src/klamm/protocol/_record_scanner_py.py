@@ -1,6 +1,6 @@
 """The loops of the record scanner in Python, for installations without the compiled module.
 
-Each function does what its namesake in `_record_scanner.pyx` does; tests hold them against each other.
+Each function behaves like the one of the same name in `_record_scanner.pyx`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["RECORDS_AT_ONCE", "OffsetTable", "copy_kept", "count_kept", "find_batches", "find_records", "scan_body"]
 
 RECORDS_AT_ONCE: Final[int] = 200
-"""How many records `find_records` should walk in one call. Python holds the interpreter's lock while it walks, so a
-call takes about half a millisecond; the compiled form releases the lock and takes more."""
+"""The number of records for one call of `find_records`. This form holds the interpreter's lock, so a call should take
+about half a millisecond. The compiled form releases the lock and reads more records in a call."""
 
 _NULL: Final = -1
 
-# Of a batch's header: base offset, batch length, magic, last offset delta.
+# Fields of a batch's header: base offset, batch length, magic, last offset delta.
 _EXTENT: Final = Struct(">qi4xb6xi")
 _HEADER_SIZE_BYTES: Final = 61
 _LOG_OVERHEAD_BYTES: Final = 12
@@ -33,9 +33,10 @@ _MAGIC: Final = 2
 
 
 def find_batches(records: bytes | bytearray | memoryview, offset: int) -> tuple[int, int, int]:
-    """The run of whole batches of magic 2 from the start of `records`, without those that end before `offset`.
+    """Finds the run of whole batches of magic 2 at the start of `records`; leaves out batches that end before `offset`.
 
-    Returns where the first that is left begins, where the run ends, and the first offset behind it: -1 if none is left.
+    Returns the start of the first remaining batch, the end of the run, and the first offset after the run: -1 if no
+    batch remains.
     """
     position, start, next_offset = 0, -1, -1
     end = len(records)
@@ -54,12 +55,12 @@ def find_batches(records: bytes | bytearray | memoryview, offset: int) -> tuple[
 
 
 def scan_body(body: memoryview, count: int) -> tuple[memoryview, ...]:  # noqa: PLR0912, PLR0915 - in line for speed
-    """The arrays of `RecordSpans`, in its order. Raises `KafkaError` (INVALID_RECORD) for what is no record."""
+    """Returns the arrays of `RecordSpans`, in its order. Raises `KafkaError` (INVALID_RECORD) for malformed records."""
     end = len(body)
     # The smallest record has seven bytes: a length and six fields.
     if not 0 <= count <= end // 7:
         raise _invalid(f"{count} records in {end} bytes")
-    data = bytes(body)  # its bytes are read a third faster than a memoryview's
+    data = bytes(body)  # reading single bytes is a third faster than from a memoryview
     offset_deltas, timestamp_deltas, record_bounds = array("i"), array("q"), array("i", (0,))
     key_starts, key_ends = array("i"), array("i")
     value_starts, value_ends, headers_starts = array("i"), array("i"), array("i")
@@ -170,11 +171,11 @@ def find_records(  # noqa: PLR0912, PLR0915, PLR0917 - the signature of the comp
     end_index: int,
     max_found: int,
 ) -> tuple[int, int, list[tuple[int, int, int, int, int]], str | None]:
-    """Walks the records of a body from record `index`, which begins at `position`, up to `end_index`.
+    """Walks over the records of a body from record `index`, which begins at `position`, up to `end_index`.
 
-    Stops early after `max_found` records that the query asks for, and at the first record that is damaged.
-    Returns the position and the index of the next record; index, offset delta, timestamp, key length and value length
-    (-1 for null) of each record found; and what is wrong with the next record, None if it was not looked at.
+    Stops early after `max_found` records that match the query, and at the first malformed record. Returns the position
+    and the index of the next record; index, offset delta, timestamp, key length and value length (-1 for null) of each
+    record found; and the error in the next record, None if that record was not read.
     """
     found: list[tuple[int, int, int, int, int]] = []
     data = body if isinstance(body, bytes) else memoryview(body)
@@ -246,7 +247,7 @@ def find_records(  # noqa: PLR0912, PLR0915, PLR0917 - the signature of the comp
 
 
 def count_kept(spans: RecordSpans, keep: bytes | bytearray | memoryview) -> tuple[int, bool]:
-    """How many records are kept, and whether one of them has no value."""
+    """Returns the number of kept records, and whether one of them has no value."""
     kept = 0
     has_tombstone = False
     for mark, value_end in zip(keep, spans.value_ends, strict=True):
@@ -264,10 +265,10 @@ def copy_kept(
     base_timestamp: int | None,
     append_time: int | None,
 ) -> tuple[bytes, int, int]:
-    """The kept records to another base timestamp (None: that of the first); that base, and the largest timestamp.
+    """Encodes the kept records with another base timestamp; None takes the timestamp of the first kept record.
 
-    With `append_time` all records have that timestamp. Attributes of records, which mean nothing, become 0, as Kafka
-    writes them.
+    Returns the bytes, the base timestamp and the largest timestamp. With `append_time` all records have that timestamp.
+    The unused attributes of records become 0, as in Kafka.
     """
     body = spans.body
     bounds, timestamp_deltas, offset_deltas = spans.record_bounds, spans.timestamp_deltas, spans.offset_deltas
@@ -295,50 +296,53 @@ def copy_kept(
 
 
 def _as_int64(number: int) -> int:
-    """The number as 64 bits hold it: sums of a hostile batch's timestamps wrap, as they do in Kafka."""
+    """Returns the number wrapped to 64 bits: sums of a hostile batch's timestamps wrap, as in Kafka."""
     return (number + 0x8000_0000_0000_0000 & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
 
 
 class OffsetTable:
-    """The latest offset of each key, told apart by 128-bit hashes, in a bounded piece of memory.
+    """The latest offset of each key, identified by its 128-bit hash, in bounded memory.
 
-    The hashes are keyed with `secret` (16 random bytes), so that nobody can send keys that meet in one hash.
-    Not for several threads at once. Source of the rules: `SkimpyOffsetMap`, `Cleaner.buildOffsetMapForSegment` and
+    The hashes are keyed with `secret` (16 random bytes), so that no client can construct keys with the same hash.
+    Not thread-safe. Source of the rules: `SkimpyOffsetMap`, `Cleaner.buildOffsetMapForSegment` and
     `Cleaner.shouldRetainRecord` of Apache Kafka 4.3.
     """
 
     BYTES_PER_ENTRY: Final[int] = 200
-    """A hash, a number and the place of both in a dict."""
+    """A hash, a number, and their entry in a dict."""
 
     def __init__(self, memory_bytes: int, secret: bytes) -> None:
-        """`memory_bytes`: what the table may grow to. Raises ValueError for less than one entry or another secret."""
+        """Creates an empty table that may grow to `memory_bytes`.
+
+        Raises ValueError for less memory than one entry, or if the secret does not have 16 bytes.
+        """
         if len(secret) != 16:
             raise ValueError("the secret has 16 bytes")
         self.slots = memory_bytes // self.BYTES_PER_ENTRY
-        """Entries that the memory has room for."""
+        """The number of entries that fit into the memory."""
         if self.slots < 1:
             raise ValueError(f"{memory_bytes} bytes hold no entry")
         self._secret = secret
         self._offsets: dict[bytes, int] = {}
 
     def __len__(self) -> int:
-        """Keys in the table."""
+        """Returns the number of keys in the table."""
         return len(self._offsets)
 
     @property
     def memory_bytes(self) -> int:
-        """About what the entries take now."""
+        """The approximate memory of the current entries."""
         return len(self._offsets) * self.BYTES_PER_ENTRY
 
     def clear(self) -> None:
-        """Forgets all keys, and gives their memory back."""
+        """Removes all keys, and frees their memory."""
         self._offsets.clear()
 
     def put_records(self, spans: RecordSpans, base_offset: int, *, start_offset: int, max_entries: int) -> int:
-        """Notes the offset of every record that has a key and an offset from `start_offset` on.
+        """Stores the offset of every record that has a key and an offset of at least `start_offset`.
 
-        Returns how many records were gone through: fewer than there are if the table held `max_entries` keys (at most
-        `slots`) when a record with a key came, be its key in the table or not, as in Kafka.
+        Stops at the first such record when the table has `max_entries` keys (at most `slots`), even if the record's key
+        is in the table, as in Kafka. Returns the number of records that were processed.
         """
         body, key_starts, offset_deltas = spans.body, spans.key_starts, spans.offset_deltas
         offsets, secret = self._offsets, self._secret
@@ -355,7 +359,7 @@ class OffsetTable:
         return spans.count
 
     def latest_offset(self, key: bytes | bytearray | memoryview) -> int:
-        """The offset noted for this key, -1 for none."""
+        """Returns the stored offset of this key, -1 for none."""
         return self._offsets.get(blake2b(key, digest_size=16, key=self._secret).digest(), -1)
 
     def mark_kept(
@@ -367,11 +371,11 @@ class OffsetTable:
         end_offset: int,
         keep_tombstones: bool,
     ) -> tuple[int, int]:
-        """Writes a 1 into `keep` for each record to be kept, a 0 for each other one.
+        """Writes a 1 into `keep` for each record to be kept, a 0 for all others.
 
-        Returns how many are kept, and how many were not because they have no key.
-        Kept are all records from `end_offset` on (what the table was not told of); before it those whose key has no
-        later offset in the table, unless they are tombstones and `keep_tombstones` is false. Records without a key go.
+        Keeps all records from `end_offset` on, which are not in the table. Below `end_offset` it keeps the records
+        whose key has no later offset in the table, except tombstones if `keep_tombstones` is false. Records without a
+        key are dropped there. Returns the number of kept records, and of those dropped because they have no key.
         """
         body, key_starts, offset_deltas, value_ends = (
             spans.body,

@@ -1,4 +1,4 @@
-# The table of the latest offset of each key, and the hash that tells keys apart.
+# The table of the latest offset of each key, and the hash that identifies a key.
 
 import mmap
 
@@ -46,7 +46,7 @@ cdef inline void _sip_round(SipState *state) noexcept nogil:
 
 
 cdef inline Digest _siphash(const uint64_t *secret, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """SipHash-2-4 with 128 bits (Aumasson and Bernstein, 2012): keyed, and quick for short keys."""
+    """Computes SipHash-2-4 with 128 bits (Aumasson and Bernstein, 2012): keyed, and quick for short keys."""
     cdef SipState state
     cdef uint64_t word, last
     cdef Py_ssize_t position = 0
@@ -82,7 +82,7 @@ cdef inline Digest _siphash(const uint64_t *secret, const uint8_t *data, Py_ssiz
 
 
 def siphash128(bytes secret, data):
-    """The hash by which `OffsetTable` tells keys apart; for tests."""
+    """Returns the hash by which `OffsetTable` identifies a key; for tests."""
     cdef uint64_t words[2]
     cdef Py_buffer buffer
     cdef Digest digest
@@ -97,11 +97,11 @@ def siphash128(bytes secret, data):
 
 cdef struct Entry:
     Digest digest
-    # The offset plus one: fresh pages hold zeros, which are empty entries.
+    # The offset plus one: new pages contain zeros, which mean empty entries.
     uint64_t mark
 
 
-# Keys are hashed, and their places fetched from memory, in groups: one miss of the cache overlaps the next.
+# Keys are hashed, and their slots prefetched, in groups, so that cache misses overlap.
 cdef enum:
     GROUP = 32
     FIRST_SLOTS = 4096
@@ -109,12 +109,12 @@ cdef enum:
 
 
 cdef inline Py_ssize_t _home(Digest *digest, Py_ssize_t slots) noexcept nogil:
-    # Rises with the hash: growing the table goes over the old one and the new one in the same order.
+    # Increases with the hash, so that growing the table accesses the old and the new table in the same order.
     return <Py_ssize_t> (((digest.low >> 32) * <uint64_t> slots) >> 32)
 
 
 cdef inline Entry *_find(Entry *entries, Py_ssize_t slots, Digest *digest) noexcept nogil:
-    """The entry of this hash, or the empty one where it belongs; NULL if there is neither."""
+    """Returns the entry of this hash, or the empty entry for it; NULL if there is neither."""
     cdef Py_ssize_t slot = _home(digest, slots), probes = slots
     cdef Entry *entry
     while probes > 0:
@@ -129,10 +129,10 @@ cdef inline Entry *_find(Entry *entries, Py_ssize_t slots, Digest *digest) noexc
 
 
 cdef class OffsetTable:
-    """The latest offset of each key, told apart by 128-bit hashes; see `_record_scanner_py.OffsetTable`.
+    """The latest offset of each key, identified by its 128-bit hash; see `_record_scanner_py.OffsetTable`.
 
-    Open addressing with linear probing in pages of its own. The table begins small and doubles while it is three
-    quarters full, up to the memory that it may take.
+    Open addressing with linear probing, in an anonymous mmap. The table begins small. It doubles whenever it is three
+    quarters full, up to its memory limit.
     """
 
     BYTES_PER_ENTRY = sizeof(Entry)
@@ -170,7 +170,7 @@ cdef class OffsetTable:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if _HAS_FLAGS else mmap.mmap(-1, size)
         PyObject_GetBuffer(pages, &buffer, PyBUF_WRITABLE)
         self.entries = <Entry *> buffer.buf
-        # Nobody else knows these pages or could close them, so the pointer outlives the buffer.
+        # No other code can close these pages, so the pointer stays valid after the buffer is released.
         PyBuffer_Release(&buffer)
         self.pages = pages
         self.current_slots = slots
@@ -189,7 +189,7 @@ cdef class OffsetTable:
                         place = _find(self.entries, self.current_slots, &old[index].digest)
                         place[0] = old[index]
             end = start
-            # What was moved is given back at once: the old and the new table are never there both as a whole.
+            # Pages of moved entries are released at once, so the two tables never both take their full memory.
             if _MADV_DONTNEED is not None:
                 first = -(-end * <Py_ssize_t> sizeof(Entry) // mmap.PAGESIZE) * mmap.PAGESIZE
                 if first < len(old_pages):
@@ -228,7 +228,7 @@ cdef class OffsetTable:
                         index = rows[member]
                         count = index
                         break
-                    # There is a free entry: fewer are used than the limit, and the limit is at most the slots.
+                    # A free entry exists: fewer are used than the limit, and the limit is at most the number of slots.
                     entry = _find(self.entries, self.current_slots, &digests[member])
                     if entry.mark == 0:
                         entry.digest = digests[member]

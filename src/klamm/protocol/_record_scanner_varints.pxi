@@ -3,7 +3,7 @@
 cdef inline Py_ssize_t _read_varint(
     const uint8_t *data, Py_ssize_t position, Py_ssize_t end, int32_t *number
 ) noexcept nogil:
-    """The position after the number, -1 if it is not whole before `end`."""
+    """Returns the position after the number, -1 if the number does not end before `end`."""
     cdef uint32_t bits = 0, byte
     cdef int shift = 0
     while position < end:

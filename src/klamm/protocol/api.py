@@ -1,7 +1,7 @@
-"""Which APIs exist, in which versions, and which message belongs to which.
+"""All APIs, with their versions and their messages.
 
-The ranges are those of the message definitions, unstable versions left out. What a broker advertises is decided in
-`broker` (for example, Produce from version 0, KAFKA-18659).
+The version ranges come from the message definitions, without unstable versions. `broker` decides which versions a
+broker advertises (for example, Produce from version 0, KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ApiSpec(NamedTuple):
     module_name: str
     class_name: str
     listeners: tuple[str, ...]
-    """Where Kafka offers the API: "broker", "controller"."""
+    """The listeners on which Kafka offers the API: "broker", "controller"."""
 
     @property
     def request_module(self) -> str:
@@ -41,19 +41,19 @@ class ApiSpec(NamedTuple):
         return f"{self.module_name}_response"
 
     def request_class(self) -> type[Message]:
-        """The request's class; its module is imported on first use."""
+        """Returns the request's class; its module is imported on first use."""
         return _load(self.request_module, f"{self.class_name}Request")
 
     def response_class(self) -> type[Message]:
-        """The response's class; its module is imported on first use."""
+        """Returns the response's class; its module is imported on first use."""
         return _load(self.response_module, f"{self.class_name}Response")
 
     def supports(self, version: int) -> bool:
-        """Whether Kafka has this version of the API."""
+        """Returns whether Kafka has this version of the API."""
         return self.min_version <= version <= self.max_version
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version has tagged fields, in the header and the body (KIP-482)."""
+        """Returns whether this version has tagged fields, in the header and the body (KIP-482)."""
         return self.flexible_from is not None and version >= self.flexible_from
 
 

@@ -1,4 +1,4 @@
-"""What packs and unpacks arrays of numbers, kept by length: most arrays are as short as a list of replicas."""
+"""Cached functions to pack and unpack arrays of numbers, by length: most arrays are as short as a list of replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_KEPT: Final = 64
 
 
 class ArrayStructs(dict[int, Callable[..., Any]]):
-    """A method of `Struct` for each length of an array of one struct code. Long arrays get a new one each time."""
+    """A method of `Struct` for each array length of one struct code. Methods for long arrays are not cached."""
 
     __slots__ = ("code", "method")
 
@@ -31,11 +31,11 @@ class ArrayStructs(dict[int, Callable[..., Any]]):
 
 @cache
 def packers(code: str) -> ArrayStructs:
-    """By length: numbers → bytes."""
+    """Returns the functions that pack arrays, by length: numbers → bytes."""
     return ArrayStructs(code, "pack")
 
 
 @cache
 def unpackers(code: str) -> ArrayStructs:
-    """By length: (buffer, position) → tuple of numbers."""
+    """Returns the functions that unpack arrays, by length: (buffer, position) → tuple of numbers."""
     return ArrayStructs(code, "unpack_from")

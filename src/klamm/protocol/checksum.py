@@ -1,7 +1,7 @@
-"""CRC-32C, by the C extension of the package `crc32c`.
+"""CRC-32C from the C extension of the package `crc32c`.
 
-The package itself looks up its version and defines a command line when it is imported, for which it pulls in argparse,
-email and zipfile: a tenth of the time that a broker takes to start. The extension alone needs none of them.
+The import of the package itself looks up its version and defines a command line. So it imports argparse, email and
+zipfile, which takes a tenth of a broker's start time. The extension alone needs none of them.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ def _load_package() -> _Checksum:
 
 
 crc32c: Final[_Checksum] = _load_extension() or _load_package()
-"""(data, CRC of what came before, or 0) → CRC."""
+"""(data, CRC of the preceding data, or 0) → CRC."""

@@ -1,7 +1,7 @@
-"""Encoding and decoding of every message of the schema.
+"""Encodes and decodes all messages of the schema.
 
-An encoder and a decoder are compiled for each (message, version) when it is first used, which takes about a
-millisecond; after that a call costs little more than the struct calls it is made of.
+The first use of a (message, version) compiles its encoder or decoder, which takes about a millisecond. After that a
+call costs little more than its calls of `struct`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _decoders: dict[tuple[type[Message], int], tuple[Decoder, bool]] = {}
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The bytes of a message in one version, without a header.
+    """Encodes a message in one version, without a header.
 
-    Raises UnsupportedField when a field that is not ignorable has a value that this version cannot carry (null, or any
+    Raises UnsupportedField if a field that is not ignorable has a value that this version can't carry (null, or any
     value in a version without the field, or a number or text that is too large), and UnsupportedVersion.
     """
     encoder = _encoders.get((type(message), version)) or _add_encoder(type(message), version)
@@ -54,11 +54,11 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
 
 
 def decode(cls: type[AnyMessage], version: int, data: bytes | memoryview, offset: int = 0) -> tuple[AnyMessage, int]:
-    """The message at `offset` and the offset behind it.
+    """Decodes the message at `offset`, and returns it with the offset after it.
 
-    `records` fields are views of `data`, all else is copied out. Other messages are copied from a memoryview as a
-    whole, so hand over a view of one message, not of a file. Tagged fields that are not in the schema are skipped.
-    Raises MalformedMessage when the bytes are not such a message, and UnsupportedVersion.
+    `records` fields are views of `data`; all other data is copied. A message without `records` is decoded from a copy
+    of the whole memoryview, so pass a view of one message, not of a file. Unknown tagged fields are skipped. Raises
+    MalformedMessage if the bytes are not such a message, and UnsupportedVersion.
     """
     decoder, wants_view = _decoders.get((cls, version)) or _add_decoder(cls, version)
     try:
@@ -76,7 +76,7 @@ def decode(cls: type[AnyMessage], version: int, data: bytes | memoryview, offset
 
 
 def malformed(cls: type[Message], version: int, error: Exception) -> MalformedMessage:
-    """The error for what a compiled decoder raised."""
+    """Returns the error for an exception of a compiled decoder."""
     match error:
         case MalformedMessage():
             reason = str(error)
@@ -88,7 +88,7 @@ def malformed(cls: type[Message], version: int, error: Exception) -> MalformedMe
 
 
 def unsupported(message: Message, version: int, error: Exception) -> UnsupportedField:
-    """The error for what a compiled encoder raised because of a value that can't travel."""
+    """Returns the error for an exception of a compiled encoder, raised for a value that the version can't carry."""
     return UnsupportedField(f"{type(message).__name__} version {version}: {error}")
 
 

@@ -1,7 +1,7 @@
-"""Decoding and encoding of messages that may be large, a little at a time.
+"""Decodes, encodes and frees large messages in small steps.
 
-The codecs are those of `codec`, with the same results and the same errors. Who drives the generators says how long a
-step lasts: each one stops at least once a millisecond.
+Results and errors are the same as in `codec`. Each generator yields at least once a millisecond; its caller decides how
+many of these steps to run in a row.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["MAXIMUM_ELEMENTS", "decode_in_steps", "dismantle", "encode_in_steps"
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 CHUNK_BYTES: Final = 64 * 1024
-"""What is encoded is joined when there is so much of it. A part that is as large by itself is not copied."""
+"""Encoded parts are joined into chunks of about this size. A single part of at least this size is not copied."""
 FREED_AT_ONCE: Final = 256
 SMALL: Final = 32
 FREED_BY_ITSELF: Final = 8
-"""An element that holds more than so many others is freed in steps, too: these may hold others again."""
+"""An element that contains more elements than this is freed in steps too, as they may contain further elements."""
 
 
 def decode_in_steps(
     cls: type[AnyMessage], version: int, view: memoryview, offset: int = 0
 ) -> Generator[AnyMessage, None, AnyMessage]:
-    """Returns the message at `offset` of a view, which must stay as it is until then; all is copied out.
+    """Decodes the message at `offset` of a view; all data is copied, and the view must not change until the end.
 
-    Each step yields the message as far as it has been read. Raises MalformedMessage, also for arrays with more than
-    `MAXIMUM_ELEMENTS` elements together, and UnsupportedVersion.
+    Each step yields the message as far as it has been read; the generator returns the whole message. Raises
+    MalformedMessage, also for arrays with more than `MAXIMUM_ELEMENTS` elements together, and UnsupportedVersion.
     """
     message = None
     try:
@@ -48,7 +48,10 @@ def decode_in_steps(
 
 
 def encode_in_steps(message: Message, version: int) -> Generator[None, None, list[bytes | memoryview]]:
-    """Returns the bytes of a message in one version, in parts. Raises UnsupportedField and UnsupportedVersion."""
+    """Encodes a message in one version, and returns its bytes in chunks.
+
+    Raises UnsupportedField and UnsupportedVersion.
+    """
     chunks: list[bytes | memoryview] = []
     parts: list[bytes | memoryview] = []
     try:
@@ -68,17 +71,16 @@ def encode_in_steps(message: Message, version: int) -> Generator[None, None, lis
 
 
 def dismantle(thing: object) -> Generator[None, None, None]:
-    """Frees a message, a list, a dictionary or a set that its caller needs no more, a little at a time: to free a large
-    one at once takes long.
+    """Frees a message, list, dictionary or set in small steps, because freeing a large one at once takes long.
 
-    What somebody else refers to stays as it is.
+    Objects with other references stay unchanged.
     """
     if getrefcount(thing) <= _ALONE:
         yield from _dismantle(thing)
 
 
 def _dismantle(thing: object) -> Generator[None, None, None]:
-    """The same for what is known to have no other owner."""
+    """Frees an object that has no other reference."""
     if isinstance(thing, Message):
         for name in _large_fields(type(thing)):
             value = getattr(thing, name, None)
@@ -100,7 +102,7 @@ def _dismantle(thing: object) -> Generator[None, None, None]:
 
 
 def is_small(thing: object) -> bool:
-    """Whether to free a thing takes no time, as far as one can tell quickly."""
+    """Returns whether a quick look shows that freeing the object takes almost no time."""
     if isinstance(thing, (list, set, dict)):
         if len(thing) > SMALL:
             return False
@@ -110,7 +112,7 @@ def is_small(thing: object) -> bool:
 
 
 def _size_of(thing: object) -> int:
-    """How many elements it has, or its arrays have."""
+    """Returns the number of elements of a container, or of the arrays of a message."""
     if isinstance(thing, Message):
         size = 0
         for name in _large_fields(type(thing)):
@@ -121,7 +123,7 @@ def _size_of(thing: object) -> int:
 
 
 def _is_deep(thing: object) -> bool:
-    """Whether its arrays may have elements that hold arrays again, so that its size does not tell how much it holds."""
+    """Returns whether a message's structs may contain arrays, so that `_size_of` does not count all elements."""
     cls = type(thing)
     found = _deep.get(cls)
     if found is None:
@@ -136,18 +138,18 @@ def _references_of_an_argument(argument: object) -> int:
 
 
 _ALONE: Final = _references_of_an_argument(object())
-"""What `getrefcount` says of an argument that nobody else refers to: it differs between versions of Python."""
+"""The result of `getrefcount` for an argument without other references, which differs between versions of Python."""
 
 
 _deep: dict[type, bool] = {}
 _large_fields_of: dict[type[Message], tuple[str, ...]] = {}
 _decoders: dict[tuple[type[Message], int], DecoderInSteps] = {}
 _encoders: dict[tuple[type[Message], int], tuple[EncoderInSteps, bool]] = {}
-"""Each with whether a single value may be large: strings never are."""
+"""Each encoder with a flag whether a single value may be large; strings never are."""
 
 
 def _large_fields(cls: type[Message]) -> tuple[str, ...]:
-    """The names of the arrays in a struct, and of the structs, which may have arrays."""
+    """Returns the names of a struct's fields that are arrays, or structs that may contain arrays."""
     found = _large_fields_of.get(cls)
     if found is None:
         names = (field.name for field in fields_of(cls) if field.is_array or field.is_struct)

@@ -1,11 +1,11 @@
-"""Turns the field table of a message into the source of a decoder for one version, and compiles it.
+"""Generates the source of a decoder from the field table of one version of a message, and compiles it.
 
-Neighbouring fixed-width fields, together with the length that follows them, become one `struct.unpack_from`; arrays of
+Adjacent fixed-width fields, together with a length that follows them, become one `struct.unpack_from`. Arrays of
 structs become loops in the same function, so that an element costs no call. Each length and count is compared with the
-bytes that remain before anything of that size is made. What runs off the end of the input is caught by `codec.decode`.
+remaining bytes before any object of that size is created. `codec.decode` catches reads beyond the end of the input.
 
-The same source with a `yield` in each loop is a decoder in steps, for messages from outside that may be large: it stops
-each time it has read `STEP_BYTES`, and it refuses a message with more than `MAXIMUM_ELEMENTS` in its arrays.
+The same source with a `yield` in each loop is a decoder in steps, for messages from outside that may be large. It
+yields each time it has read `STEP_BYTES`, and refuses a message with more than `MAXIMUM_ELEMENTS` in its arrays.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 Decoder = Callable[[bytes | memoryview, int, int], tuple[Message, int]]
-"""(data, position, end of data) → (message, position behind it)."""
+"""(data, position, end of data) → (message, position after it)."""
 DecoderInSteps = Callable[[memoryview, int, int], Iterator[Message]]
-"""As `Decoder`, in steps. Each step yields the message, as far as it has been read; the last one has read all of it."""
+"""As `Decoder`, in steps. Each step yields the message as far as it has been read; the last step yields all of it."""
 
 FIXED: Final = {
     "bool": ("?", 1),
@@ -48,27 +48,27 @@ FIXED: Final = {
 """Kafka's fixed-width types: struct code, width in bytes."""
 INDENT: Final = " "
 LONGEST_STRING: Final = 32767
-"""As in Kafka, also where the length is a varint."""
+"""As in Kafka, also for strings whose length is a varint."""
 
 MAXIMUM_ELEMENTS: Final = 2**17
-"""The most elements that all arrays of a message together may have if it is decoded in steps. Elements take up to a
-hundred times the memory of their bytes, and a dictionary of so many grows within five milliseconds."""
+"""Limit for the elements in all arrays of a message together if it is decoded in steps. Elements take up to a hundred
+times the memory of their bytes. A dictionary of this size is resized within five milliseconds."""
 LARGEST_BYTES_FIELD: Final = 2**23
-"""The largest value of a field of type `bytes` in a message that is decoded in steps: copying it takes five
+"""Size limit for a field of type `bytes` in a message that is decoded in steps: copying that much takes five
 milliseconds."""
 STEP_BYTES: Final = 2048
-"""So many bytes are read in a step: less than a millisecond, even if each is an element."""
+"""The bytes read in one step, which takes less than a millisecond even if each byte is an element."""
 STEP_NUMBERS: Final = 4096
-"""So many numbers of one array are read in a step."""
+"""The numbers of one array read in one step."""
 
 
 def is_flexible(cls: type[Message], version: int) -> bool:
-    """Whether this version has compact lengths and tagged fields."""
+    """Returns whether this version has compact lengths and tagged fields."""
     return cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
 
 
 def contains_records(cls: type[Message], version: int) -> bool:
-    """Whether a field of type `records` travels in this version, at any depth."""
+    """Returns whether this version has a field of type `records`, at any depth."""
     return any(
         field.type == "records" or (field.is_struct and contains_records(struct_class(cls, field.element), version))
         for field in fields_of(cls)
@@ -77,7 +77,7 @@ def contains_records(cls: type[Message], version: int) -> bool:
 
 
 def minimum_bytes(cls: type[Message], version: int) -> int:
-    """The fewest bytes that one struct can take on the wire."""
+    """Returns the minimum encoded size of one struct."""
     flexible = is_flexible(cls, version)
     total = 1 if flexible else 0
     for field in fields_of(cls):
@@ -98,15 +98,15 @@ def minimum_bytes(cls: type[Message], version: int) -> int:
 
 
 class _Source:
-    """The decoder's source while it grows."""
+    """The decoder's source under construction."""
 
     def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         self.cls = cls
         self.version = version
         self.flexible = is_flexible(cls, version)
         self.in_steps = in_steps
-        # Records ask for a view of the input, and what is too large to be copied first; without them the input is
-        # bytes, whose slices know `decode`.
+        # The input is a view for `records` fields, and for messages too large to be copied first; otherwise it is
+        # bytes, whose slices have `decode`.
         self.view = in_steps or contains_records(cls, version)
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
@@ -127,7 +127,7 @@ class _Source:
         return f"{prefix}{self.count}"
 
     def bind(self, prefix: str, value: object) -> str:
-        """A name under which the source finds `value`."""
+        """Returns the name of `value` in the source's namespace, and adds it if it is missing."""
         for name, bound in self.names.items():
             if bound is value:
                 return name
@@ -136,7 +136,7 @@ class _Source:
         return name
 
     def flush(self) -> None:
-        """Reads the fixed-width run collected so far."""
+        """Emits the read of the fixed-width fields collected so far."""
         if not self.run:
             return
         targets = ", ".join(target for target, _ in self.run)
@@ -152,9 +152,9 @@ class _Source:
         self.run.clear()
 
     def read_length(self, code: str, *, text: str = "") -> str:
-        """Reads a length as the end of the current run; returns the local that holds it (compact ones are one more).
+        """Emits the read of a length as the end of the current run, and returns the name of its local variable.
 
-        `text` names the string whose length it is.
+        A compact length is one more than the real one. `text` is the name of the field if the length is a string's.
         """
         length = self.local("n")
         self.run.append((length, code))
@@ -167,18 +167,18 @@ class _Source:
         return length
 
     def end_element(self) -> None:
-        """Ends the pass of a loop; a decoder in steps stops here when it has read enough."""
+        """Ends the body of a loop; a decoder in steps yields here when it has read enough."""
         if self.in_steps:
             self.line("if p > q: yield o; q = p + STEP_BYTES")
 
     def count_elements(self, count: str) -> None:
-        """Refuses a message of too many elements, if it is decoded in steps."""
+        """Emits the check for too many elements, in a decoder in steps."""
         if self.in_steps:
             self.line(f"room -= {count}")
             self.line(f"if room < 0: raise M('its arrays have more than {MAXIMUM_ELEMENTS} elements')")
 
     def null_or_error(self, target: str, what: str, condition: str, field: FieldSpec) -> None:
-        """Opens the branch for a value that is there; the depth is raised by one."""
+        """Emits the treatment of null: for a nullable field an `else` branch one level deeper, otherwise an error."""
         if field.is_nullable(self.version):
             self.line(f"if {condition}: {target} = None")
             self.line("else:")
@@ -187,7 +187,7 @@ class _Source:
             self.line(f"if {condition}: raise M({what + ' is null'!r})")
 
     def read_struct(self, target: str, cls: type[Message]) -> None:
-        """Reads all fields of a struct into the object that the local `target` names."""
+        """Emits the read of all fields of a struct into the object in the local variable `target`."""
         fields = fields_of(cls)
         known_tags = [field for field in fields if field.is_tagged(self.version)]
         for field in fields:
@@ -270,7 +270,7 @@ class _Source:
             self.depth -= 1
 
     def read_bytes(self, target: str, field: FieldSpec, flexible: bool) -> None:
-        """A string, bytes or records: a length and that many bytes."""
+        """Emits the read of a string, bytes or records: a length and that many bytes."""
         compact = flexible and field.type != "string16"
         depth = self.depth
         is_text = field.type.startswith("string")
@@ -334,7 +334,7 @@ class _Source:
         self.depth = depth
 
     def read_numbers(self, target: str, code: str, width: int, count: str) -> None:
-        """Reads so many values of a fixed width, at least one; a decoder in steps reads some at a time."""
+        """Emits the read of `count` fixed-width values, at least one; a decoder in steps reads them in portions."""
         if code == "16s":
             piece = "bytes(data[i:i + 16])" if self.view else "data[i:i + 16]"
             values = f"[{piece} for i in range(p, p + {{count}} * 16, 16)]"
@@ -361,7 +361,7 @@ class _Source:
 
 
 def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
-    """The decoder's source and the names that it uses."""
+    """Returns the decoder's source and its namespace."""
     source = _Source(cls, version, in_steps=in_steps)
     if in_steps:
         source.names["STEP_BYTES"] = STEP_BYTES
@@ -373,7 +373,10 @@ def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) 
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    """The decoder of one version of a message. IndexError, struct.error and UnicodeDecodeError mean malformed input."""
+    """Compiles the decoder of one version of a message.
+
+    The decoder's IndexError, struct.error and UnicodeDecodeError mean malformed input.
+    """
     text, names = decoder_source(cls, version)
     exec(compile(text, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
     decoder: Decoder = names["decode"]
@@ -381,7 +384,7 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
 
 
 def compile_decoder_in_steps(cls: type[Message], version: int) -> DecoderInSteps:
-    """The decoder in steps of one version of a message. It raises what `compile_decoder`'s raises."""
+    """Compiles the decoder in steps of one version of a message; it raises as the decoder of `compile_decoder`."""
     text, names = decoder_source(cls, version, in_steps=True)
     exec(compile(text, f"<decoder in steps of {cls.__name__} version {version}>", "exec"), names)
     decoder: DecoderInSteps = names["decode"]

@@ -1,10 +1,10 @@
-"""Turns the field table of a message into the source of an encoder for one version, and compiles it.
+"""Generates the source of an encoder from the field table of one version of a message, and compiles it.
 
-The encoder hands chunks to `w`, the `append` of a list that is joined once. Neighbouring fixed-width fields, together
-with the length that follows them, become one `struct.pack`; arrays of structs become loops in the same function.
+The encoder passes chunks to `w`, the `append` of a list that is joined once. Adjacent fixed-width fields, together with
+a length that follows them, become one `struct.pack`. Arrays of structs become loops in the same function.
 
-The same source with a `yield` in each loop is an encoder in steps, for messages that may be large: it stops after every
-`STEP_ELEMENTS` elements.
+The same source with a `yield` in each loop is an encoder in steps, for messages that may be large. It yields after
+every `STEP_ELEMENTS` elements.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ EncoderInSteps = Callable[[Message, Callable[[bytes | memoryview], None]], Itera
 """As `Encoder`, in steps."""
 
 STEP_ELEMENTS: Final = 256
-"""So many elements are written in a step: less than a millisecond."""
+"""The elements written in one step, which takes less than a millisecond."""
 STEP_NUMBERS: Final = 4096
-"""So many numbers of one array are written in a step."""
+"""The numbers of one array written in one step."""
 
 SMALL_VARINTS: Final = tuple(bytes([value]) for value in range(128))
 NULL_LENGTHS: Final = {"B": b"\x00", "h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 
 class _Source:
-    """The encoder's source while it grows."""
+    """The encoder's source under construction."""
 
     def __init__(self, cls: type[Message], version: int, *, in_steps: bool = False) -> None:
         self.version = version
@@ -63,7 +63,7 @@ class _Source:
         return f"{prefix}{self.count}"
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """The expression that packs a run."""
+        """Returns the expression that packs a run."""
         if run == [("0", "B")]:
             return "V[0]"
         codes = "".join(code for _, code in run)
@@ -72,13 +72,13 @@ class _Source:
         return f"{name}({', '.join(value for value, _ in run)})"
 
     def flush(self) -> None:
-        """Writes the fixed-width run collected so far."""
+        """Emits the write of the fixed-width fields collected so far."""
         if self.run:
             self.line(f"{self.write}({self.packed(self.run)})")
             self.run.clear()
 
     def write_length(self, length: str, code: str) -> None:
-        """Writes the length that a local holds as the end of the current run (compact ones are one more)."""
+        """Emits the write of the length in a local variable as the end of the current run; a compact one adds 1."""
         if code == "B":
             self.line(f"{length} += 1")
             if self.run:
@@ -91,7 +91,7 @@ class _Source:
             self.line(f"{self.write}({self.packed([*self.run, (length, code)])})")
 
     def write_struct(self, source: str, cls: type[Message]) -> None:
-        """Writes all fields of the struct that the local `source` names."""
+        """Emits the write of all fields of the struct in the local variable `source`."""
         fields = fields_of(cls)
         for field in fields:
             if not field.present(self.version) and not field.ignorable:
@@ -104,7 +104,7 @@ class _Source:
             self.write_tags(source, cls, sorted(tagged, key=lambda field: field.tag or 0))
 
     def differs(self, source: str, cls: type[Message], field: FieldSpec) -> str:
-        """The condition that a field is not at its default."""
+        """Returns the condition that a field differs from its default."""
         if field.default is None:
             return f"{source} is not None"
         if field.is_array or field.type == "bytes":
@@ -158,7 +158,7 @@ class _Source:
             self.write_bytes(source, field, flexible)
 
     def branch_on_null(self, value: str, null: bytes) -> None:
-        """Opens the branch for a value that is there; the run is written in the branch that is taken."""
+        """Emits the write of null, and opens the `else` branch for a value; each branch writes the current run."""
         self.line(f"if {value} is None:")
         self.depth += 1
         self.line(f"{self.write}({self.packed(self.run)} + {null!r})" if self.run else f"{self.write}({null!r})")
@@ -180,7 +180,7 @@ class _Source:
         self.depth = depth
 
     def write_bytes(self, source: str, field: FieldSpec, flexible: bool) -> None:
-        """A string, bytes or records: a length and that many bytes."""
+        """Emits the write of a string, bytes or records: a length and that many bytes."""
         code = "B" if flexible and field.type != "string16" else "h" if field.type.startswith("string") else "i"
         depth = self.depth
         value, length = self.local("b"), self.local("n")
@@ -233,7 +233,7 @@ class _Source:
         self.depth = depth
 
     def write_numbers(self, items: str, code: str, count: str) -> None:
-        """Writes the numbers of a list; an encoder in steps writes some at a time."""
+        """Emits the write of a list of numbers; an encoder in steps writes them in portions."""
         self.names[f"a_{code}"] = packers(code)
         is_short = f"{count} <= {STEP_NUMBERS}" if self.in_steps else items
         if self.in_steps:
@@ -254,7 +254,7 @@ class _Source:
 
 
 def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
-    """The encoder's source and the names that it uses."""
+    """Returns the encoder's source and its namespace."""
     source = _Source(cls, version, in_steps=in_steps)
     if in_steps:
         source.line(f"k = {STEP_ELEMENTS}")
@@ -265,7 +265,10 @@ def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) 
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    """The encoder of one version of a message. struct.error, AttributeError, TypeError: a value can't travel."""
+    """Compiles the encoder of one version of a message.
+
+    The encoder's struct.error, AttributeError and TypeError mean that the version can't carry a value.
+    """
     text, names = encoder_source(cls, version)
     exec(compile(text, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
     encoder: Encoder = names["encode"]
@@ -273,7 +276,7 @@ def compile_encoder(cls: type[Message], version: int) -> Encoder:
 
 
 def compile_encoder_in_steps(cls: type[Message], version: int) -> EncoderInSteps:
-    """The encoder in steps of one version of a message. It raises what `compile_encoder`'s raises."""
+    """Compiles the encoder in steps of one version of a message; it raises as the encoder of `compile_encoder`."""
     text, names = encoder_source(cls, version, in_steps=True)
     exec(compile(text, f"<encoder in steps of {cls.__name__} version {version}>", "exec"), names)
     encoder: EncoderInSteps = names["encode"]

@@ -1,6 +1,6 @@
-"""The codecs that may stand in a record batch, written as Kafka's Java clients write them, and opened within a bound.
+"""The compression codecs of record batches: compresses as Kafka's Java clients do, decompresses within a size limit.
 
-What each codec's bytes are (`org.apache.kafka.common.compress` of Apache Kafka 4.3):
+The format of each codec (`org.apache.kafka.common.compress` of Apache Kafka 4.3):
 
     gzip    a gzip stream (RFC 1952)
     snappy  the framing of xerial's snappy-java, blocks of 32 KiB; librdkafka writes one raw snappy block instead, and
@@ -9,8 +9,8 @@ What each codec's bytes are (`org.apache.kafka.common.compress` of Apache Kafka 
             on each other
     zstd    zstandard frames
 
-The sizes that compressed bytes claim for their content are never believed: what is opened goes into a buffer of at most
-`max_bytes`, and memory is touched only as output is written.
+The size of the content that compressed bytes declare is never trusted: data is decompressed into a buffer of at most
+`max_bytes`, whose memory is used only as output is written.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Compression(IntEnum):
 COMPRESSION_BY_ID: Final = {int(codec): codec for codec in Compression}
 
 DEFAULT_MAX_BYTES: Final = 256 * 1024 * 1024
-"""What the records of one batch may open to.
+"""Limit for the decompressed records of one batch.
 
-Kafka sets no bound. Producers fill a batch up to a number of bytes before compression (16 KiB in Java, 1 MB in
-librdkafka, by default), so this is far above what they write and far below what a batch of 1 MB can be made to claim.
+Kafka sets no limit. Producers fill a batch up to a number of bytes before compression (16 KiB in Java, 1 MB in
+librdkafka, by default). So this is far above what they write, and far below what a hostile batch of 1 MB can declare.
 """
 
 _GZIP_DEFAULT_LEVEL: Final = 6
@@ -64,7 +64,7 @@ _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _XERIAL_LENGTH: Final = Struct(">i")
 # The first four bytes of the magic, where a block's length is expected: streams may follow one another.
 _XERIAL_MAGIC_AS_LENGTH: Final = _XERIAL_LENGTH.unpack_from(_XERIAL_MAGIC)[0]
-# A copy of 64 bytes takes three: no valid block opens to more than this.
+# A copy element of three bytes makes 64 bytes, so no valid block exceeds this ratio.
 _SNAPPY_MAXIMUM_RATIO: Final = 22
 
 # Magic; version 1, blocks independent; blocks of up to 64 KiB; second byte of the xxHash32 of the two before.
@@ -74,21 +74,20 @@ _LZ4_LENGTH: Final = Struct("<I")
 _LZ4_STORED: Final = 0x8000_0000
 _LZ4_END: Final = b"\x00\x00\x00\x00"
 
-# Stands behind the buffer that is filled. A codec that has more output than the buffer holds writes over it.
+# Follows the usable part of the buffer. A codec with more output than that overwrites it.
 _SENTINEL: Final = b"klamm's sentinel"
-# A larger buffer is mapped: its pages take memory only when output reaches them.
+# A larger buffer is an anonymous mmap, whose pages take memory only once output is written to them.
 _LARGEST_BYTEARRAY: Final = 1024 * 1024
 
-# Small inputs are opened into a small buffer first, which most of them fit: cheaper than mapping pages.
+# Small inputs are decompressed into a small buffer first, which is usually enough and cheaper than an mmap.
 _SMALL_INPUT_BYTES: Final = 32 * 1024
 _SMALL_INPUT_RATIO: Final = 8
 
 
 def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """The data as Kafka's Java clients would write it.
+    """Compresses the data as Kafka's Java clients do.
 
-    `level` is that of gzip or zstd, None the one that Kafka takes by default. lz4 has the fast compressor only: Kafka's
-    default.
+    `level` is the level of gzip or zstd; None is Kafka's default. lz4 has only the fast compressor, Kafka's default.
     """
     if codec is Compression.NONE:
         return bytes(data)
@@ -102,9 +101,9 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
 
 
 def decompress(codec: Compression, data: bytes | bytearray | memoryview, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """What the data opens to, at most `max_bytes`.
+    """Decompresses the data, to at most `max_bytes`.
 
-    Raises `KafkaError` (CORRUPT_MESSAGE) if the data isn't what the codec writes or would open to more.
+    Raises `KafkaError` (CORRUPT_MESSAGE) if the data is not in the codec's format, or if the output would be larger.
     """
     opened = open_up_to(codec, data, max_bytes)
     if not opened.is_whole or len(opened.data) > max_bytes:
@@ -120,18 +119,18 @@ _DECOMPRESS_INTO: Final[dict[Compression, Callable[[Any, Any], int]]] = {
 
 
 class OpenedData(NamedTuple):
-    """What compressed data opens to, or only the beginning of that."""
+    """Decompressed data, or only its beginning."""
 
     data: memoryview
     is_whole: bool
 
 
 def open_up_to(codec: Compression, data: bytes | bytearray | memoryview, max_bytes: int) -> OpenedData:
-    """What the data opens to; if that is more than `max_bytes`, its beginning.
+    """Decompresses the data; if the output is larger than `max_bytes`, only its beginning.
 
-    Data that is not compressed is not copied, and is whole. One raw block of snappy opens to all or to nothing.
-    The interpreter's lock is free meanwhile. Raises `KafkaError` (CORRUPT_MESSAGE) if the data isn't what the codec
-    writes.
+    Uncompressed data is not copied, and is always whole. A single raw block of snappy gives all or nothing. The
+    interpreter's lock is released meanwhile. Raises `KafkaError` (CORRUPT_MESSAGE) if the data is not in the codec's
+    format.
     """
     if codec is Compression.NONE:
         return OpenedData(memoryview(data), True)
@@ -162,7 +161,7 @@ def _fill(
     try:
         size = decompress_into(data, buffer)
     except cramjam.DecompressionError:
-        # Damaged data and too small a buffer look alike, but only the latter has been filled to its end.
+        # Damaged data and a buffer that is too small raise the same error, but only the latter overwrites the sentinel.
         if buffer[max_bytes:room] == _SENTINEL:
             raise
         size = room
@@ -220,7 +219,7 @@ def _claimed_bytes(block: memoryview) -> int:
 
 
 def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
-    # cramjam's own frames have blocks that depend on each other, or checksums that nobody asked for.
+    # cramjam's own frames have blocks that depend on each other, or unwanted checksums.
     parts = [_LZ4_HEADER]
     view = memoryview(data)
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):

@@ -1,4 +1,4 @@
-"""What consumers put into JoinGroup and SyncGroup: subscription and assignment, each with its version in front.
+"""Encodes and decodes the consumers' data in JoinGroup and SyncGroup: subscription and assignment, version first.
 
 After `ConsumerProtocol` of Apache Kafka 4.3. A version above the known ones is read as the highest known one, since new
 versions only add fields at the end.
@@ -22,22 +22,22 @@ _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = 3) -> bytes:
-    """The metadata of a member that joins. Version 1 adds owned partitions, 2 generation, 3 rack."""
+    """Encodes the metadata of a joining member. Version 1 adds owned partitions, 2 generation, 3 rack."""
     return _VERSION.pack(version) + encode(subscription, version)
 
 
 def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscription:
-    """The subscription in a member's metadata. Raises MalformedMessage."""
+    """Decodes the subscription in a member's metadata. Raises MalformedMessage."""
     return _decode(ConsumerProtocolSubscription, data)
 
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = 3) -> bytes:
-    """What a leader gives to one member; all versions have the same form. Raises as `encode`."""
+    """Encodes the leader's assignment for one member; all versions have the same form. Raises as `encode`."""
     return _VERSION.pack(version) + encode(assignment, version)
 
 
 def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
-    """The assignment that a leader gave to one member. Raises MalformedMessage."""
+    """Decodes the leader's assignment for one member. Raises MalformedMessage."""
     return _decode(ConsumerProtocolAssignment, data)
 
 

@@ -1,4 +1,4 @@
-"""Control batches: the markers in a partition's log that end a transaction, which no application sees.
+"""Control batches: the markers in a partition's log that end a transaction. Applications do not see them.
 
 Source: `EndTransactionMarker` and `ControlRecordType` in `org.apache.kafka.common.record.internal` of Apache Kafka 4.3
 (KIP-98).
@@ -15,7 +15,7 @@ from klamm.protocol.types import Millis, ProducerEpoch, ProducerId
 
 __all__ = ["EndTransactionMarker", "encode_end_transaction_marker", "read_end_transaction_marker"]
 
-# Version and type. Versions only ever add fields at the end, so that later ones are read as version 0.
+# Version and type. New versions only add fields at the end, so they are read as version 0.
 _KEY: Final = Struct(">hh")
 # Version and coordinator epoch.
 _VALUE: Final = Struct(">hi")
@@ -25,7 +25,7 @@ _COMMIT: Final = 1
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a control record says of the transaction that it ends."""
+    """The content of a control record that ends a transaction."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -34,7 +34,7 @@ class EndTransactionMarker(NamedTuple):
 def encode_end_transaction_marker(
     marker: EndTransactionMarker, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, timestamp_ms: Millis
 ) -> bytes:
-    """A control batch with this one marker, for the leader to stamp and append."""
+    """Encodes a control batch with this one marker, for the leader to append."""
     key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else _ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     return encode_batch(
@@ -47,9 +47,9 @@ def encode_end_transaction_marker(
 
 
 def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker in a record of a control batch; None for a control record of another type.
+    """Decodes the marker in a record of a control batch; None for a control record of another type.
 
-    Raises `KafkaError` (INVALID_RECORD) for what is no control record.
+    Raises `KafkaError` (INVALID_RECORD) for a malformed control record.
     """
     key, value = record.key, record.value
     if key is None or len(key) < _KEY.size:

@@ -1,7 +1,8 @@
-"""Records of internal topics as bytes: an int16 before the key is the record type, one before the value its version.
+"""Encodes and decodes records of internal topics: the key begins with the record type, the value with its version.
 
-After `CoordinatorRecordSerde` and `GroupCoordinatorRecordSerde` of Apache Kafka 4.3. The group coordinator's topic is
-`__consumer_offsets`; the transaction and share coordinators' records have the same form and tables of their own.
+Both prefixes are an int16. After `CoordinatorRecordSerde` and `GroupCoordinatorRecordSerde` of Apache Kafka 4.3. The
+group coordinator's topic is `__consumer_offsets`. The records of the transaction and share coordinators have the same
+form, and tables of their own.
 """
 
 from __future__ import annotations
@@ -31,22 +32,25 @@ _PREFIX: Final = Struct(">h")
 
 
 def encode_record_key(message: Message) -> bytes:
-    """The key of a record; `message` is a coordinator-key, whose API_KEY is the record type. Raises as `encode`."""
+    """Encodes the key of a record; `message` is a coordinator-key, and its API_KEY is the record type.
+
+    Raises ValueError for another message, and as `encode`.
+    """
     if message.API_KEY is None or message.TYPE != "coordinator-key":
         raise ValueError(f"{message.NAME} is not the key of a record")
     return _PREFIX.pack(message.API_KEY) + encode(message, 0)
 
 
 def encode_record_value(message: Message, version: int) -> bytes:
-    """The value of a record in one version. Raises as `encode`."""
+    """Encodes the value of a record in one version. Raises as `encode`."""
     return _PREFIX.pack(version) + encode(message, version)
 
 
 def decode_group_record(key: bytes, value: bytes | None) -> tuple[Message, Message | None] | None:
-    """Key and value of a record of `__consumer_offsets`; a tombstone has no value.
+    """Decodes key and value of a record of `__consumer_offsets`; a tombstone has no value.
 
-    None for a type that this version of the schema doesn't have: replay skips it, the log keeps it. Raises
-    MalformedMessage for bytes that are no record and, as Kafka does, for a value in a version that isn't known.
+    Returns None for an unknown record type: replay skips the record, the log keeps it. Raises MalformedMessage for
+    malformed bytes and, as Kafka does, for an unknown version of the value.
     """
     return _decode(group_record_classes(_prefix(key)), key, value)
 
@@ -54,7 +58,7 @@ def decode_group_record(key: bytes, value: bytes | None) -> tuple[Message, Messa
 def decode_coordinator_record(
     table: RecordTable, key: bytes, value: bytes | None
 ) -> tuple[Message, Message | None] | None:
-    """As `decode_group_record`, for the topic whose types of records are in `table` (`schema/record_types.py`)."""
+    """Decodes a record as `decode_group_record`, with the record types in `table` (`schema/record_types.py`)."""
     row = table.get(_prefix(key))
     return _decode(_load(*row) if row is not None else None, key, value)
 
@@ -77,7 +81,7 @@ def _decode(
 
 @cache
 def group_record_classes(record_type: int) -> tuple[type[Message], type[Message]] | None:
-    """The classes of key and value of a type of record in `__consumer_offsets`, or None if there is no such type."""
+    """Returns the classes of key and value for a record type of `__consumer_offsets`, or None for an unknown type."""
     row = GROUP_RECORDS.get(record_type)
     return _load(*row) if row is not None else None
 

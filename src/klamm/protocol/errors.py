@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the exception that carries one to the edge of the process.
+"""Kafka's error codes, and the exception that carries a code up to the handler's response.
 
-Source of the numbers and of what is retriable: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3.
+Source of the codes and of the retriable ones: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ErrorCode", "KafkaError", "MalformedMessage", "RETRIABLE"]
 
 
 class ErrorCode(IntEnum):
-    """A number that travels in an answer; 0 is success."""
+    """The error code in a response; 0 is success."""
 
     unknown_server_error = -1
     none = 0
@@ -153,7 +153,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again and expect another answer."""
+        """Whether a client may retry the same request and expect another response."""
         return self in RETRIABLE
 
 
@@ -197,10 +197,10 @@ RETRIABLE: frozenset[ErrorCode] = frozenset(
 
 
 class KafkaError(KlammError):
-    """A refusal that has a code on the wire.
+    """An error with a code of Kafka's protocol.
 
-    Raised anywhere below the handlers and turned into the answer's `error_code` once, at the edge. `message` is for
-    people; where the answer has room for it, it travels too.
+    Code below the handlers raises it, and one place turns it into the response's `error_code`. `message` is for people;
+    it is sent too if the response has a field for it.
     """
 
     __slots__ = ("code", "message")
@@ -211,8 +211,8 @@ class KafkaError(KlammError):
         self.message = message
 
     def __reduce__(self) -> tuple[type[KafkaError], tuple[ErrorCode, str | None]]:
-        return KafkaError, (self.code, self.message)  # a subclass may be made of other arguments
+        return KafkaError, (self.code, self.message)  # a subclass may have other arguments
 
 
 class MalformedMessage(KlammError):
-    """Bytes from the wire that are not what they claim to be: the connection that sent them is closed."""
+    """Malformed bytes from the network; the connection that sent them is closed."""

@@ -1,4 +1,4 @@
-"""Fetch, as a client writes it and reads the answer: records come as views of the answer's bytes, unopened."""
+"""The client's side of Fetch: encodes requests and decodes responses, whose records stay encoded views of the bytes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _MINIMUM_FLEXIBLE_TOPIC_BYTES: Final = 3
 
 
 class FetchResponse(NamedTuple):
-    """A whole answer, as it came."""
+    """A whole Fetch response."""
 
     throttle_time_ms: int
     error_code: int
@@ -73,7 +73,7 @@ class FetchResponse(NamedTuple):
 
 
 def encode_fetch_request(version: int, request: FetchRequest) -> bytes:
-    """The body of a request in a version from 4 to 18; fields that the version lacks are left out."""
+    """Encodes the body of a request in a version from 4 to 18; fields that the version lacks are left out."""
     is_flexible = version >= _FLEXIBLE_FROM
     parts = []
     if version < _REPLICA_STATE_FROM:
@@ -148,7 +148,7 @@ def _encode_tagged_fields(version: int, request: FetchRequest) -> bytes:
 
 
 def decode_fetch_response(version: int, view: memoryview, offset: int = 0) -> FetchResponse:
-    """The answer in a version from 4 to 18 whose body starts at `offset`. Raises `MalformedMessage`."""
+    """Decodes the response in a version from 4 to 18 whose body starts at `offset`. Raises `MalformedMessage`."""
     try:
         if version >= _FLEXIBLE_FROM:
             return _decode_flexible(version, view, offset)

@@ -1,12 +1,12 @@
-"""Fetch requests and answers as values, for the codecs of the broker and of the client.
+"""Fetch requests and responses as values, for the codecs of the broker and of the client.
 
-These codecs are written by hand, because consumers and followers read with Fetch. Where a version has topic ids the
-name is None, and the other way round. Fields that a version lacks have Kafka's defaults.
+These codecs are handwritten for speed, because consumers and followers read with Fetch. In versions with topic ids the
+name is None; in versions with names the id is None. Fields that a version lacks have Kafka's defaults.
 
 4: isolation level. 5: log start offset. 7: fetch sessions (KIP-227). 9: current leader epoch (KIP-320). 10: zstd
 allowed. 11: rack, preferred read replica (KIP-392). 12: flexible, last fetched epoch, diverging epoch (KIP-595).
-13: topic ids in place of names (KIP-516). 15: replica state in place of the replica id (KIP-903). 16: node endpoints in
-the answer (KIP-951). 17: replica directory id (KIP-853). 18: the follower's high watermark (KIP-1166).
+13: topic ids instead of names (KIP-516). 15: replica state instead of the replica id (KIP-903). 16: node endpoints in
+the response (KIP-951). 17: replica directory id (KIP-853). 18: the follower's high watermark (KIP-1166).
 Layout: FetchRequest.json and FetchResponse.json of Apache Kafka 4.3.
 """
 
@@ -30,22 +30,22 @@ __all__ = [
 ]
 
 NO_HIGH_WATERMARK: Final = 2**63 - 1
-"""What a follower that does not send its high watermark is taken to have sent."""
+"""The default for a follower that does not send its high watermark."""
 
 
 class StoredRecords(Protocol):
-    """Records in a file. The encoder puts this object into the answer; `broker/network/file_sending.py` sends it."""
+    """Records in a file. The encoder puts this object into the response; `broker/network/file_sending.py` sends it."""
 
     def __len__(self) -> int:
-        """How many bytes they are."""
+        """Returns the size of the records in bytes."""
 
 
 Buffers: TypeAlias = list[bytes | memoryview]
-"""Parts that follow one another on the wire."""
+"""Parts of a message, to be sent one after the other."""
 
 
 class FetchPartition(NamedTuple):
-    """What is asked of one partition; fields that the version lacks have Kafka's defaults."""
+    """A request for one partition; fields that the version lacks have Kafka's defaults."""
 
     index: int  # type: ignore[assignment]  # Kafka's name, and tuple.index has no use here
     current_leader_epoch: int
@@ -58,7 +58,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchTopic(NamedTuple):
-    """What is asked of one topic, which goes by its name, or from version 13 by its id."""
+    """A request for one topic, given by name, or from version 13 by id."""
 
     name: str | None
     topic_id: TopicId | None
@@ -91,7 +91,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchPartitionResponse(NamedTuple):
-    """What is answered for one partition; the defaults are what stands beside an error.
+    """The response for one partition; the defaults are the values that accompany an error.
 
     `aborted_transactions` are pairs of producer id and first offset, None for a read of uncommitted records.
     `diverging_epoch` is epoch and end offset, `current_leader` leader id and epoch, `snapshot_id` end offset and epoch.
@@ -111,7 +111,7 @@ class FetchPartitionResponse(NamedTuple):
 
 
 class FetchTopicResponse(NamedTuple):
-    """The answer for one topic, named as the request named it."""
+    """The response for one topic, with the name or id of the request."""
 
     name: str | None
     topic_id: TopicId | None

@@ -1,8 +1,8 @@
-"""A Fetch request, read from a view of its bytes.
+"""Decodes a Fetch request from a view of its bytes.
 
-What is common (few topics, short names, nothing forgotten, no tagged fields) is read in line, because calls are what
-costs; a consumer in a fetch session sends such a request for every answer it gets.
-Layout: FetchRequest.json of Apache Kafka 4.3. What the versions differ in is in `fetch`.
+The common case (few topics, short names, no forgotten topics, no tagged fields) is read inline, because function calls
+dominate the cost. A consumer in a fetch session sends such a request after every response.
+Layout: FetchRequest.json of Apache Kafka 4.3. See `fetch_messages` for the fields.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLEXIBLE_FROM: Final = 12
 _TOPIC_IDS_FROM: Final = 13
 _REPLICA_STATE_FROM: Final = 15
 
-# Each ends with the number of topics; a varint's first byte is mostly all of it.
+# Each layout ends with the number of topics; a varint usually has only one byte.
 _HEAD_V4: Final = Struct(">iiiibi")
 _HEAD_V7: Final = Struct(">iiiibiii")
 _HEAD_V12: Final = Struct(">iiiibiiB")
@@ -44,7 +44,7 @@ _HEAD_V15: Final = Struct(">iiibiiB")
 _PARTITION_V4: Final = Struct(">iqi")
 _PARTITION_V5: Final = Struct(">iqqi")
 _PARTITION_V9: Final = Struct(">iiqqi")
-# With the number of tagged fields.
+# Ends with the number of tagged fields.
 _PARTITION_V12: Final = Struct(">iiqiqiB")
 _TOPIC_ID: Final = Struct("16s")
 _REPLICA_STATE: Final = Struct(">iq")
@@ -54,17 +54,17 @@ _INT64: Final = Struct(">q")
 _MINIMUM_TOPIC_BYTES: Final = 6
 _MINIMUM_FLEXIBLE_TOPIC_BYTES: Final = 3
 
-# Nothing forgotten, no rack.
+# No forgotten topics, no rack.
 _EMPTY_TAIL_V11: Final = memoryview(b"\x00\x00\x00\x00\x00\x00")
-# Nothing forgotten, no rack, no tagged fields.
+# No forgotten topics, no rack, no tagged fields.
 _EMPTY_TAIL_V12: Final = memoryview(b"\x01\x01\x00")
 
-# Makes a named tuple without the call of its class, which costs as much again.
+# Creates a named tuple without calling its class, which would double the cost.
 _new: Final = tuple.__new__
 
 
 def decode_fetch_request(version: int, view: memoryview, offset: int = 0) -> FetchRequest:
-    """The request of a version from 4 to 18 whose body starts at `offset`. Raises `MalformedMessage`."""
+    """Decodes the request of a version from 4 to 18 whose body starts at `offset`. Raises `MalformedMessage`."""
     try:
         if version >= _FLEXIBLE_FROM:
             return _decode_flexible(version, view, offset)

@@ -1,6 +1,6 @@
-"""The answer to a Fetch, as buffers for one gathering write: records stand in it as the caller gave them, never copied.
+"""Encodes a Fetch response as buffers for one gathering write; the caller's records are never copied.
 
-Layout: FetchResponse.json of Apache Kafka 4.3. What the versions differ in is in `fetch`.
+Layout: FetchResponse.json of Apache Kafka 4.3. See `fetch_messages` for the fields.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _INT32: Final = Struct(">i")
 _HEAD_V4: Final = Struct(">ii")
 _HEAD_V7: Final = Struct(">ihii")
 _HEAD_V12: Final = Struct(">ihi")
-# The layouts with the number of aborted transactions are for the answers that have none.
+# `_ANSWER_V12` includes the number of aborted transactions, for partitions that have none.
 _ANSWER_V4: Final = Struct(">ihqq")
 _ANSWER_V5: Final = Struct(">ihqqq")
 _ANSWER_V12: Final = Struct(">ihqqqBi")
 _ABORTED_TRANSACTION: Final = Struct(">qq")
 _ABORTED_TRANSACTION_V12: Final = Struct(">qqB")
-# Tag and size, then the structure with its own number of tagged fields, none.
+# Tag and size, then the struct with a count of 0 for its own tagged fields.
 _DIVERGING_EPOCH: Final = Struct(">BBiqB")
 _CURRENT_LEADER: Final = Struct(">BBiiB")
 _SNAPSHOT_ID: Final = Struct(">BBqiB")
@@ -49,7 +49,7 @@ def encode_fetch_response(
     throttle_time_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> Buffers:
-    """The body of the answer in a version from 4 to 18, in parts; fields that the version lacks are left out."""
+    """Encodes the response's body in a version from 4 to 18, in parts; fields that the version lacks are left out."""
     buffers: Buffers = []
     if version >= _FLEXIBLE_FROM:
         parts: list[bytes] = [
@@ -152,7 +152,7 @@ def _encode_tagged_fields(
         (1, _CURRENT_LEADER, current_leader),
         (2, _SNAPSHOT_ID, snapshot_id),
     ):
-        # A pair of -1 is the default, which never travels.
+        # A pair of -1 is the default, which is not encoded.
         if pair is not None and pair != (-1, -1):
             fields.append(layout.pack(tag, layout.size - 2, *pair, 0))
     return bytes((len(fields),)) + b"".join(fields)
@@ -168,5 +168,5 @@ def _add_records(
     if isinstance(records, list):
         buffers += records
     else:
-        buffers.append(cast("bytes", records))  # or what nobody but its sender opens
+        buffers.append(cast("bytes", records))  # or StoredRecords, which only the sender of the response opens
     return []

@@ -1,8 +1,8 @@
-"""Request and response headers, by hand, since every frame has one.
+"""Handwritten codecs of request and response headers, because every frame has one.
 
-A request's header is v2 (a tagged section at the end) in flexible versions of its API and v1 before; its client id has
-an int16 length in both, so that a broker can read the header of an ApiVersions request of a version it doesn't know. A
-response's header is v1 in flexible versions, except that ApiVersions always answers with v0 (KIP-511).
+A request's header is v2 (a tagged section at the end) in flexible versions of its API, and v1 in earlier versions. In
+both, the client id has an int16 length, so that a broker can read the header of an ApiVersions request of an unknown
+version. A response's header is v1 in flexible versions, but always v0 for ApiVersions (KIP-511).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 _FIXED: Final = Struct(">hhih")
 _CORRELATION: Final = Struct(">i")
-# A number beyond every version: an API without flexible versions, or one that isn't known, has header v1.
+# A number above every version: an API without flexible versions, or an unknown one, has header v1.
 _NEVER: Final = 1 << 16
 _FLEXIBLE_FROM: Final[dict[int, int]] = {
     int(key): _NEVER if spec.flexible_from is None else spec.flexible_from for key, spec in API_SPECS.items()
@@ -34,10 +34,10 @@ _FLEXIBLE_FROM: Final[dict[int, int]] = {
 
 
 class RequestHeader(NamedTuple):
-    """What stands in front of a request's body."""
+    """The header in front of a request's body."""
 
     api_key: int
-    """An ApiKey's number, or a number that no API has."""
+    """The number of an ApiKey, or of an unknown API."""
     api_version: int
     correlation_id: int
     client_id: str | None
@@ -46,7 +46,7 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(view: bytes | memoryview, offset: int = 0) -> RequestHeader:
-    """The header at `offset`. The header of an unknown API is read as v1, so that its refusal can name the client.
+    """Decodes the header at `offset`; for an unknown API as v1, so that the refusal can name the client.
 
     Raises MalformedMessage.
     """
@@ -71,33 +71,36 @@ def decode_request_header(view: bytes | memoryview, offset: int = 0) -> RequestH
 
 def _skip_tagged_fields(view: bytes | memoryview, position: int) -> int:
     try:
-        # Clients send none: that is one byte, and not worth a view.
+        # Clients send no tagged fields: a single zero byte, for which a view is not worth its cost.
         return skip_tagged_fields(memoryview(view), position) if view[position] else position + 1
     except IndexError:
         raise MalformedMessage("header: ends before or inside the tagged fields") from None
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The header that a client puts in front of a request's body."""
+    """Encodes the header in front of a request's body, for a client."""
     text = b"" if client_id is None else client_id.encode()
     header = _FIXED.pack(api_key, api_version, correlation_id, -1 if client_id is None else len(text)) + text
     return header + b"\x00" if api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER) else header
 
 
 def has_flexible_response_header(api_key: int, api_version: int) -> bool:
-    """Whether the answer to a request of this version has header v1."""
+    """Returns whether the response to a request of this version has header v1."""
     return api_key != ApiKey.API_VERSIONS and api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER)
 
 
 def encode_response_header(correlation_id: int, flexible: bool) -> bytes:
-    """The header in front of a response's body: v1 if `flexible`, else v0."""
+    """Encodes the header in front of a response's body: v1 if `flexible`, else v0."""
     return _CORRELATION.pack(correlation_id) + b"\x00" if flexible else _CORRELATION.pack(correlation_id)
 
 
 def decode_response_header(
     api_key: int, api_version: int, view: bytes | memoryview, offset: int = 0
 ) -> tuple[int, int]:
-    """(correlation id, offset of the body) of the answer to a request of this version. Raises MalformedMessage."""
+    """Returns (correlation id, offset of the body) of the response to a request of this version.
+
+    Raises MalformedMessage.
+    """
     flexible = has_flexible_response_header(api_key, api_version)
     size = len(view)
     end = offset + _CORRELATION.size

@@ -1,4 +1,4 @@
-"""What every generated message is: plain slots, Kafka's defaults, and a table of fields to compile codecs from."""
+"""The base class of all generated messages, and the table of fields from which their codecs are compiled."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ __all__ = [
 ]
 
 NEW: Final[Any] = type("New", (), {"__slots__": (), "__repr__": lambda self: "NEW"})()
-"""Default of a list or struct argument: a fresh one for each instance, since None already means null."""
+"""Default of a list or struct argument: each instance gets a new object. None already means null."""
 
 ZERO_UUID: Final = bytes(16)
 
 FieldRow: TypeAlias = tuple[
     str, str, tuple[int, int], tuple[int, int] | None, int | None, tuple[int, int] | None, object, bool
 ]
-"""One row of FIELDS: see FieldSpec, whose order it has. A plain tuple, so that importing a module builds nothing."""
+"""One row of FIELDS, in the order of FieldSpec. A plain tuple, so that importing a module creates no objects."""
 
 
 class FieldSpec(NamedTuple):
-    """One field of a struct, as Kafka's message definition gives it. Version ranges include both ends."""
+    """One field of a struct in Kafka's message definition. Version ranges include both ends."""
 
     name: str
     """The attribute's name."""
     type: str
-    """Kafka's type; `[]` in front for arrays; a capital letter begins the name of a struct of the same module.
-    `string16` is a string whose length stays an int16 even in flexible versions."""
+    """Kafka's type; arrays begin with `[]`, names of structs of the same module with a capital letter. `string16` is a
+    string whose length is an int16 even in flexible versions."""
     versions: tuple[int, int]
     nullable: tuple[int, int] | None
     tag: int | None
     tagged: tuple[int, int] | None
-    """Versions in which the field travels as a tagged field, if it is not at its default."""
+    """Versions in which the field is a tagged field, which is encoded only if it differs from its default."""
     default: object
-    """`()` for a fresh list or struct."""
+    """`()` for a new list or struct."""
     ignorable: bool
     """Whether a value is dropped silently in versions that lack the field."""
 
     def present(self, version: int) -> bool:
-        """Whether the field travels in this version, tagged or not."""
+        """Returns whether this version has the field, tagged or not."""
         return self.versions[0] <= version <= self.versions[1]
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field travels as a tagged field in this version."""
+        """Returns whether the field is a tagged field in this version."""
         return self.tagged is not None and self.present(version) and self.tagged[0] <= version <= self.tagged[1]
 
     def is_nullable(self, version: int) -> bool:
-        """Whether null can travel in this version."""
+        """Returns whether the field may be null in this version."""
         return self.nullable is not None and self.nullable[0] <= version <= self.nullable[1]
 
     @property
@@ -77,7 +77,7 @@ class FieldSpec(NamedTuple):
 
 
 class UnsupportedField(KlammError):
-    """A value that the chosen version of its message cannot carry; the sender must choose another version or value."""
+    """A value that the chosen version of its message can't carry; the sender must choose another version or value."""
 
 
 class UnsupportedVersion(UnsupportedField):
@@ -85,7 +85,7 @@ class UnsupportedVersion(UnsupportedField):
 
 
 class Message:
-    """Base of all generated messages and of the structs in them.
+    """Base class of all generated messages and of their structs.
 
     Instances are mutable records: equal when class and all fields are equal, and unhashable.
     """
@@ -97,7 +97,8 @@ class Message:
     API_KEY: ClassVar[int | None] = None
     """The API of a request or response, or the record type of a coordinator's or the metadata log's record."""
     TYPE: ClassVar[str] = "struct"
-    """Kafka's kind: request, response, header, data, metadata, coordinator-key, coordinator-value; struct for parts."""
+    """Kafka's type of message: request, response, header, data, metadata, coordinator-key, coordinator-value; struct
+    for the structs in a message."""
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     """Lowest and highest stable version, both included."""
     FLEXIBLE_FROM: ClassVar[int | None] = None
@@ -117,11 +118,11 @@ class Message:
 
 
 def fields_of(cls: type[Message]) -> list[FieldSpec]:
-    """The fields of a message or struct, in the order in which they travel."""
+    """Returns the fields of a message or struct, in the order of their encoding."""
     return [FieldSpec._make(row) for row in cls.FIELDS]
 
 
 def struct_class(cls: type[Message], name: str) -> type[Message]:
-    """The struct of that name in the module of `cls`."""
+    """Returns the struct called `name` in the module of `cls`."""
     found: type[Message] = getattr(sys.modules[cls.__module__], name)
     return found

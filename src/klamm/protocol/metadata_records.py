@@ -1,8 +1,8 @@
-"""Records of the topic `__cluster_metadata`, in which Apache Kafka's controllers agree on the cluster (KIP-500).
+"""Encodes and decodes the records of `__cluster_metadata`, the log of Apache Kafka's controllers (KIP-500).
 
 A value is a frame version (unsigned varint, 1), the record type, the record's version (both unsigned varints), and the
-record. There are no keys. Snapshots of that log (`….checkpoint`) and the file that a cluster begins with
-(`bootstrap.checkpoint`) hold the same records between a header and a footer, which are control records.
+record. There are no keys. Snapshots of that log (`….checkpoint`) and the initial file of a cluster
+(`bootstrap.checkpoint`) contain the same records between a header and a footer, which are control records.
 
 Source: `server/common/serialization/AbstractApiMessageSerde.java`, `common/record/internal/ControlRecordUtils.java` and
 `raft/internals/BatchBuilder.java` of Apache Kafka 4.3.
@@ -42,7 +42,7 @@ _SCHEMA: Final = "klamm.protocol.schema"
 
 
 class ControlRecordType(IntEnum):
-    """What a control record says: the second number of its key (`ControlRecordType.java`)."""
+    """The type of a control record: the second number of its key (`ControlRecordType.java`)."""
 
     abort = 0
     commit = 1
@@ -63,14 +63,14 @@ _CONTROL_CLASSES: Final = {
 
 
 class MetadataRecord(NamedTuple):
-    """A record and the version it is written in."""
+    """A record and the version of its encoding."""
 
     message: Message
     version: int
 
 
 def encode_metadata_record(message: Message, version: int) -> bytes:
-    """The value of a record; `message` is of type `metadata`. Raises as `encode`."""
+    """Encodes the value of a record; `message` must have the type `metadata`. Raises ValueError, and as `encode`."""
     if message.API_KEY is None or message.TYPE != "metadata":
         raise ValueError(f"{message.NAME} is no record of the metadata log")
     prefix = (_FRAME_VERSION, message.API_KEY, version)
@@ -78,7 +78,7 @@ def encode_metadata_record(message: Message, version: int) -> bytes:
 
 
 def decode_metadata_record(value: bytes) -> MetadataRecord:
-    """The record in a value. Raises `MalformedMessage` for what is none, or one that this schema doesn't have."""
+    """Decodes the record in a value. Raises `MalformedMessage` for malformed bytes, unknown types and versions."""
     try:
         frame_version, position = read_unsigned_varint(value, 0)
         record_type, position = read_unsigned_varint(value, position)
@@ -101,7 +101,7 @@ def decode_metadata_record(value: bytes) -> MetadataRecord:
 
 
 def decode_control_record(key: bytes | None, value: bytes | None) -> tuple[int, Message | None]:
-    """The type of a control record, and what it says if that is a message (markers of transactions are none).
+    """Returns the type of a control record, and its message if it has one (transaction markers have none).
 
     Raises `MalformedMessage`.
     """
@@ -113,7 +113,7 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> tuple[int, 
         return record_type, None
     cls = _class(*row)
     low, high = cls.VERSIONS
-    # Every one of them begins with its own version.
+    # Each of these messages begins with its own version.
     version = int.from_bytes((value or b"")[:2], "big", signed=True)
     return record_type, decode(cls, min(max(version, low), high), value or b"")[0]
 
@@ -121,7 +121,7 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> tuple[int, 
 def encode_control_batch(
     record_type: ControlRecordType, message: Message, *, offset: Offset, epoch: LeaderEpoch, now_ms: Millis
 ) -> bytes:
-    """A batch with one control record. Raises as `encode`."""
+    """Encodes a batch with one control record. Raises as `encode`."""
     version = int(getattr(message, "version", 0))
     record = (now_ms, _KEY.pack(0, record_type), encode(message, version), ())
     return encode_batch([record], base_offset=offset, partition_leader_epoch=epoch, is_control=True)
@@ -130,7 +130,7 @@ def encode_control_batch(
 def encode_metadata_batch(
     records: Iterable[MetadataRecord], *, offset: Offset, epoch: LeaderEpoch, now_ms: Millis
 ) -> bytes:
-    """A batch of records of the metadata log. Raises as `encode`."""
+    """Encodes a batch of records of the metadata log. Raises as `encode_metadata_record`."""
     return encode_batch(
         [(now_ms, None, encode_metadata_record(message, version), ()) for message, version in records],
         base_offset=offset,

@@ -1,4 +1,4 @@
-"""Where the leaders that a Produce or Fetch answer names can be reached (KIP-951), to save a Metadata request."""
+"""The addresses of the leaders in a Produce or Fetch response (KIP-951), which make a Metadata request unnecessary."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from klamm.protocol.varint import encode_unsigned_varint, read_tagged_fields, re
 __all__ = ["NodeEndpoint", "decode_node_endpoints", "encode_node_endpoints"]
 
 _INT32: Final = Struct(">i")
-# Node id, host, port, rack and tagged fields can't be shorter.
+# The minimum size of node id, host, port, rack and tagged fields.
 _MINIMUM_BYTES: Final = 11
 
 
 class NodeEndpoint(NamedTuple):
-    """Address of a broker."""
+    """The address of a broker."""
 
     node_id: BrokerId
     host: str
@@ -33,7 +33,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def encode_node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged fields that end a Produce or Fetch answer: field 0 with the endpoints, or none if there are none."""
+    """Encodes the tagged fields at the end of a Produce or Fetch response: field 0 if there are endpoints, or none."""
     if not endpoints:
         return b"\x00"
     parts = [encode_unsigned_varint(len(endpoints) + 1)]
@@ -45,9 +45,9 @@ def encode_node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def decode_node_endpoints(view: memoryview, position: int) -> list[NodeEndpoint]:
-    """The endpoints in the tagged fields at `position`; other fields are skipped.
+    """Decodes the endpoints in the tagged fields at `position`; other fields are skipped.
 
-    Raises `MalformedMessage`; IndexError or struct.error where the data ends within a field.
+    Raises `MalformedMessage`; IndexError or struct.error if the data ends within a field.
     """
     endpoints: list[NodeEndpoint] = []
     for tag, field in read_tagged_fields(view, position)[0]:

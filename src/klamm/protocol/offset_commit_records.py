@@ -1,6 +1,6 @@
-"""The records of committed offsets as bytes, by hand: a coordinator writes hundreds of thousands of them.
+"""Handwritten encoders for records of committed offsets, because a coordinator writes hundreds of thousands of them.
 
-OffsetCommitKey and OffsetCommitValue version 4, as `coordinator_records` encodes them with the generated codec.
+OffsetCommitKey and OffsetCommitValue version 4, with the same bytes as `coordinator_records` and the generated codec.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VALUE_VERSION: Final = 4
 _RECORD_TYPE: Final = b"\x00\x01"
 _LENGTH: Final = Struct(">h")
 _PARTITION: Final = Struct(">i")
-# Version, offset, leader epoch; then the metadata; then the time, and the tagged fields: none, or the topic id.
+# Version, offset, leader epoch; metadata and time follow, then the tagged fields: none, or the topic id.
 _HEAD: Final = Struct(">hqi")
 _TIMESTAMP: Final = Struct(">q")
 _NO_TAGGED_FIELDS: Final = b"\x00"
@@ -30,7 +30,7 @@ _EMPTY: Final = b"\x01"
 
 
 def encode_offset_commit_key(key: OffsetCommitKey) -> bytes:
-    """The key of a record. Raises UnsupportedField, as `encode` does."""
+    """Encodes the key of a record. Raises UnsupportedField, as `encode` does."""
     try:
         return _group_and_topic(key.group, key.topic) + _PARTITION.pack(key.partition)
     except (error, UnicodeEncodeError) as problem:
@@ -38,7 +38,7 @@ def encode_offset_commit_key(key: OffsetCommitKey) -> bytes:
 
 
 def encode_offset_commit_value(value: OffsetCommitValue) -> bytes:
-    """The value of a record in version 4. Raises UnsupportedField, as `encode` does."""
+    """Encodes the value of a record in version 4. Raises UnsupportedField, as `encode` does."""
     try:
         encoded = _HEAD.pack(VALUE_VERSION, value.offset, value.leader_epoch)
         if value.metadata:

@@ -1,4 +1,4 @@
-"""A request with a long array as several with short ones, and their answers as one again."""
+"""Splits a request with a long array into several requests with short arrays, and merges their responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Part", "holds_more_than", "merge", "parts_of"]
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 LONG_TEXT: Final = 256
-"""An element counts once more for so many characters."""
+"""An element counts once more for each multiple of this number of characters."""
 AMONG_THE_LAST: Final = 1000
 
 
@@ -22,35 +22,35 @@ class Part(NamedTuple, Generic[AnyMessage]):
 
     message: AnyMessage
     size: int
-    """About how much it holds, see `parts_of`."""
+    """The approximate number of elements, see `parts_of`."""
     continued: int
-    """In how many levels of arrays the first element is the rest of the last one of the part before: 0 for none, 1 if
-    it is a topic that was split, 2 if it is a topic that was split in a group that was split."""
+    """The number of array levels in which the first element continues the last element of the previous part: 0 for
+    none, 1 for a split topic, 2 for a split topic in a split group."""
 
 
 class _Shape(NamedTuple):
-    """The fields of a struct, sorted by what is done with them here."""
+    """The fields of a struct, by their treatment in this module."""
 
     scalars: tuple[FieldSpec, ...]
     arrays: tuple[str, ...]
     nested: frozenset[str]
-    """Those arrays whose elements have arrays of their own."""
+    """The arrays whose elements contain arrays."""
     texts: tuple[str, ...]
     """The fields whose size depends on their value."""
 
 
 def parts_of(message: AnyMessage, count: int) -> Iterator[Part[AnyMessage]]:
-    """The same message as several that hold at most `count` elements each, in order.
+    """Splits a message into messages of at most `count` elements each, in order.
 
-    The elements of the innermost arrays count, and those that have none; one that holds long strings counts for
-    several. A message is split along one array, the first that has elements; all else stands in every part. The
-    elements themselves are not copied unless they are split.
+    Elements of the innermost arrays count, and elements without arrays; an element with long strings counts for
+    several. A message is split along its first non-empty array; all other fields are in every part. Elements are copied
+    only if they are split.
     """
     return _pieces(message, count, count)
 
 
 def _pieces(message: AnyMessage, room: int, count: int) -> Iterator[Part[AnyMessage]]:
-    """The pieces of one struct: up to `room` is in the first one, up to `count` in the others."""
+    """Yields the pieces of one struct: up to `room` elements in the first piece, up to `count` in each other piece."""
     shape = _shape(type(message))
     name = next((name for name in shape.arrays if getattr(message, name)), None)
     if name is None:
@@ -73,7 +73,7 @@ def _pieces(message: AnyMessage, room: int, count: int) -> Iterator[Part[AnyMess
 
 
 def holds_more_than(message: Message, count: int) -> bool:
-    """Whether a message has more elements than that, however long its strings are; quickly told of a short one."""
+    """Returns whether a message has more than `count` elements, whatever its strings; quick for a short message."""
     return _count(message, count) > count
 
 
@@ -111,10 +111,10 @@ def _with(message: AnyMessage, name: str, items: list[object]) -> AnyMessage:
 
 
 def merge(into: Message, part: Message, continued: int) -> None:
-    """Adds the answer to a part of a request to the answers to the parts before.
+    """Adds the response to a part of a request to the merged response of the previous parts.
 
-    `continued` is that of the request's part: a struct whose array was split is one struct again. Of other fields the
-    first value counts that is not the default: what one part says of the whole holds for the whole.
+    `continued` comes from the request's part: a struct whose array was split becomes one struct again. Of scalar fields
+    the first value that is not the default counts, so an error of one part is the error of the whole.
     """
     shape = _shape(type(into))
     for field in shape.scalars:
@@ -137,9 +137,9 @@ def _merge_arrays(into: Message, part: Message, shape: _Shape, continued: int) -
 
 
 def _merge_split(items: list[Message], more: list[Message], continued: int) -> list[Message]:
-    """Merges the struct that was split, if the answer has both halves; returns what is left of `more`."""
+    """Merges the struct that was split, if the response has both halves; returns the rest of `more`."""
     inner = _shape(type(more[0]))
-    # Its first half is among the last, but handlers may answer in another order.
+    # The first half is near the end of `items`, but handlers may answer in another order.
     by_key = {_key(item, inner): item for item in items[-AMONG_THE_LAST:]}
     for place, item in enumerate(more[:AMONG_THE_LAST]):
         same = by_key.get(_key(item, inner))

@@ -1,8 +1,8 @@
-"""Strings and counts as they stand in a message, for what the hot codecs don't read in line.
+"""Strings and counts in messages, for the cases that the hot codecs don't read inline.
 
-A string has a length of two bytes, a compact one (KIP-482) a varint of its length + 1; null is -1, or 0 when compact.
-Bytes that are no UTF-8 become U+FFFD, as in Java. All raise `MalformedMessage`, and IndexError or struct.error where
-the data ends within a length.
+A string has a length of two bytes, a compact string (KIP-482) a varint of its length + 1; null is -1, or 0 if compact.
+Invalid UTF-8 becomes U+FFFD, as in Java. All readers raise `MalformedMessage`, and IndexError or struct.error if the
+data ends within a length.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = [
 ]
 
 LONGEST_STRING: Final = 32_767
-"""Bytes; in the compact form, too."""
+"""Limit in bytes, also for the compact form."""
 _INT16: Final = Struct(">h")
 
 
 def check_count(count: int, view: memoryview, position: int, minimum_bytes: int) -> None:
-    """Refuses an array that claims more elements than the bytes from `position` on can hold, or fewer than none."""
+    """Refuses an array with a negative count, or with more elements than fit into the bytes from `position`."""
     remaining = len(view) - position
     if not 0 <= count <= remaining // minimum_bytes:
         raise MalformedMessage(f"an array of {count} elements in {remaining} bytes")
 
 
 def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, int]:
-    """The string at `position`, or None for null, and the position after it."""
+    """Returns the string at `position`, or None for null, and the position after it."""
     (length,) = _INT16.unpack_from(view, position)
     position += 2
     if length < 0:
@@ -51,7 +51,7 @@ def read_nullable_string(view: memoryview, position: int) -> tuple[str | None, i
 
 
 def read_string(view: memoryview, position: int) -> tuple[str, int]:
-    """The string at `position`, which must not be null, and the position after it."""
+    """Returns the string at `position`, which must not be null, and the position after it."""
     (length,) = _INT16.unpack_from(view, position)
     if length < 0:
         raise MalformedMessage("null where a string must be")
@@ -59,7 +59,7 @@ def read_string(view: memoryview, position: int) -> tuple[str, int]:
 
 
 def read_compact_nullable_string(view: memoryview, position: int) -> tuple[str | None, int]:
-    """The compact string at `position`, or None for null, and the position after it."""
+    """Returns the compact string at `position`, or None for null, and the position after it."""
     length, position = read_unsigned_varint(view, position)
     if not length:
         return None, position
@@ -67,7 +67,7 @@ def read_compact_nullable_string(view: memoryview, position: int) -> tuple[str |
 
 
 def read_compact_string(view: memoryview, position: int) -> tuple[str, int]:
-    """The compact string at `position`, which must not be null, and the position after it."""
+    """Returns the compact string at `position`, which must not be null, and the position after it."""
     length = view[position]
     position += 1
     if length >= 0x80:
@@ -84,20 +84,20 @@ def _read_text(view: memoryview, position: int, end: int) -> tuple[str, int]:
 
 
 def encode_string(text: str) -> bytes:
-    """A string and its length."""
+    """Encodes a string with its length."""
     encoded = text.encode()
     return _INT16.pack(len(encoded)) + encoded
 
 
 def encode_nullable_string(text: str | None) -> bytes:
-    """A string and its length, or null."""
+    """Encodes a string with its length, or null."""
     return b"\xff\xff" if text is None else encode_string(text)
 
 
 def encode_error_message(text: str) -> bytes:
-    """The bytes of an error message, without a length, and no more of them than a string may have.
+    """Encodes an error message without a length, cut to the limit of a string.
 
-    A message may show what a client sent; whether it can be sent back must not depend on that.
+    The message may quote the client's input, which may be too long or invalid. The response must be encodable anyway.
     """
     encoded = text.encode("utf-8", "replace")
     if len(encoded) > LONGEST_STRING:
@@ -106,7 +106,7 @@ def encode_error_message(text: str) -> bytes:
 
 
 def encode_nullable_error_message(text: str | None) -> bytes:
-    """An error message and its length, or null."""
+    """Encodes an error message with its length, or null."""
     if text is None:
         return b"\xff\xff"
     encoded = encode_error_message(text)
@@ -114,7 +114,7 @@ def encode_nullable_error_message(text: str | None) -> bytes:
 
 
 def encode_compact_nullable_error_message(text: str | None) -> bytes:
-    """An error message and its compact length, or null."""
+    """Encodes an error message with its compact length, or null."""
     if text is None:
         return b"\x00"
     encoded = encode_error_message(text)
@@ -122,11 +122,11 @@ def encode_compact_nullable_error_message(text: str | None) -> bytes:
 
 
 def encode_compact_string(text: str) -> bytes:
-    """A compact string and its length."""
+    """Encodes a compact string with its length."""
     encoded = text.encode()
     return encode_unsigned_varint(len(encoded) + 1) + encoded
 
 
 def encode_compact_nullable_string(text: str | None) -> bytes:
-    """A compact string and its length, or null."""
+    """Encodes a compact string with its length, or null."""
     return b"\x00" if text is None else encode_compact_string(text)

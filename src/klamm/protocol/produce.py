@@ -1,13 +1,13 @@
-"""Produce, as the broker reads and answers it; written by hand, because it is the busiest request there is.
+"""The broker's codec for Produce; handwritten for speed, because Produce is the most frequent request.
 
-3: transactional id, record batches of magic 2. 5: log start offset in the answer. 7: zstd allowed. 8: record errors and
-error message in the answer. 9: flexible. 10: current leader and node endpoints in the answer (KIP-951). 12: adds
-partitions to the transaction (KIP-890). 13: topic ids in place of names (KIP-516).
+3: transactional id, record batches of magic 2. 5: log start offset in the response. 7: zstd allowed. 8: record errors
+and error message in the response. 9: flexible. 10: current leader and node endpoints in the response (KIP-951).
+12: adds partitions to the transaction (KIP-890). 13: topic ids instead of names (KIP-516).
 Layout: ProduceRequest.json and ProduceResponse.json of Apache Kafka 4.3.
 
-No record is looked at and no batch is copied: records are views of the request's bytes. What is common (lengths and
-counts below 127, no tagged fields) is read in line, because calls are what costs. A request of very many partitions is
-left to the generated codec, which reads it in steps.
+Records are not decoded or copied: they are views of the request's bytes. The common case (lengths and counts below 127,
+no tagged fields) is read inline, because function calls dominate the cost. The generated codec decodes requests with
+very many partitions, in steps.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _TOPIC_IDS_FROM: Final = 13
 
 
 _MOST_AT_ONCE: Final = 256
-"""So many topics and partitions are read in a fraction of a millisecond."""
+"""Limit for the topics and partitions read at once, which takes a fraction of a millisecond."""
 
 
 class ManyPartitions(Exception):
-    """A request has more topics and partitions than should be read at once."""
+    """Raised for a request with more topics and partitions than may be read at once."""
 
 
 class ProduceTopic(NamedTuple):
-    """What a request holds for one topic: name, or from version 13 id; and of each partition index and records."""
+    """A topic of a request: name, or from version 13 id; and index and records of each partition."""
 
     name: str | None
     topic_id: TopicId | None
@@ -59,7 +59,7 @@ class ProduceTopic(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """A Produce request; `acks` is 0, 1 or -1 (all) if the client is a good one."""
+    """A Produce request; valid values of `acks` are 0, 1 and -1 (all), but other values are not refused here."""
 
     transactional_id: str | None
     acks: int
@@ -68,9 +68,9 @@ class ProduceRequest(NamedTuple):
 
 
 class ProducePartitionResponse(NamedTuple):
-    """What became of the records for one partition.
+    """The response for one partition.
 
-    `record_errors` are pairs of a record's place in its batch and a message; `current_leader` is leader id and epoch.
+    `record_errors` are pairs of a record's index in its batch and a message; `current_leader` is leader id and epoch.
     """
 
     index: int  # type: ignore[assignment]  # Kafka's name, and tuple.index has no use here
@@ -84,32 +84,32 @@ class ProducePartitionResponse(NamedTuple):
 
 
 class ProduceTopicResponse(NamedTuple):
-    """The answer for one topic, named as the request named it."""
+    """The response for one topic, with the name or id of the request."""
 
     name: str | None
     topic_id: TopicId | None
     partitions: Sequence[ProducePartitionResponse]
 
 
-# Makes a named tuple without the call of its class, which costs as much again.
+# Creates a named tuple without calling its class, which would double the cost.
 _new: Final = tuple.__new__
 
 _ACKS_TIMEOUT_COUNT: Final = Struct(">hii")
 _INDEX_LENGTH: Final = Struct(">ii")
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
-# The last byte is the first of a varint, which mostly is all of it.
+# The last byte is the first of a varint, and usually its only one.
 _ACKS_TIMEOUT_VARINT: Final = Struct(">hiB")
 _INDEX_VARINT: Final = Struct(">iB")
 
-# All that stands before the name, and before the records, of a request of one partition.
+# The fields before the name, and before the records, in a request for one partition.
 _SINGLE_HEAD: Final = Struct(">hhiih")
 _SINGLE_PARTITION: Final = Struct(">iii")
 _SINGLE_FLEXIBLE_HEAD: Final = Struct(">BhiBB")
 _SINGLE_FLEXIBLE_PARTITION: Final = Struct(">BiB")
 _SINGLE_MINIMUM_BYTES: Final = 20
 
-# The fewest bytes that one element of an array takes: no count may claim more elements than the bytes allow.
+# The minimum size of an array's element: a count with more elements than fit into the remaining bytes is refused.
 _MINIMUM_TOPIC_BYTES: Final = 6
 _MINIMUM_PARTITION_BYTES: Final = 8
 _MINIMUM_FLEXIBLE_TOPIC_BYTES: Final = 3
@@ -117,7 +117,7 @@ _MINIMUM_FLEXIBLE_PARTITION_BYTES: Final = 6
 
 
 def decode_produce_request(version: int, view: memoryview, offset: int = 0) -> ProduceRequest:
-    """The request of a version from 3 to 13 whose body starts at `offset`.
+    """Decodes the request of a version from 3 to 13 whose body starts at `offset`.
 
     Raises `MalformedMessage`, and `ManyPartitions` for a request that the generated codec should read in steps.
     """
@@ -132,7 +132,7 @@ def decode_produce_request(version: int, view: memoryview, offset: int = 0) -> P
 
 
 def _decode_single_fixed(view: memoryview, position: int) -> ProduceRequest | None:
-    """The request of one partition and no transaction, which is all that librdkafka sends; None for any other."""
+    """Decodes a request for one partition without a transaction, the only form that librdkafka sends; else None."""
     end = len(view)
     if end - position < _SINGLE_MINIMUM_BYTES:
         return None
@@ -152,7 +152,7 @@ def _decode_single_fixed(view: memoryview, position: int) -> ProduceRequest | No
 
 
 def _decode_single_flexible(view: memoryview, position: int) -> ProduceRequest | None:
-    """As `_decode_single_fixed`, in the flexible form."""
+    """Decodes a request as `_decode_single_fixed`, in the flexible form."""
     end = len(view)
     if end - position < _SINGLE_MINIMUM_BYTES:
         return None
@@ -298,7 +298,7 @@ def _refuse_count(count: int, of: str) -> NoReturn:
 
 _PARTITION_V3: Final = Struct(">ihqq")
 _PARTITION_V5: Final = Struct(">ihqqq")
-# With no record errors and no error message; in the flexible form, with no tagged fields either.
+# Partitions without record errors and error message; in the flexible form, also without tagged fields.
 _PARTITION_PLAIN_V8: Final = Struct(">ihqqqih")
 _PARTITION_PLAIN_FLEXIBLE: Final = Struct(">ihqqqBBB")
 # Number of tagged fields, tag, size; leader id, leader epoch, number of their tagged fields.
@@ -313,7 +313,7 @@ def encode_produce_response(
     throttle_time_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """The body of the answer in a version from 3 to 13; fields that the version lacks are left out."""
+    """Encodes the body of the response in a version from 3 to 13; fields that the version lacks are left out."""
     if version >= _FLEXIBLE_FROM:
         return _encode_flexible(version, topics, throttle_time_ms, node_endpoints)
     parts = [_INT32.pack(len(topics))]

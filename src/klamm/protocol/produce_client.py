@@ -1,4 +1,4 @@
-"""Produce, as a client writes it and reads the answer: for the raw client and for tests of the broker's side."""
+"""The client's side of Produce, for the raw client and for tests of the broker: encodes requests, decodes responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MINIMUM_RECORD_ERROR_BYTES: Final = 6
 
 
 class ProduceResponse(NamedTuple):
-    """A whole answer, as it came."""
+    """A whole Produce response."""
 
     topics: list[ProduceTopicResponse]
     throttle_time_ms: int
@@ -49,7 +49,7 @@ class ProduceResponse(NamedTuple):
 
 
 def encode_produce_request(version: int, request: ProduceRequest) -> bytes:
-    """The body of a request in a version from 3 to 13."""
+    """Encodes the body of a request in a version from 3 to 13."""
     if version >= _FLEXIBLE_FROM:
         return _encode_flexible(version, request)
     parts: list[bytes | memoryview] = [
@@ -88,7 +88,7 @@ def _encode_flexible(version: int, request: ProduceRequest) -> bytes:
 
 
 def decode_produce_response(version: int, view: memoryview, offset: int = 0) -> ProduceResponse:
-    """The answer in a version from 3 to 13 whose body starts at `offset`. Raises `MalformedMessage`."""
+    """Decodes the response in a version from 3 to 13 whose body starts at `offset`. Raises `MalformedMessage`."""
     try:
         if version >= _FLEXIBLE_FROM:
             return _decode_flexible(version, view, offset)

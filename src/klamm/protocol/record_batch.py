@@ -1,12 +1,12 @@
-"""The header of a record batch (magic 2): what the log knows of a batch without opening it.
+"""The header of a record batch (magic 2), which the log reads without decoding the records.
 
-A batch on the wire and on the disk is the same bytes. Its header is 61 bytes long:
+A batch has the same bytes in the protocol and on disk. Its header is 61 bytes long:
 
-    base offset            8   outside the CRC, stamped by the leader
+    base offset            8   outside the CRC, set by the leader
     batch length           4   bytes that follow this field
-    partition leader epoch 4   outside the CRC, stamped by the leader
+    partition leader epoch 4   outside the CRC, set by the leader
     magic                  1   2
-    CRC-32C                4   of everything from the attributes on
+    CRC-32C                4   of all bytes from the attributes to the end
     attributes             2   compression, timestamp type, transactional, control, delete horizon
     last offset delta      4
     base timestamp         8   or the delete horizon, if the attributes say so
@@ -54,17 +54,17 @@ BATCH_HEADER: Final = Struct(">qiibIhiqqqhii")
 """All fields of the header, in order."""
 HEADER_SIZE_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
-"""Base offset and batch length: the part that the batch length does not count."""
+"""Size of base offset and batch length, which the batch length does not count."""
 MAGIC: Final = 2
 NO_PRODUCER_ID: Final = ProducerId(-1)
 NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
 NO_SEQUENCE: Final = -1
 
 CRC_START: Final = 21
-"""Where the attributes stand, the first byte that the CRC covers."""
+"""Position of the attributes, the first byte that the CRC covers."""
 
 _MINIMUM_BATCH_LENGTH: Final = HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES
-# A message of magic 0, the smallest there ever was: CRC, magic, attributes, key length, value length.
+# The smallest possible message, of magic 0: CRC, magic, attributes, key length, value length.
 _MINIMUM_LEGACY_LENGTH: Final = 14
 _LEGACY_HEADER: Final = Struct(">qiIbb")
 _PREFIX: Final = Struct(">qii")
@@ -81,7 +81,7 @@ DELETE_HORIZON_MASK: Final = 0x40
 
 
 class CorruptRecord(KafkaError):
-    """Bytes that claim to be a record batch and are not: CORRUPT_MESSAGE on the wire."""
+    """The error for bytes that are no valid record batch; its code is CORRUPT_MESSAGE."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ class CorruptRecord(KafkaError):
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch's header as they stand in the bytes; only what `read_batch_header` names was checked."""
+    """The fields of a batch's header as read from its bytes; see `read_batch_header` for the few that are checked."""
 
     base_offset: Offset
     batch_length: int
@@ -108,12 +108,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """Size of the whole batch in bytes, header included."""
         return self.batch_length + LOG_OVERHEAD_BYTES
 
     @property
     def last_offset(self) -> Offset:
-        """Offset of the last record that the batch had when it was written (a cleaner may have dropped it since)."""
+        """Offset of the batch's last record at the time of writing (a cleaner may have dropped the record since)."""
         return Offset(self.base_offset + self.last_offset_delta)
 
     @property
@@ -123,7 +123,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Codec of the records. Raises `CorruptRecord` for a number that stands for none."""
+        """Codec of the records. Raises `CorruptRecord` for an unknown number."""
         codec = COMPRESSION_BY_ID.get(self.attributes & COMPRESSION_MASK)
         if codec is None:
             raise CorruptRecord(f"unknown compression codec {self.attributes & COMPRESSION_MASK}")
@@ -141,12 +141,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch is a marker that no application may see."""
+        """Whether the batch contains control records, which applications do not see."""
         return self.attributes & CONTROL_MASK != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is the time from which a cleaner may drop tombstones and markers (KIP-534)."""
+        """Whether the base timestamp is the time after which a cleaner may drop tombstones and markers (KIP-534)."""
         return self.attributes & DELETE_HORIZON_MASK != 0
 
     @property
@@ -162,25 +162,25 @@ class BatchHeader(NamedTuple):
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     def with_compression(self, compression: Compression) -> BatchHeader:
-        """The header that says so of records under another codec; `pack_header` makes it fit them."""
+        """Returns the header with another codec; `pack_header` then sets length and CRC for the new payload."""
         return self._replace(attributes=self.attributes & ~COMPRESSION_MASK | compression)
 
     def with_log_append_time(self, now: Millis) -> BatchHeader:
-        """The header under which readers see `now` on every record; `pack_header` makes its CRC."""
+        """Returns the header with `now` as LogAppendTime, which all records get; `pack_header` sets the CRC."""
         return self._replace(attributes=self.attributes | TIMESTAMP_TYPE_MASK, max_timestamp=now)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence `increment` records after `sequence`; it wraps from 2**31 - 1 to 0."""
+    """Returns the sequence `increment` records after `sequence`; sequences wrap from 2**31 - 1 to 0."""
     return (sequence + increment) & _MAXIMUM_SEQUENCE
 
 
 def read_batch_header(view: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """The header of the batch that starts at `position`; the batch itself may reach beyond the view.
+    """Returns the header of the batch that starts at `position`; the batch itself may reach beyond the view.
 
-    A message of magic 0 or 1 gives a header of that magic whose base offset, length, CRC and attributes are right and
-    whose other fields are -1, so that the caller can refuse it by its name.
-    Raises `CorruptRecord` for fewer bytes than a header has, a length no batch can have, or a magic that never was.
+    For a message of magic 0 or 1, base offset, length, magic, CRC and attributes of the result are valid, and all other
+    fields are -1, so that the caller can refuse it with its own error.
+    Raises `CorruptRecord` for fewer bytes than a header, a length that is too small, or an unknown magic.
     """
     try:
         header = BatchHeader._make(BATCH_HEADER.unpack_from(view, position))
@@ -221,9 +221,9 @@ def _read_unusual_header(view: bytes | bytearray | memoryview, position: int) ->
 
 
 def iterate_batches(view: bytes | bytearray | memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch that is wholly in the view; a partial one at the end is left out.
+    """Yields position and header of each whole batch in the view; a partial batch at the end is left out.
 
-    Raises `CorruptRecord` at the first batch whose header can't be one.
+    Raises `CorruptRecord` at the first invalid header.
     """
     position = 0
     end = len(view)
@@ -241,7 +241,7 @@ def iterate_batches(view: bytes | bytearray | memoryview) -> Iterator[tuple[int,
 
 
 def batch_crc_is_valid(view: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:
-    """Whether the CRC-32C in the header is that of the batch's bytes. False if the batch reaches beyond the view."""
+    """Returns whether the CRC-32C in the header matches the batch; False if the batch reaches beyond the view."""
     end = position + header.batch_length + LOG_OVERHEAD_BYTES
     if end > len(view):
         return False
@@ -249,7 +249,7 @@ def batch_crc_is_valid(view: bytes | bytearray | memoryview, position: int, head
 
 
 def pack_header(header: BatchHeader, payload: bytes | bytearray | memoryview) -> bytes:
-    """The 61 bytes of a header whose length and CRC are those of this payload: the records, compressed or not."""
+    """Encodes a header with length and CRC for the payload, which is the records, compressed or not."""
     base_offset, _, leader_epoch, magic, _, *covered = header
     tail = _COVERED.pack(*covered)
     crc = crc32c(payload, crc32c(tail, 0))
@@ -259,10 +259,10 @@ def pack_header(header: BatchHeader, payload: bytes | bytearray | memoryview) ->
 def restamp(
     batch: bytes | bytearray | memoryview, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> tuple[bytes, memoryview]:
-    """The batch as it stands in the leader's log, in two parts that are written one after the other.
+    """Returns the batch for the leader's log, in two parts to be written one after the other.
 
-    The first 16 bytes are new (base offset, length, partition leader epoch: all outside the CRC); the rest is the
-    caller's bytes, not copied.
+    The first 16 bytes are new (base offset, length, partition leader epoch: all outside the CRC). The rest is a view of
+    the caller's bytes, not a copy.
     """
     view = memoryview(batch)
     batch_length = int.from_bytes(view[8:12], "big", signed=True)

@@ -1,15 +1,15 @@
-"""The record scanner: where the records of a batch lie in its bytes, without an object for any of them.
+"""The record scanner: finds the positions of the records in a batch, without creating an object for each record.
 
-`batches_from` says which whole batches a fetch brought. `scan_records` opens one batch and says in flat arrays where
-each record, its key, its value and its headers begin and end. `find_records` walks the records of an opened batch for
-those that a `RecordQuery` asks for, and keeps nothing of the others. `rewrite_batch` closes the batch again with only
-some of its records, as a cleaner does. `OffsetTable` remembers the latest offset of each key of many batches in a
-bounded piece of memory. All of them go over whole batches at a time. The compiled form also lays records into the
-columns of a table: `klamm.spark.source.columns` uses that.
+`batches_from` returns the whole batches of a fetch. `scan_records` decompresses one batch and returns flat arrays of
+the positions where each record, its key, its value and its headers begin and end. `find_records` walks over the records
+of a decompressed batch and returns only those that match a `RecordQuery`. `rewrite_batch` encodes the batch again with
+only some of its records, as a cleaner does. `OffsetTable` stores the latest offset of each key of many batches in
+bounded memory. All of them process whole batches at a time. The compiled form also writes records into the columns of a
+table, for `klamm.spark.source.columns`.
 
-The loops stand twice: compiled (`_record_scanner.pyx`), which also lets other threads run meanwhile, and in Python
-(`_record_scanner_py.py`) for installations without a compiler. `KLAMM_PURE_PYTHON=1` in the environment takes the
-latter; `IS_COMPILED` says which it is.
+The loops exist twice: compiled (`_record_scanner.pyx`), which also lets other threads run meanwhile, and in Python
+(`_record_scanner_py.py`) for installations without a compiler. `KLAMM_PURE_PYTHON=1` in the environment selects the
+latter; `IS_COMPILED` tells which form is in use.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = [
 
 OffsetTable = _loops.OffsetTable
 
-# What one record takes in the arrays, in bytes: a timestamp of eight, and seven numbers of four.
+# Bytes in the arrays for one record: a timestamp of eight bytes, and seven numbers of four.
 _SPAN_BYTES: Final = 36
 SMALLEST_RECORD_BYTES: Final = 7
 """A length and six fields."""
@@ -80,11 +80,11 @@ _MAXIMUM_POSITION: Final = 0x7FFF_FFFF
 
 @dataclass(slots=True, eq=False)
 class RecordSpans:
-    """Where the records of one batch lie in `body`, one entry a record.
+    """The positions of one batch's records in `body`, one entry for each record.
 
-    All arrays are memoryviews of 32-bit numbers where nothing else is said. Positions count bytes from the start of
-    `body`. A key or value that is null has -1 as its end; its start is where it would begin. The body of an
-    uncompressed batch is a view of the batch's own bytes: whoever reuses that buffer is done with the spans.
+    All arrays are memoryviews of 32-bit numbers, except as noted. Positions count bytes from the start of `body`. A key
+    or value that is null has the end -1, and the start where it would begin. The body of an uncompressed batch is a
+    view of the batch's own bytes, so the spans are invalid once that buffer is reused.
     """
 
     count: int
@@ -93,46 +93,46 @@ class RecordSpans:
     offset_deltas: memoryview
     """To the batch's base offset."""
     timestamp_deltas: memoryview
-    """To the batch's base timestamp, in milliseconds; 64 bits. Without meaning where the batch has LogAppendTime."""
+    """To the batch's base timestamp, in milliseconds; 64 bits. Meaningless if the batch has LogAppendTime."""
     record_bounds: memoryview
-    """One entry more than there are records: record i lies between entries i and i + 1, its length field included."""
+    """One entry more than there are records: record i is between entries i and i + 1, with its length field."""
     key_starts: memoryview
     key_ends: memoryview
     value_starts: memoryview
     value_ends: memoryview
     headers_starts: memoryview
-    """Where the count of the headers stands."""
+    """Positions of the headers' counts."""
 
     @property
     def record_starts(self) -> memoryview:
-        """Where each record's length field stands."""
+        """Position of each record's length field."""
         return self.record_bounds[:-1]
 
     @property
     def record_ends(self) -> memoryview:
-        """Where each record ends."""
+        """Position of each record's end."""
         return self.record_bounds[1:]
 
     @property
     def headers_ends(self) -> memoryview:
-        """Where the headers end, which is where the record ends."""
+        """Position of the end of each record's headers, which is the record's end."""
         return self.record_bounds[1:]
 
 
 class BatchRun(NamedTuple):
-    """Whole batches one behind the other."""
+    """A sequence of whole batches."""
 
     records: memoryview
     next_offset: Offset
-    """The first offset behind them."""
+    """The first offset after the batches."""
 
 
 def batches_from(records: memoryview, offset: int) -> BatchRun | None:
-    """The whole batches of a Fetch answer from the one that reaches `offset` on, not copied; None if there are none.
+    """Returns the whole batches of a Fetch response from the one that contains `offset`, not copied; None without any.
 
-    The first may begin before the offset; a partial one at the end is left out, and so is what follows a header that
-    can't be one, until it stands first.
-    Raises `KafkaError`: CORRUPT_MESSAGE if that is so now, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
+    The first batch may begin before the offset. A partial batch at the end is left out. The run also ends before an
+    invalid header, which raises an error only if no whole batch precedes it.
+    Raises `KafkaError`: CORRUPT_MESSAGE for an invalid header, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
     start, end, next_offset = _loops.find_batches(records, offset)
     if start < end:
@@ -143,34 +143,34 @@ def batches_from(records: memoryview, offset: int) -> BatchRun | None:
 
 
 class RecordQuery(NamedTuple):
-    """Which records of a batch are looked for: those of some times, without a key, or out of sequence."""
+    """A search for records of a batch by timestamp, without a key, or out of sequence."""
 
     base_timestamp: int
-    """What the batch's timestamp deltas are added to."""
+    """The base of the batch's timestamp deltas."""
     append_time: int | None
-    """The timestamp of all records, where the batch has LogAppendTime."""
+    """The timestamp of all records if the batch has LogAppendTime, otherwise None."""
     oldest: int
     newest: int
     is_inside: bool
-    """Whether timestamps from `oldest` to `newest` are looked for, or all others but -1, which is no timestamp."""
+    """Whether timestamps from `oldest` to `newest` match; if False, all others except -1, which is no timestamp."""
     without_key: bool = False
-    """Whether records without a key are looked for, too."""
+    """Whether records without a key match too."""
     out_of_sequence: bool = False
-    """Whether records are looked for, too, whose offset delta is not their number."""
+    """Whether records whose offset delta is not their number match too."""
     first_offset_delta: int = 0
-    """Records before it are passed over."""
+    """Records with a smaller offset delta are skipped."""
 
     def asks_for_time(self, timestamp: int) -> bool:
-        """Whether records of that timestamp are looked for."""
+        """Returns whether records of that timestamp match."""
         is_between = self.oldest <= timestamp <= self.newest
         return is_between if self.is_inside else not is_between and timestamp != NO_TIMESTAMP
 
 
 class FoundRecord(NamedTuple):
-    """What is known of a record that was found. The length of a key or value that is null is -1."""
+    """A record that matches a query. The length of a key or value that is null is -1."""
 
     number: int
-    """Its place in the batch, from 0."""
+    """The record's index in the batch, from 0."""
     offset_delta: int
     timestamp: int
     key_length: int
@@ -178,24 +178,24 @@ class FoundRecord(NamedTuple):
 
 
 class FoundRecords(NamedTuple):
-    """What a walk over the records of a batch has found."""
+    """The result of a walk over the records of a batch."""
 
     records: list[FoundRecord]
     walked: int
-    """How many records were walked over."""
+    """The number of records that were read."""
     is_complete: bool
-    """Whether the walk went over all records of the batch."""
+    """Whether all records of the batch were read."""
 
 
 def find_records(
     opened: OpenedData, count: int, query: RecordQuery, *, max_records: int, max_found: int
 ) -> Generator[None, None, FoundRecords]:
-    """Walks over the records of an opened batch of `count` records, at most `max_records` of them, for those that are
-    looked for, at most `max_found`.
+    """Walks over at most `max_records` records of a decompressed batch, and returns at most `max_found` that match.
 
-    Yields from time to time, so that a thread can let others have the interpreter's lock; the compiled form does not
-    hold it while it walks. Where only the beginning of the batch was opened, the walk ends at the first record that is
-    not whole. Raises `KafkaError` (INVALID_RECORD) for what is no record, and for bytes behind the last record.
+    `count` is the number of records in the batch. Yields from time to time, so that a thread can release the
+    interpreter's lock; the compiled form does not hold it during a step. If only the beginning of the batch was
+    decompressed, the walk ends at the first record that is not whole. Raises `KafkaError` (INVALID_RECORD) for a
+    malformed record, and for bytes after the last record.
     """
     body, is_whole = opened
     size = len(body)
@@ -227,11 +227,11 @@ def scan_records(
     *,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> RecordSpans:
-    """The spans of the batch at `position`, whose header the caller may have read already; the CRC is not looked at.
+    """Returns the spans of the batch at `position`; the CRC is not checked. The caller may pass the header.
 
-    `max_bytes` bounds what compressed records may open to, and the arrays once more. Raises `KafkaError` as
-    `records.decode_batch`: CORRUPT_MESSAGE for a bad header or codec or too much in it, INVALID_RECORD for what is no
-    record inside, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
+    `max_bytes` limits the size of the decompressed records, and separately the size of the arrays. Raises `KafkaError`
+    as `records.decode_batch`: CORRUPT_MESSAGE for a bad header or codec or an exceeded limit, INVALID_RECORD for
+    malformed records, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
     if header is None:
         header = read_batch_header(view, position)
@@ -250,8 +250,7 @@ def _open_body(view: bytes | bytearray | memoryview, position: int, header: Batc
 
 
 def open_batch(view: bytes | bytearray | memoryview, position: int, header: BatchHeader, max_bytes: int) -> OpenedData:
-    """The records of the batch at `position`, one behind the other; the beginning of them if they are compressed and
-    take more than `max_bytes`.
+    """Decompresses the records of the batch at `position`; only the beginning if the output exceeds `max_bytes`.
 
     Raises `KafkaError`: CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
@@ -276,15 +275,15 @@ def rewrite_batch(
     marks_empty_transaction: bool = False,
     retain_empty: bool = False,
 ) -> bytes | memoryview:
-    """The batch with only those records for which `keep` holds a byte other than zero.
+    """Returns the batch with only those records for which `keep` has a byte other than zero.
 
-    `batch` is the whole batch of that header, `spans` what `scan_records` found in it. Base offset, last offset delta,
-    the records' offset deltas, leader epoch, producer id, epoch, base sequence and codec stay; count, base and largest
-    timestamp follow the records that are kept; length and CRC are made anew.
+    `batch` is the whole batch of `header`, `spans` the result of `scan_records` for it. Base offset, last offset delta,
+    the records' offset deltas, leader epoch, producer id, epoch, base sequence and codec stay. Count, base and largest
+    timestamp are set from the kept records; length and CRC are computed again.
     `new_delete_horizon_ms` is written into a batch that has no delete horizon yet and keeps a tombstone, or that is the
-    marker of a transaction of which no record is left (`marks_empty_transaction`) (KIP-534).
-    If nothing changes the caller's bytes come back. If nothing is kept, no bytes, or with `retain_empty` a header
-    without records that still tells the last offset and the producer's sequence.
+    marker of a transaction without remaining records (`marks_empty_transaction`) (KIP-534).
+    If nothing changes, returns a view of the caller's bytes. If no record is kept, returns no bytes, or with
+    `retain_empty` a header without records, which retains the last offset and the producer's sequence.
     Source: `MemoryRecords.filterTo` of Apache Kafka 4.3.
     """
     if len(keep) != spans.count:
@@ -322,7 +321,7 @@ def rewrite_batch(
 
 
 def _empty_batch(header: BatchHeader) -> bytes:
-    # As DefaultRecordBatch.writeEmptyHeader: no codec, no delete horizon, and the largest timestamp as it was.
+    # As DefaultRecordBatch.writeEmptyHeader: no codec, no delete horizon, and the same largest timestamp.
     empty = header._replace(
         attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_MASK) | Compression.NONE,
         base_timestamp=NO_TIMESTAMP,

@@ -1,6 +1,6 @@
-"""The records inside a batch (magic 2): opening a batch into records, and closing records into a batch.
+"""Decodes a batch (magic 2) into records, and encodes records into a batch.
 
-A record, all numbers zigzag varints unless said otherwise:
+The layout of a record; all numbers are zigzag varints if nothing else is given:
 
     length            bytes that follow
     attributes        one byte, unused
@@ -10,7 +10,7 @@ A record, all numbers zigzag varints unless said otherwise:
     value length      -1 for null; then the value
     headers count     then for each: key length, key, value length (-1 for null), value
 
-The broker opens a batch only where the job needs it; the header level is in `record_batch`.
+The broker decodes a batch's records only if it has to; the header is in `record_batch`.
 Source: `org.apache.kafka.common.record.internal.DefaultRecord` of Apache Kafka 4.3.
 """
 
@@ -68,7 +68,7 @@ Header: TypeAlias = tuple[str, bytes | None]
 """A record's header: key, and a value that may be null."""
 
 UnstampedRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[Header]]
-"""A record before the log gave it an offset: timestamp in milliseconds, key, value, headers."""
+"""A record without an offset yet: timestamp in milliseconds, key, value, headers."""
 
 NO_LEADER_EPOCH: Final = LeaderEpoch(-1)
 
@@ -76,7 +76,7 @@ _new_tuple: Final = tuple.__new__
 
 
 class Record(NamedTuple):
-    """One record as a reader of the log sees it."""
+    """One decoded record of the log."""
 
     offset: Offset
     timestamp_ms: Millis
@@ -86,17 +86,17 @@ class Record(NamedTuple):
 
 
 class FramedRecords(NamedTuple):
-    """Records as they lie in a batch that begins with them, all of one timestamp, which the batch says."""
+    """Encoded records for the beginning of a batch; all of them have the batch's base timestamp."""
 
     payload: bytes
     records_count: int
 
 
 def decode_records(view: bytes | bytearray | memoryview, start_offset: int = 0) -> Iterator[Record]:
-    """The records that an application may see of what a fetch brought, from `start_offset` on.
+    """Yields the records from `start_offset` in fetched bytes, as an application sees them.
 
-    A partial batch at the end is left out, and control batches are. Aborted transactions are the caller's to filter.
-    Raises `KafkaError`: CORRUPT_MESSAGE for a bad header, CRC or codec, INVALID_RECORD for what is no record inside,
+    Control batches and a partial batch at the end are left out. The caller has to filter aborted transactions. Raises
+    `KafkaError`: CORRUPT_MESSAGE for a bad header, CRC or codec, INVALID_RECORD for malformed records,
     UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1.
     """
     for position, header in iterate_batches(view):
@@ -115,9 +115,9 @@ def decode_records(view: bytes | bytearray | memoryview, start_offset: int = 0) 
 def decode_batch(
     view: bytes | bytearray | memoryview, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> list[Record]:
-    """All records of the batch at `position`, those of a control batch too; the CRC is not looked at.
+    """Returns all records of the batch at `position`, also of a control batch; the CRC is not checked.
 
-    `max_bytes` bounds what compressed records may open to; as objects they take a lot more. Raises `KafkaError` as
+    `max_bytes` limits the decompressed size; as objects the records take much more memory. Raises `KafkaError` as
     `decode_records`.
     """
     return list(iterate_records(view, position, max_bytes))
@@ -126,7 +126,7 @@ def decode_batch(
 def iterate_records(
     view: bytes | bytearray | memoryview, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:
-    """As `decode_batch`, one record at a time: what a hostile batch can cost in memory is `max_bytes`."""
+    """Yields the records as `decode_batch`, one at a time: a hostile batch takes at most `max_bytes` of memory."""
     header = read_batch_header(view, position)
     return _decode_payload(_open_payload(view, position, header, max_bytes), header)
 
@@ -150,9 +150,9 @@ def _open_payload(view: bytes | bytearray | memoryview, position: int, header: B
 
 
 def _decode_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: PLR0912, PLR0915 - in line for speed
-    # One pass with the varints of one and two bytes read in line: a call for each would double the time.
-    # Lengths are not compared with the end one by one: a slice never reaches beyond the bytes there are, a position
-    # never goes back, and a record that doesn't end where its length says is refused.
+    # Varints of one and two bytes are read inline: a call for each would double the time.
+    # Lengths are not compared with the end one by one: a slice never exceeds the existing bytes, a position never
+    # goes back, and a record whose end does not match its length is refused.
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.timestamp_type else None
     end = len(data)
@@ -276,7 +276,7 @@ def _invalid(message: str) -> KafkaError:
 
 
 def timestamp_overflow(offset: int, timestamp_ms: int) -> KafkaError:
-    """What is wrong with a record of a time so far off that 64 bits, as Spark has them, don't hold its microseconds."""
+    """Returns the error for a record whose timestamp in microseconds does not fit into the 64 bits that Spark has."""
     return _invalid(
         f"the record at offset {offset} has the timestamp {timestamp_ms}, which is beyond Spark's timestamps. "
         "Kafka's are in milliseconds since 1970: does the producer write nanoseconds?"
@@ -299,13 +299,13 @@ def encode_batch(
     log_append_time_ms: int | None = None,
     framed: FramedRecords | None = None,
 ) -> bytes:
-    """One batch of the records, in their order and at consecutive offsets, as a Java client writes it.
+    """Encodes one batch of the records, in their order and at consecutive offsets, as a Java client does.
 
-    `framed` come before them, at the first one's timestamp.
+    The `framed` records come before `records`, with the timestamp of the first of `records`.
 
-    A batch that takes no more than `compressed_from_bytes` uncompressed is not compressed; where that is given, neither
-    is one that would not get smaller.
-    With `log_append_time_ms` the batch is of timestamp type LogAppendTime, and readers see that time on every record.
+    A batch of at most `compressed_from_bytes` is not compressed. If `compressed_from_bytes` is given, a batch that
+    compression does not make smaller stays uncompressed too.
+    With `log_append_time_ms` the batch has the timestamp type LogAppendTime, and readers see that time on every record.
     """
     payload = bytearray()
     first = count = 0
@@ -333,7 +333,7 @@ def encode_batch(
         attributes |= TRANSACTIONAL_MASK
     if is_control:
         attributes |= CONTROL_MASK
-    # Length and CRC are left for `pack_header`.
+    # `pack_header` sets length and CRC.
     fields = (
         base_offset,
         0,
@@ -356,7 +356,7 @@ def encode_batch(
 
 
 def frame_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> FramedRecords:
-    """The records, given by key and value and without headers, for the beginning of a batch."""
+    """Encodes records for the beginning of a batch; they are given as key and value, without headers."""
     frames = [_frame(0, index, key, value, ()) for index, (key, value) in enumerate(records)]
     return FramedRecords(b"".join(frames), len(frames))
 
@@ -392,9 +392,9 @@ def recompress(
     compression_level: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> bytes:
-    """The batch at `position` with its records under another codec; everything else stays as it is.
+    """Returns the batch at `position` with its records under another codec; everything else stays the same.
 
-    Raises `KafkaError` as `decode_batch`, except that the records themselves are not looked at.
+    Raises `KafkaError` as `decode_batch`, but does not check the records themselves.
     """
     payload = compress(compression, _open_payload(view, position, header, max_bytes), compression_level)
     return pack_header(header.with_compression(compression), payload) + payload

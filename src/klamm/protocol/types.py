@@ -1,4 +1,4 @@
-"""Look-alike integers, told apart: the type checker refuses an epoch where an offset is meant."""
+"""Distinct types for integers and bytes, so that the type checker refuses an epoch in place of an offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BrokerId = NewType("BrokerId", int)
 PartitionIndex = NewType("PartitionIndex", int)
 Generation = NewType("Generation", int)
 Millis = NewType("Millis", int)
-"""Milliseconds, of the epoch or of a duration."""
+"""Milliseconds since the epoch, or of a duration."""
 TopicId = NewType("TopicId", bytes)
 """Sixteen bytes; as text it is Kafka's URL-safe base64 without padding."""
 
@@ -36,7 +36,7 @@ NO_TIMESTAMP: Final = Millis(-1)
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic, as every layer names it."""
+    """One partition of one topic; used in every layer."""
 
     topic: str
     partition: PartitionIndex

@@ -1,7 +1,8 @@
-"""Integers of variable length, and the tagged fields that are counted with them.
+"""Integers of variable length, and the tagged fields that use them.
 
-Seven bits a byte, lowest first, the highest bit of each byte says that another follows. Signed numbers are zigzag:
-0, -1, 1, -2 stand as 0, 1, 2, 3. The hot codecs read the common one-byte form in line and call these for the rest.
+Each byte has seven bits of the number, lowest first; its highest bit is set if another byte follows. Signed numbers are
+zigzag: 0, -1, 1, -2 become 0, 1, 2, 3. The hot codecs read the common one-byte form inline and call this module for
+longer forms.
 Source: `org.apache.kafka.common.utils.ByteUtils` of Apache Kafka 4.3; tagged fields: KIP-482.
 """
 
@@ -25,7 +26,7 @@ _ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
 
 
 def encode_unsigned_varint(number: int) -> bytes:
-    """The bytes of a number that is not negative."""
+    """Encodes a number that is not negative."""
     if number < 0x80:
         return _ONE_BYTE[number]
     if number < 0x4000:
@@ -39,14 +40,14 @@ def encode_unsigned_varint(number: int) -> bytes:
 
 
 def encode_varint(number: int) -> bytes:
-    """The zigzag bytes of a number of up to 64 bits."""
+    """Encodes a signed number of up to 64 bits as zigzag."""
     return encode_unsigned_varint(number << 1 if number >= 0 else ~(number << 1))
 
 
 def read_unsigned_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """The number of up to 32 bits at `position`, and the position after it.
+    """Returns the number of up to 32 bits at `position`, and the position after it.
 
-    Raises `MalformedMessage` for more than five bytes, IndexError where the data ends first.
+    Raises `MalformedMessage` for more than five bytes, IndexError if the data ends first.
     """
     byte = data[position]
     if byte < 0x80:
@@ -65,15 +66,18 @@ def read_unsigned_varint(data: bytes | bytearray | memoryview, position: int) ->
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """The zigzag number of up to 32 bits at `position`, and the position after it. Raises as `read_unsigned_varint`."""
+    """Returns the zigzag number of up to 32 bits at `position`, and the position after it.
+
+    Raises as `read_unsigned_varint`.
+    """
     number, position = read_unsigned_varint(data, position)
     return (number >> 1) ^ -(number & 1), position
 
 
 def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """The zigzag number of up to 64 bits at `position`, and the position after it.
+    """Returns the zigzag number of up to 64 bits at `position`, and the position after it.
 
-    Raises `MalformedMessage` for more than ten bytes, IndexError where the data ends first.
+    Raises `MalformedMessage` for more than ten bytes, IndexError if the data ends first.
     """
     number = shift = 0
     while True:
@@ -89,7 +93,10 @@ def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[i
 
 
 def read_tagged_fields(view: memoryview, position: int) -> tuple[list[tuple[int, memoryview]], int]:
-    """Tag and bytes of each tagged field at `position`, and the position after them. Raises as `skip_tagged_fields`."""
+    """Returns tag and bytes of each tagged field at `position`, and the position after the fields.
+
+    Raises as `skip_tagged_fields`.
+    """
     count, position = read_unsigned_varint(view, position)
     end = len(view)
     # A field has at least a tag and a size.
@@ -108,8 +115,8 @@ def read_tagged_fields(view: memoryview, position: int) -> tuple[list[tuple[int,
 
 
 def skip_tagged_fields(view: memoryview, position: int) -> int:
-    """The position after the tagged fields that start at `position`, none of which is known to the caller.
+    """Returns the position after the tagged fields that start at `position`.
 
-    Raises `MalformedMessage` for a field that reaches beyond the data, IndexError where the data ends first.
+    Raises `MalformedMessage` for a field that reaches beyond the data, IndexError if the data ends first.
     """
     return read_tagged_fields(view, position)[1] if view[position] else position + 1

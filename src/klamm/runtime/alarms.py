@@ -1,14 +1,14 @@
-"""Named timers of all shards over one alarm of the port, cheap to move, and lenient with clients after a stall.
+"""Named timers of all shards on one timer of the event loop, cheap to move, and lenient with clients after a stall.
 
-Theory of operation. A heartbeat moves its member's session alarm, tens of thousands of times a second, so moving an
-alarm to a later time touches nothing but its deadline: the heap still holds the old time, and when that comes up the
-alarm is put back. Only an alarm that moves to an earlier time is entered anew. A cancelled one stays in the heap
+Theory of operation. Each heartbeat moves its member's session alarm, tens of thousands of times a second. So moving an
+alarm to a later time only changes its deadline. The heap still holds the old time; when that time comes, the alarm is
+put back. Only an alarm that moves to an earlier time gets a second heap entry. A cancelled alarm stays in the heap
 until its time and is dropped then.
 
-Deadlines lie on a clock of the time that the event loop has been able to listen. The queue wakes twice a second; if
-it wakes late, the loop was stalled (a stopped process, a slow disk), and nobody could have been heard: that time is
-taken off the clock, which extends all deadlines by the stall, and nothing fires until what waited in the sockets has
-been heard.
+Deadlines are on a clock that counts only the time in which the event loop could read requests. The queue wakes twice a
+second. If it wakes late, the loop was stalled (a stopped process, a slow disk) and no client could have been heard. The
+stall is subtracted from the clock, which extends all deadlines by the stall. Nothing fires until the requests that
+waited in the sockets have been read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from klamm.runtime.ports import Cancellable, Timers
 __all__ = ["Alarm", "AlarmQueue", "Alarms"]
 
 TICK_MS: Final = 500.0
-"""The queue wakes at least so often, which is how well it can measure a stall."""
+"""The longest time between two wake-ups, which limits how precisely a stall is measured."""
 STALL_MS: Final = 500.0
-"""A wake-up later than this is a stall; less is the loop being busy."""
+"""A wake-up that is late by more than this is a stall; by less, the loop is only busy."""
 STEP_MS: Final = 4.0
-"""After so long of firing, others have their turn before the rest fires."""
+"""After this time of firing, the event loop gets control back before the rest fires."""
 
 
 class Alarm:
-    """One alarm, from the moment it is first armed until it fires or is cancelled; for `AlarmQueue` to move."""
+    """One alarm, from its first arming until it fires or is cancelled; `AlarmQueue` moves it."""
 
     __slots__ = ("_tied", "deadline_ms", "key", "owner", "queued_at_ms")
 
@@ -44,19 +44,19 @@ class Alarm:
         self._tied: Cancellable | None = None
 
     def tie(self, dependent: Cancellable) -> None:
-        """Call that off as soon as the alarm is no longer armed; what was tied to it before is called off now."""
+        """Cancels `dependent` as soon as the alarm is no longer armed; cancels the previous dependent now."""
         self.untie()
         self._tied = dependent
 
     def untie(self) -> None:
-        """Call off what is tied to it, because it is no longer armed."""
+        """Cancels the dependent of the alarm, if it has one."""
         tied, self._tied = self._tied, None
         if tied is not None:
             tied.cancel()
 
 
 class Alarms:
-    """The alarms of one shard; `fire` is called with the key of an alarm that has run out."""
+    """The alarms of one shard; `fire` is called with the key of an expired alarm."""
 
     __slots__ = ("_alarms", "_queue", "fire")
 
@@ -66,32 +66,32 @@ class Alarms:
         self.fire = fire
 
     def arm(self, key: TimerKey, delay_ms: float) -> None:
-        """Fire after the delay, instead of any time named before."""
+        """Arms the alarm to fire after the delay; replaces an earlier deadline of the same key."""
         alarm = self._alarms.get(key)
         if alarm is None:
             alarm = self._alarms[key] = Alarm(self, key)
         self._queue.set_deadline(alarm, delay_ms)
 
     def armed(self, key: TimerKey) -> Alarm | None:
-        """The alarm of that key, if it is armed."""
+        """Returns the alarm of the key, None if it is not armed."""
         return self._alarms.get(key)
 
     def cancel(self, key: TimerKey) -> None:
-        """Do not fire; harmless if the alarm is not armed."""
+        """Cancels the alarm; does nothing if it is not armed."""
         alarm = self._alarms.pop(key, None)
         if alarm is not None:
             alarm.deadline_ms = None
             alarm.untie()
 
     def cancel_all(self) -> None:
-        """Fire nothing any more."""
+        """Cancels all alarms of the shard."""
         for alarm in self._alarms.values():
             alarm.deadline_ms = None
             alarm.untie()
         self._alarms.clear()
 
     def forget(self, key: TimerKey) -> None:
-        """The alarm is about to fire."""
+        """Removes an alarm that is about to fire, and cancels its dependent."""
         self._alarms.pop(key).untie()
 
     def __len__(self) -> int:
@@ -110,10 +110,10 @@ class AlarmQueue:
         self._wake_up_at_ms = 0.0
 
     def set_deadline(self, alarm: Alarm, delay_ms: float) -> None:
-        """Move an alarm that is armed, or that its `Alarms` is about to arm."""
+        """Sets the deadline of an alarm that is armed, or that its `Alarms` is about to arm."""
         now_ms = self._timers.now_ms()
         if self._wake_up is not None and now_ms - self._wake_up_at_ms > STALL_MS:
-            # What waited in the sockets is heard before the queue wakes: its time begins after the stall.
+            # Requests that waited in the sockets are read before the queue wakes: the delay begins after the stall.
             self._note_stall(now_ms)
         deadline_ms = now_ms - self._stalled_ms + delay_ms
         alarm.deadline_ms = deadline_ms
@@ -124,7 +124,7 @@ class AlarmQueue:
                 self._plan_wake_up()
 
     def stop(self) -> None:
-        """Wake no more."""
+        """Drops all alarms and cancels the next wake-up."""
         if self._wake_up is not None:
             self._wake_up.cancel()
             self._wake_up = None
@@ -165,7 +165,7 @@ class AlarmQueue:
         while self._heap and self._heap[0][0] <= active_ms:
             queued_at_ms, _, alarm = heappop(self._heap)
             if alarm.queued_at_ms != queued_at_ms:
-                continue  # It was entered anew with an earlier time, which has come up already.
+                continue  # A second entry with an earlier time has come up already.
             alarm.queued_at_ms = None
             if alarm.deadline_ms is None:
                 continue
@@ -178,7 +178,7 @@ class AlarmQueue:
             if index and self._timers.now_ms() >= until_ms:
                 self._put_back(due[index:])
                 return
-            # Those before it may have moved or cancelled it.
+            # An alarm fired before this one may have moved or cancelled it.
             if alarm.deadline_ms is None:
                 continue
             if alarm.deadline_ms > active_ms:

@@ -1,8 +1,7 @@
-"""Answers that may be there already, or may still have to be waited for.
+"""Answers that are either values or awaitables.
 
-Most requests are answered in the call that brings them. Making a coroutine and a task for each would cost more than
-deciding it, so an answer is either the thing itself or an awaitable of it, and what is done with it is done at once
-where that is possible.
+Most requests are answered within the call. A coroutine and a task for each request would cost more than its decision.
+So an answer is either the value itself or an awaitable of it, and a value is processed at once.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ Answer: TypeAlias = T | Awaitable[T]
 
 
 def then(answer: Answer[T], change: Callable[[T], R]) -> Answer[R]:
-    """What `change` makes of the answer. A T must not itself be awaitable."""
+    """Returns the result of `change` on the answer, at once or as an awaitable. A T must not itself be awaitable."""
     if hasattr(answer, "__await__"):
         return _then_later(cast("Awaitable[T]", answer), change)
     return change(answer)
 
 
 def gather(answers: Sequence[Answer[T]]) -> Answer[list[T]]:
-    """All the answers, in order."""
+    """Returns all the answers in order, at once or as an awaitable."""
     if any(hasattr(answer, "__await__") for answer in answers):
         return _gather_later(answers)
     return cast("list[T]", list(answers))
@@ -37,5 +36,5 @@ async def _then_later(answer: Awaitable[T], change: Callable[[T], R]) -> R:
 
 
 async def _gather_later(answers: Sequence[Answer[T]]) -> list[T]:
-    # All of them are under way already: to wait for one after the other costs nothing.
+    # All answers are in progress already, so awaiting them one after the other costs nothing.
     return [await cast("Awaitable[T]", answer) if hasattr(answer, "__await__") else answer for answer in answers]

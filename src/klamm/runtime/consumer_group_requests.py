@@ -1,6 +1,6 @@
-"""What is wrong with a ConsumerGroupHeartbeat request as such, whatever the group looks like.
+"""Checks of a ConsumerGroupHeartbeat request that don't depend on the group's state.
 
-After Apache Kafka's `GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid`, with its words.
+After Apache Kafka's `GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid`, with its messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLIENTS_NAME_MEMBERS_FROM: Final = 1
 
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str]) -> None:
-    """Raises INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR for an assignor that is none of these."""
+    """Raises INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR for an assignor that is not among `assignors`."""
     epoch = request.member_epoch
     must_have_member_id = api_version >= _CLIENTS_NAME_MEMBERS_FROM or epoch > 0 or epoch == LEAVING_EPOCH
     if must_have_member_id and not request.member_id.strip():
@@ -48,7 +48,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
         raise _invalid("TopicPartitions must be empty when (re-)joining.")
-    # A member may join without any topic, but has to say so.
+    # A member may join without topics, but with an empty list instead of null.
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
 

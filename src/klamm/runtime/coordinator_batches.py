@@ -1,4 +1,4 @@
-"""The records of a decision as batches for the log."""
+"""Encodes the records of a decision as batches for the log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from klamm.runtime.record_serde import RecordSerde
 __all__ = ["coordinator_batches"]
 
 _COMPRESSED_FROM_BYTES: Final = 256
-"""Smaller batches stay as they are: there is next to nothing to win, and each is opened again when the partition is
-loaded. A group's own record is larger, and half of that its members' repeated names.
+"""Smaller batches are not compressed: they save almost nothing, and loading would have to decompress each of them.
+A record of a group is larger, and half of it are the repeated names of its members.
 """
 _BATCH_OVERHEAD_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 32
 _SEQUENCE: Final = 0
-"""Coordinators don't count; in transactions they write what Kafka's write."""
+"""Coordinators don't count sequences; in transactions they write the same value as Kafka's coordinators."""
 
 
 def coordinator_batches(
@@ -33,11 +33,11 @@ def coordinator_batches(
     transaction: TransactionalWrite | None = None,
     framed: FramedRecords | None = None,
 ) -> Iterator[tuple[Sequence[CoordinatorRecord], bytes]]:
-    """Batches, each with the records in it: one that holds all or, where each record is right alone, as many as keep
-    within `max_batch_bytes`.
+    """Yields batches, each with the records that it contains.
 
-    Batches over 256 bytes are compressed, if that makes them smaller. With a `transaction` the records belong to it.
-    `framed` are the first of the records, as far as somebody has framed them; they can't be spread.
+    With `max_batch_bytes` the records are spread over batches within that size; None makes one atomic batch. Batches
+    over 256 bytes are compressed if that makes them smaller. With a `transaction` the records belong to it. `framed`
+    are the first of the records if they are framed already; framed records can't be spread.
     """
     encoded: list[UnstampedRecord] = []
     for record in records if framed is None else records[framed.records_count :]:

@@ -1,4 +1,4 @@
-"""The way of a request from a handler to the shard that decides it; both coordinators share it.
+"""Routes a request from a handler to the shard that decides it, for both coordinators.
 
 A coordinator answers nothing before `start` and after `stop`. A key (a group id, a transactional id) belongs to one
 partition of the coordinator's internal topic, by Java's string hash. The runtime decides the request on that partition.
@@ -30,7 +30,7 @@ _REMEMBERED_KEYS = 10_000
 
 
 class CoordinatorFacade(Generic[S]):
-    """The part that the group coordinator and the transaction coordinator have in common.
+    """The common part of the group coordinator and the transaction coordinator.
 
     `partition_count` returns how many partitions the internal topic has, or will have; `start` calls it once.
     """
@@ -40,13 +40,13 @@ class CoordinatorFacade(Generic[S]):
         self._count_partitions = partition_count
         self._partition_count = 0
         self._topics: ImageTopics | None = None
-        # The hash walks over every character, and the same keys are asked for again and again.
+        # The hash reads every character of the key, and the same keys come again and again.
         self._partition_of = lru_cache(maxsize=_REMEMBERED_KEYS)(self._compute_partition)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts to answer. Before it, and after `stop`, each request gets COORDINATOR_NOT_AVAILABLE."""
+        """Starts to answer. Before `start` and after `stop`, each request gets COORDINATOR_NOT_AVAILABLE."""
         self._partition_count = self._count_partitions()
         self._partition_of.cache_clear()
 
@@ -58,7 +58,7 @@ class CoordinatorFacade(Generic[S]):
     def on_leadership(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
         """Loads a partition that this broker leads now.
 
-        Requests for it get COORDINATOR_LOAD_IN_PROGRESS until it is read.
+        Requests for the partition get COORDINATOR_LOAD_IN_PROGRESS until it is loaded.
         """
         self._runtime.load(partition, leader_epoch)
 
@@ -96,7 +96,7 @@ class CoordinatorFacade(Generic[S]):
     def _slices(self, keys_of: Callable[[S], Iterable[str]], size: int) -> list[tuple[PartitionIndex, list[str]]]:
         """Returns the keys that are known now, by partition and at most `size` at a time.
 
-        A partition without any key is there once too, so that a list asks each partition.
+        A partition without keys yields one empty slice, so that a list asks each partition.
         """
         slices = []
         for partition in self._runtime.partitions():
@@ -121,8 +121,8 @@ class CoordinatorFacade(Generic[S]):
     ) -> Answer[R]:
         """Has the shard of the key decide the request.
 
-        `refuse` makes the answer that carries an error. `empty_key` is the error for an empty key; None if the empty
-        key is a key like any other. `may_linger` and `request_fingerprint`: see `CoordinatorRuntime.submit`.
+        `refuse` builds the response for an error code. `empty_key` is the error for an empty key; None if the empty
+        key is valid. `may_linger` and `request_fingerprint`: see `CoordinatorRuntime.submit`.
         """
         if not self._partition_count:
             return refuse(request, ErrorCode.coordinator_not_available)

@@ -1,12 +1,13 @@
-"""Turns a coordinator's shards: a request is decided, written down, made visible and answered, in this order.
+"""Runs a coordinator's shards: each request is decided, appended to the log, made visible and answered, in this order.
 
-For each partition of the internal topic that this broker leads there is a shard. `submit` has it decide; what it
-decided is done as the contract of `core.coordinator` says. Everything happens in the calls themselves, in the order
-of the calls: on a single node, where the high watermark passes a record as it is appended, `submit` returns the
-answer. Where it has to wait for replicas, or for other members, it returns a promise.
+Each partition of the internal topic that this broker leads has a shard. `submit` lets the shard decide, and executes
+the decision by the contract of `core.coordinator`. Everything happens inside the calls, in the order of the calls. On a
+single node, where the high watermark rises with each append, `submit` returns the answer. If the answer has to wait for
+replicas or other members, `submit` returns a promise.
 
-After Apache Kafka's `CoordinatorRuntime`, without its threads, snapshots and event queue: nothing is visible before
-it is appended, so nothing has to be taken back. What lingers (`linger.py`) is appended before anything else is decided.
+After Apache Kafka's `CoordinatorRuntime`, without its threads, snapshots and event queue: no change is visible before
+it is appended, so no change has to be reverted. Lingering records (`linger.py`) are appended before any other request
+is decided.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ R = TypeVar("R", bound=Message)
 _log = logging.getLogger(__name__)
 
 _LINGERING_BYTES: Final = 64 * 1024
-"""So much lingers at most: some four hundred offsets, which are written in about four milliseconds, during which nobody
-else is heard. Commits that replace one another are one, however many they are."""
+"""Limit for the lingering records: about four hundred offsets. Writing them blocks the event loop for about four
+milliseconds. Commits that replace one another count once."""
 _WRITE_TIMEOUT: Final = TimerKey(TimerKind("write timeout"))
 
 
@@ -117,12 +118,12 @@ class CoordinatorRuntime(Generic[S]):
         may_linger: bool = False,
         request_fingerprint: bytes = b"",
     ) -> R | Awaitable[R]:
-        """Have the partition's shard decide the request.
+        """Has the partition's shard decide the request, and returns the response or a promise of it.
 
-        `said` stands for the whole request and who sent it: whatever is equal to it is the same request of the same
-        client. If the answer stands on something, `reusable_answers` has it for who says the same.
-        `refuse` puts an error into the shape of the API; nothing is raised. A request of the kind whose records linger
-        is decided besides what lingers already, any other one after that is written.
+        `refuse` builds the response for an error code; `submit` never raises. With `may_linger` the request is decided
+        while records linger; otherwise the lingering records are written first. `request_fingerprint` identifies the
+        whole request and its client: equal fingerprints mean the same request of the same client. If the result has a
+        `reusable_answer`, `reusable_answers` keeps the response for equal requests.
         """
         led = self._led.get(partition)
         if led is not None and led.lingering and not may_linger:
@@ -149,7 +150,7 @@ class CoordinatorRuntime(Generic[S]):
             and result.on_commit is None
             and led.is_committed
         ):
-            # The way of a heartbeat: nothing to write, nothing to wait for.
+            # The short path, for heartbeats: there is nothing to write and nothing to wait for.
             answered, response = result.replies[0]
             if answered == ticket:
                 self._set_alarms(led, result)
@@ -168,18 +169,21 @@ class CoordinatorRuntime(Generic[S]):
         return promise
 
     def partitions(self) -> Sequence[PartitionIndex]:
-        """The partitions that are led, loaded or not."""
+        """Returns the partitions that are led here, loaded or not."""
         return list(self._led)
 
     def shard(self, partition: PartitionIndex) -> S | None:
-        """The shard of a partition that is led and loaded, to look at."""
+        """Returns the shard of a partition for reading; None if the partition is not led here or not loaded."""
         led = self._led.get(partition)
         return led.shard if led is not None and led.state is PartitionState.ACTIVE else None
 
     # Leadership
 
     def load(self, partition: PartitionIndex, leader_epoch: LeaderEpoch) -> None:
-        """Lead the partition: read its log, then answer. Nothing happens if it is led already."""
+        """Starts to lead the partition: reads its log, then answers. Does nothing if it is led already.
+
+        A partition whose load failed is loaded again.
+        """
         led = self._led.get(partition)
         if led is not None:
             if led.state is not PartitionState.FAILED:
@@ -197,40 +201,40 @@ class CoordinatorRuntime(Generic[S]):
         self._loads.add(led, self._load(led))
 
     def unload(self, partition: PartitionIndex) -> None:
-        """Lead the partition no more: whatever waits gets NOT_COORDINATOR."""
+        """Stops leading the partition; its waiting requests get NOT_COORDINATOR."""
         led = self._led.pop(partition, None)
         if led is not None:
             self._close(led)
 
     def stop(self) -> None:
-        """Give up all partitions and wake no more."""
+        """Unloads all partitions, and stops all loads and alarms."""
         for partition in list(self._led):
             self.unload(partition)
         self._loads.stop()
         self._alarm_queue.stop()
 
     def shards(self) -> Sequence[S]:
-        """The shards that are loaded, for a look."""
+        """Returns the loaded shards, for reading."""
         return [led.shard for led in self._led.values() if led.state is PartitionState.ACTIVE]
 
     @property
     def skipped_records(self) -> int:
-        """How many records of the partitions that are led could not be read when they were loaded."""
+        """The number of unreadable records that were found when the led partitions were loaded."""
         return sum(led.skipped.unreadable for led in self._led.values() if led.skipped is not None)
 
     def tell(self, decide: Callable[[S, Millis], Result]) -> None:
-        """Have every shard decide on something that nobody asked for."""
+        """Executes a decision on every loaded shard without a request."""
         for led in list(self._led.values()):
             if led.state is PartitionState.ACTIVE:
                 self._flush(led)
                 self._execute(led, decide(led.shard, self._wall_clock()))
 
     def on_metadata_update(self, topics: ClusterTopics, deleted_topics: Sequence[DeletedTopic]) -> None:
-        """The cluster has changed. Partitions that are still loading hear of it afterwards."""
+        """Tells all shards about a change of the cluster; partitions that are loading are told once they are loaded."""
         self._topics = topics
         for led in list(self._led.values()):
             self._flush(led)
-        # A partition whose log had to be read anew is another one now, which has to hear of it as well.
+        # A flush may have reloaded a partition and replaced its LedPartition, so the second pass reads them again.
         for led in list(self._led.values()):
             if led.state is PartitionState.ACTIVE:
                 self._execute(led, led.shard.on_metadata_update(topics, deleted_topics, self._wall_clock()))
@@ -238,7 +242,7 @@ class CoordinatorRuntime(Generic[S]):
                 led.deleted_topics.extend(deleted_topics)
 
     def _load(self, led: LedPartition[S]) -> Iterator[Offset]:
-        """Read the partition, a little with each step, and have the shard take it over."""
+        """Reads the partition in small steps, then has the shard derive its volatile state."""
         log, partition = self._coordinator_log, led.partition
         led.skipped = skipped = SkippedRecords(self._serde.topic, partition, self._serde.owner_word)
         yield from replay_log(log, partition, led.shard, self._serde.deserialize, skipped)
@@ -283,7 +287,7 @@ class CoordinatorRuntime(Generic[S]):
         ticket: Ticket | None = None,
         refuse: Callable[[ErrorCode], Message] | None = None,
     ) -> None:
-        """Do what a decision wants done."""
+        """Executes a decision: arms its timers, writes its records, starts its tasks, and releases or parks replies."""
         if not led.is_open:
             self._release(result)
             return
@@ -292,10 +296,10 @@ class CoordinatorRuntime(Generic[S]):
         if result.linger_epoch is not None and self._let_linger(led, waiting):
             return
         if result.records or result.transaction is not None:
-            self._flush(led)  # What lingers came before it.
+            self._flush(led)  # The lingering records were decided before.
             if self._write(led, result, [waiting]) is not None:
                 return
-        # What is called is dropped first: it refers to the result, and nobody should have to look for such circles.
+        # The callback refers to the result; dropping it first avoids a reference cycle for the garbage collector.
         on_append, result.on_append = result.on_append, None
         if on_append is not None:
             on_append()
@@ -304,14 +308,14 @@ class CoordinatorRuntime(Generic[S]):
         self._release_or_wait(led, [waiting])
 
     def _let_linger(self, led: LedPartition[S], waiting: Waiting) -> bool:
-        """Have the records wait for others that replace them. False if they are to be written at once."""
+        """Lets the records linger; returns False if they have to be written at once."""
         if not led.linger.admits():
             return False
         limit_bytes = min(self._coordinator_log.max_batch_bytes, _LINGERING_BYTES)
         if not led.shard.put_aside(waiting.result, limit_bytes):
             code = self._flush(led)
             if code is not None:
-                # It may have found that what lingered says the same.
+                # Fails with the same code: the decision may rest on a record that was lingering.
                 self._fail(led, waiting, code)
                 return True
             if not led.shard.put_aside(waiting.result, limit_bytes):
@@ -320,7 +324,7 @@ class CoordinatorRuntime(Generic[S]):
         return True
 
     def _flush(self, led: LedPartition[S]) -> ErrorCode | None:
-        """Write what lingers, if anything does. If that fails, who waits for it gets the error, which is returned."""
+        """Writes the lingering records, if any. A failure is returned, and is the answer to all waiting requests."""
         if not led.lingering or not led.is_open:
             return None
         lingering, led.lingering = led.lingering, []
@@ -338,7 +342,7 @@ class CoordinatorRuntime(Generic[S]):
             self._flush(led)
 
     def _write(self, led: LedPartition[S], result: Result, waiting: Sequence[Waiting]) -> ErrorCode | None:
-        """Append and replay the records. If that fails, all who wait for it get the error, which is returned."""
+        """Appends and replays the records. A failure is returned, and is the answer to all waiting requests."""
         is_broken = False
         try:
             if not led.is_open:
@@ -381,21 +385,21 @@ class CoordinatorRuntime(Generic[S]):
             self._execute(led, on_commit(self._wall_clock()))
 
     def _fail(self, led: LedPartition[S], waiting: Waiting, code: ErrorCode, *, is_written: bool = False) -> None:
-        """The decision did not come to stand. Others who were answered by it are; the request itself gets an error."""
+        """Fails a decision: its request gets an error, its replies to other requests are sent."""
         result = waiting.result
         for ticket, response in result.replies:
             if ticket != waiting.ticket:
                 self._answer(ticket, response)
         if result.events and (not result.records or (is_written and result.on_failure is None)):
-            # It has happened: without a record, or by one that the log has and may commit yet. Where it is decided
-            # again, that tells of it.
+            # The events are real: there are no records, or the log has the records and may still commit them.
+            # With `on_failure` the new decision reports its own events.
             self._publish(led.partition, result.events)
         on_failure = result.on_failure
         result.on_append = result.on_commit = result.on_failure = None
         if on_failure is not None:
             self._flush(led)
             again = on_failure(code, self._wall_clock())
-            # Bad news need not wait for the log.
+            # Errors need not wait for the log.
             self._release(again)
             again.replies.clear()
             self._execute(led, again)
@@ -420,11 +424,11 @@ class CoordinatorRuntime(Generic[S]):
                 asking.response = response
             return
         promise = self._parked.pop(ticket, None)
-        # Who asked may have hung up, or have been answered with an error already.
+        # The client may have disconnected, or may have got an error already.
         if promise is not None and not promise.done():
             promise.set_result(response)
 
-    # What happens by itself
+    # Timers, tasks and the high watermark
 
     def _on_alarm(self, partition: PartitionIndex, key: TimerKey) -> None:
         led = self._led.get(partition)
@@ -456,7 +460,7 @@ class CoordinatorRuntime(Generic[S]):
     def _on_high_watermark(self, led: LedPartition[S], high_watermark: Offset) -> None:
         led.high_watermark = max(led.high_watermark, high_watermark)
         if led.is_appending:
-            return  # The append that caused it goes on from here.
+            return  # The append in progress releases the committed decisions itself.
         self._release_committed(led)
 
     def _release_committed(self, led: LedPartition[S]) -> None:
@@ -470,7 +474,7 @@ class CoordinatorRuntime(Generic[S]):
         led.waiting.append(waiting)
 
     def _give_up_waiting(self, led: LedPartition[S]) -> None:
-        """The replicas did not follow in time: the requests fail, the records stay and may commit."""
+        """Fails the requests whose records the replicas did not copy in time; the records stay and may commit later."""
         now_ms = self._timers.now_ms()
         while led.waiting and led.waiting[0].deadline_ms <= now_ms:
             self._fail(led, led.waiting.popleft(), ErrorCode.request_timed_out, is_written=True)

@@ -1,6 +1,6 @@
-"""How each group API says that a request failed as a whole.
+"""The error response of each group API for a request that failed as a whole.
 
-After `getErrorResponse` and its kin in Apache Kafka's request classes, and the error branches of
+After `getErrorResponse` and similar methods of Apache Kafka's request classes, and the error branches of
 `GroupCoordinatorService`.
 """
 
@@ -66,17 +66,17 @@ __all__ = [
 
 
 def join_error(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    """The answer to a JoinGroup that failed."""
+    """Returns the response to a JoinGroup that failed."""
     return JoinGroupResponse(error_code=coordinator_error(code))
 
 
 def sync_error(request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
-    """The answer to a SyncGroup that failed."""
+    """Returns the response to a SyncGroup that failed."""
     return SyncGroupResponse(error_code=coordinator_error(code))
 
 
 def heartbeat_error(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
-    """The answer to a Heartbeat that failed. While its group is loading a member is believed."""
+    """Returns the response to a Heartbeat that failed: success while the group's partition is loading."""
     if code is ErrorCode.coordinator_load_in_progress:
         return HeartbeatResponse()
     return HeartbeatResponse(error_code=coordinator_error(code))
@@ -85,14 +85,14 @@ def heartbeat_error(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResp
 def consumer_group_heartbeat_error(
     request: ConsumerGroupHeartbeatRequest, code: ErrorCode
 ) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a ConsumerGroupHeartbeat that failed."""
+    """Returns the response to a ConsumerGroupHeartbeat that failed."""
     return ConsumerGroupHeartbeatResponse(error_code=coordinator_error(code))
 
 
 def consumer_group_describe_error(
     request: ConsumerGroupDescribeRequest, code: ErrorCode
 ) -> ConsumerGroupDescribeResponse:
-    """Returns the answer to a ConsumerGroupDescribe that failed: the same code for each group."""
+    """Returns the response to a ConsumerGroupDescribe that failed: the same code for each group."""
     error_code = coordinator_error(code)
     return ConsumerGroupDescribeResponse(
         groups=[DescribedConsumerGroup(group_id=group_id, error_code=error_code) for group_id in request.group_ids]
@@ -100,7 +100,7 @@ def consumer_group_describe_error(
 
 
 def leave_error(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
-    """The answer to a LeaveGroup that failed. If the group is unknown, each of its members is."""
+    """Returns the response to a LeaveGroup that failed; UNKNOWN_MEMBER_ID is set for each member in the request."""
     if code is not ErrorCode.unknown_member_id:
         return LeaveGroupResponse(error_code=coordinator_error(code))
     return LeaveGroupResponse(
@@ -112,7 +112,7 @@ def leave_error(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupRespon
 
 
 def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """The answer to an OffsetCommit that failed: the same code for each partition."""
+    """Returns the response to an OffsetCommit that failed: the same code for each partition."""
     error_code = coordinator_error(code)
     return OffsetCommitResponse(
         topics=[
@@ -130,7 +130,7 @@ def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 
 
 def txn_offset_commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-    """The answer to a TxnOffsetCommit that failed: the same code for each partition."""
+    """Returns the response to a TxnOffsetCommit that failed: the same code for each partition."""
     error_code = coordinator_error(code)
     return TxnOffsetCommitResponse(
         topics=[
@@ -147,8 +147,9 @@ def txn_offset_commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) ->
 
 
 def fetch_group_error(group: OffsetFetchRequestGroup, code: ErrorCode, api_version: int) -> OffsetFetchResponseGroup:
-    """The part of an OffsetFetch answer that says why one group failed; version 1 has room for it at the partitions
-    only.
+    """Returns the part of an OffsetFetch response for a group that failed.
+
+    Up to version 1 only partitions have an error code.
     """
     error_code = offset_fetch_error(code)
     if api_version >= 2:
@@ -171,17 +172,17 @@ def fetch_group_error(group: OffsetFetchRequestGroup, code: ErrorCode, api_versi
 
 
 def offset_delete_error(request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
-    """The answer to an OffsetDelete that failed."""
+    """Returns the response to an OffsetDelete that failed."""
     return OffsetDeleteResponse(error_code=coordinator_error(code))
 
 
 def list_groups_error(request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
-    """Returns the answer to a ListGroups that failed; an empty list if this broker does not lead the partition."""
+    """Returns the response to a ListGroups that failed; an empty list if this broker does not lead the partition."""
     return ListGroupsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
 
 
 def describe_groups_error(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
-    """Returns the answer to a DescribeGroups that failed: the same code for each group."""
+    """Returns the response to a DescribeGroups that failed: the same code for each group."""
     error_code = coordinator_error(code)
     return DescribeGroupsResponse(
         groups=[DescribedGroup(group_id=group_id, error_code=error_code) for group_id in request.groups]
@@ -189,7 +190,7 @@ def describe_groups_error(request: DescribeGroupsRequest, code: ErrorCode) -> De
 
 
 def delete_groups_error(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-    """Returns the answer to a DeleteGroups that failed: the same code for each group."""
+    """Returns the response to a DeleteGroups that failed: the same code for each group."""
     error_code = coordinator_error(code)
     return DeleteGroupsResponse(
         results=[DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id in request.groups_names]

@@ -1,4 +1,4 @@
-"""What happens in groups, as lines of the broker's log."""
+"""Logs the events of groups as lines of the broker's log."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _log = logging.getLogger(__name__)
 
 
 def log_events(partition: PartitionIndex, events: Sequence[object]) -> None:
-    """Write a line for each event: what changes a group at level INFO, what follows from it for each member at DEBUG.
+    """Writes a line for each event: a change of a group at level INFO, the consequences for a single member at DEBUG.
 
-    A loaded group has no line of its own: there may be very many.
+    A loaded group is logged at DEBUG too, because a broker may load very many groups.
     """
     if not _log.isEnabledFor(logging.INFO):
         return
@@ -41,7 +41,7 @@ def log_events(partition: PartitionIndex, events: Sequence[object]) -> None:
 
 
 def describe(event: object) -> str:
-    """One event in words."""
+    """Returns the text of the log line for one event."""
     words = _WORDS.get(type(event))
     return str(event) if words is None else words(event)
 

@@ -1,7 +1,7 @@
-"""What the group coordinator takes from the broker's configuration, for all groups and for each of them.
+"""Settings of the group coordinator from the broker's configuration: for all groups, and for each group.
 
-A group's own settings are kept within the bounds that the broker has now, as Kafka's `GroupConfig.evaluate` keeps
-them: they were held against bounds when they were set, and those may have changed with a restart.
+A group's own settings are limited to the broker's current bounds, as in Kafka's `GroupConfig.evaluate`. They were
+checked when they were set, but a restart may have changed the bounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREVIOUS_OWNER: Final = "klamm.consumer.assignor.previous.owner.ms"
 
 
 def group_coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
-    """The coordinator's settings as the broker's keys say."""
+    """Returns the coordinator's settings from the broker's configuration."""
     return GroupCoordinatorConfig(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -51,7 +51,7 @@ def group_coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
 
 
 def group_config(config: BrokerConfig, overrides: Mapping[str, str], group_id: str = "") -> GroupConfig:
-    """The settings of a group on which `overrides` (keys of the resource type group) are set."""
+    """Returns the settings of a group that has `overrides` (keys of the resource type group)."""
     bounds = {
         "consumer.session.timeout.ms": (
             config.group_consumer_session_timeout_ms,
@@ -102,16 +102,16 @@ def _number(key: str, text: str, kind: Literal["INT"]) -> int: ...
 @overload
 def _number(key: str, text: str, kind: Literal["DOUBLE"]) -> float: ...
 def _number(key: str, text: str, kind: str) -> float:
-    """The value of a key that was checked when it was set."""
+    """Parses the value of a key; the value was checked when it was set."""
     value = parse_value(key, text, kind)
     assert isinstance(value, (int, float))
     return value
 
 
 class CurrentGroupConfigs:
-    """The settings of each group as configuration and metadata have them now; cheap enough to ask at every heartbeat.
+    """The current settings of each group, from configuration and metadata; cheap enough for a call at every heartbeat.
 
-    Calling it is a `GroupConfigOf`.
+    An instance is callable, as a `GroupConfigOf`.
     """
 
     def __init__(self, config: BrokerConfig, image: MetadataImage = EMPTY_IMAGE) -> None:
@@ -121,7 +121,7 @@ class CurrentGroupConfigs:
         self._of_groups: dict[str, GroupConfig] = {}
 
     def use(self, config: BrokerConfig, image: MetadataImage) -> None:
-        """From now on, go by these."""
+        """Replaces the configuration and the metadata image."""
         if config is not self._config:
             self._default = group_config(config, {})
         if config is not self._config or image.configs is not self._image.configs:
@@ -130,9 +130,9 @@ class CurrentGroupConfigs:
         self._image = image
 
     def __call__(self, group_id: str) -> GroupConfig:
-        """The settings of that group at this moment."""
+        """Returns the current settings of the group."""
         if not self._image.configs:
-            return self._default  # As in most clusters: nobody has set anything on a group, or on a broker.
+            return self._default  # The common case: no group and no broker has settings of its own.
         settings = self._of_groups.get(group_id)
         if settings is not None:
             return settings

@@ -1,10 +1,10 @@
-"""The group coordinator as the handlers see it: one method per API, from decoded request to response.
+"""The group coordinator's interface for the handlers: one method per API, from decoded request to response.
 
-Checks what needs no group (an empty group id, a session timeout out of range), finds the partition that is
-responsible, lets the runtime decide there, and puts errors into the shape of each API. After Apache Kafka's
+Makes the checks that need no group (an empty group id, a session timeout out of range), finds the responsible
+partition, lets the runtime decide there, and puts errors into the shape of each API. After Apache Kafka's
 `GroupCoordinatorService`.
 
-A method returns the response at once where it is known, and else an awaitable of it; it never raises KafkaError.
+A method returns the response if it is known at once, otherwise an awaitable of it. It never raises KafkaError.
 """
 
 from __future__ import annotations
@@ -134,21 +134,21 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         )
         self.measurements = GroupMeasurements(self._runtime, self._shard_of, group_config_of, wall_clock)
         self.repeat: Final = self._runtime.reusable_answers.repeat
-        """Returns the encoded answer to a heartbeat whose fingerprint is that of an earlier one, with all effects that
-        the answer has, if it would be the same now. None if the heartbeat must be decided."""
+        """Returns the cached encoded answer to a heartbeat that equals an earlier one, and restarts the session timer.
+        None if the heartbeat must be decided."""
 
     @cached_property
     def _assignors(self) -> Mapping[str, Assignor]:
         """The assignors that consumer groups may use."""
-        from klamm.core.group.assignors.built_in import BUILT_IN  # with the first group, as its other code
+        from klamm.core.group.assignors.built_in import BUILT_IN  # imported with the first group
 
         assignors = BUILT_IN if self._given_assignors is None else self._given_assignors
         return {name: assignors[name] for name in self._config.consumer_assignors}
 
-    # -- what other services ask ---------------------------------------------------------------------------------------
+    # -- queries of other services -------------------------------------------------------------------------------------
 
     def committed_offsets(self, group_id: str) -> Mapping[str, PartitionOffsets]:
-        """Returns what the group has committed, by topic and partition; nothing if the group is not led here."""
+        """Returns the committed offsets of the group, by topic and partition; empty if the group is not led here."""
         shard = self._shard_of(group_id)
         if shard is None:
             return {}
@@ -166,7 +166,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     # -- members -------------------------------------------------------------------------------------------------------
 
     def join_group(self, request: JoinGroupRequest, context: ClientContext) -> Answer[JoinGroupResponse]:
-        """JoinGroup; the answer comes when the rebalance has gathered its members."""
+        """Answers JoinGroup, once the rebalance has gathered its members."""
         if not self._partition_count:
             return JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.coordinator_not_available)
         if not request.group_id:
@@ -179,9 +179,9 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: ClientContext, request_fingerprint: bytes = b""
     ) -> Answer[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat: a member of a consumer group joins, lives, or leaves.
+        """Answers ConsumerGroupHeartbeat: a member of a consumer group joins, stays, or leaves.
 
-        `request_fingerprint` identifies request and client: `repeat` may answer the next equal one.
+        `request_fingerprint` identifies request and client: `repeat` may answer the next equal request.
         """
         if not self._partition_count:
             return errors.consumer_group_heartbeat_error(request, ErrorCode.coordinator_not_available)
@@ -199,7 +199,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         )
 
     def sync_group(self, request: SyncGroupRequest, context: ClientContext) -> Answer[SyncGroupResponse]:
-        """SyncGroup; followers are answered when the leader's assignment is committed."""
+        """Answers SyncGroup; followers get their answers when the leader's assignment is committed."""
         return self._ask(
             request.group_id,
             load_shard_class().handle_sync_group,
@@ -212,9 +212,9 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def heartbeat(
         self, request: HeartbeatRequest, context: ClientContext, request_fingerprint: bytes = b""
     ) -> Answer[HeartbeatResponse]:
-        """Heartbeat of a member.
+        """Answers the Heartbeat of a member.
 
-        `request_fingerprint` identifies request and client: `repeat` may answer the next equal one.
+        `request_fingerprint` identifies request and client: `repeat` may answer the next equal request.
         """
         return self._ask(
             request.group_id,
@@ -227,9 +227,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         )
 
     def leave_group(self, request: LeaveGroupRequest, context: ClientContext) -> Answer[LeaveGroupResponse]:
-        """LeaveGroup, asked and answered in the shape of version 3 and later: the members that leave are in
-        `members`.
-        """
+        """Answers LeaveGroup; request and response have the shape of version 3 and later, with a list of members."""
         return self._ask(
             request.group_id,
             load_shard_class().handle_leave_group,
@@ -240,9 +238,9 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         )
 
     def offset_commit(self, request: OffsetCommitRequest, context: ClientContext) -> Answer[OffsetCommitResponse]:
-        """OffsetCommit of topics that exist, each with its name and id.
+        """Answers OffsetCommit; all topics must exist and have both name and id.
 
-        The empty group id is a group (old consumers use it).
+        The empty group id is valid (old consumers use it).
         """
         handle = load_shard_class().handle_offset_commit
         return self._ask(request.group_id, handle, request, context, errors.commit_error, may_linger=True)
@@ -250,9 +248,9 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, context: ClientContext, verification_guard: int
     ) -> Answer[TxnOffsetCommitResponse]:
-        """TxnOffsetCommit of topics that exist.
+        """Answers TxnOffsetCommit; all topics must exist.
 
-        The guard says that the transaction coordinator knows that this group is part of the transaction.
+        The guard proves that the transaction coordinator has added this group to the transaction.
         """
 
         def commit(
@@ -265,11 +263,10 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def end_transaction(
         self, partition: PartitionIndex, marker: WritableTxnMarker
     ) -> Answer[WritableTxnMarkerPartitionResult]:
-        """Writes a transaction's marker into a partition of `__consumer_offsets`: what the transaction committed there
-        counts from now on, or is forgotten.
+        """Writes a transaction's marker into a partition of `__consumer_offsets`.
 
-        Answered when the marker is committed, with the log's own codes; NOT_LEADER_OR_FOLLOWER as long as the
-        partition is not loaded.
+        The marker makes the transaction's offsets there valid, or drops them. The answer comes when the marker is
+        committed, and has the log's own codes; NOT_LEADER_OR_FOLLOWER as long as the partition is not loaded.
         """
 
         def refuse(marker: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
@@ -280,7 +277,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
             shard: GroupShard, marker: WritableTxnMarker, context: ClientContext, ticket: Ticket, now: Millis
         ) -> Result:
             from klamm.core.group.offsets.transactional_commits import (
-                end_transaction,  # the shard has loaded it already
+                end_transaction,  # the shard has imported the module already
             )
 
             return end_transaction(partition, marker, ticket)
@@ -290,9 +287,9 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def offset_fetch(
         self, group: OffsetFetchRequestGroup, require_stable: bool, context: ClientContext
     ) -> Answer[OffsetFetchResponseGroup]:
-        """OffsetFetch of one group, asked and answered in the shape of version 8 and later;
+        """Answers OffsetFetch for one group; request and response have the shape of version 8 and later.
 
-        `topics` None asks for all.
+        `topics` None requests all topics.
         """
 
         def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponseGroup:
@@ -302,7 +299,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         return self._ask(group.group_id, load_shard_class().handle_offset_fetch, request, context, refuse)
 
     def offset_delete(self, request: OffsetDeleteRequest, context: ClientContext) -> Answer[OffsetDeleteResponse]:
-        """OffsetDelete of partitions that exist."""
+        """Answers OffsetDelete; all partitions must exist."""
         return self._ask(
             request.group_id,
             load_shard_class().handle_offset_delete,
@@ -315,7 +312,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def group_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
         """Returns the groups that are known now, by partition and at most `size` at a time.
 
-        A partition without any is there once, too.
+        A partition without groups yields one empty slice.
         """
         return self._slices(lambda shard: (*shard.store.groups, *shard.store.consumer_groups), size)
 
@@ -325,8 +322,9 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         context: ClientContext,
         among: tuple[PartitionIndex, Sequence[str]] | None = None,
     ) -> Answer[ListGroupsResponse]:
-        """ListGroups over all partitions led here, or over some groups of one of them; as long as one is loading,
-        COORDINATOR_LOAD_IN_PROGRESS.
+        """Answers ListGroups for all partitions led here, or for the groups of one partition in `among`.
+
+        The response has COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
         """
         if not self._partition_count:
             return errors.list_groups_error(request, ErrorCode.coordinator_not_available)
@@ -337,7 +335,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         return then(parts, merge_lists)
 
     def describe_groups(self, request: DescribeGroupsRequest, context: ClientContext) -> Answer[DescribeGroupsResponse]:
-        """DescribeGroups; the groups may lie on several partitions."""
+        """Answers DescribeGroups; the groups may belong to several partitions."""
         if not self._partition_count:
             return errors.describe_groups_error(request, ErrorCode.coordinator_not_available)
         parts = self._ask_each(
@@ -354,7 +352,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
     def consumer_group_describe(
         self, request: ConsumerGroupDescribeRequest, context: ClientContext
     ) -> Answer[ConsumerGroupDescribeResponse]:
-        """ConsumerGroupDescribe; the groups may lie on several partitions."""
+        """Answers ConsumerGroupDescribe; the groups may belong to several partitions."""
         if not self._partition_count:
             return errors.consumer_group_describe_error(request, ErrorCode.coordinator_not_available)
         nameless = errors.consumer_group_describe_error(
@@ -376,7 +374,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
         )
 
     def delete_groups(self, request: DeleteGroupsRequest, context: ClientContext) -> Answer[DeleteGroupsResponse]:
-        """DeleteGroups; the groups may lie on several partitions."""
+        """Answers DeleteGroups; the groups may belong to several partitions."""
         if not self._partition_count:
             return errors.delete_groups_error(request, ErrorCode.coordinator_not_available)
         parts = self._ask_each(
@@ -392,7 +390,7 @@ class GroupCoordinator(CoordinatorFacade["GroupShard"]):
 
 
 def merge_lists(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
-    """All that the parts list, or the error of the first that has one."""
+    """Returns the groups of all parts, or the first error among the parts."""
     for part in parts:
         if part.error_code:
             return ListGroupsResponse(error_code=part.error_code)

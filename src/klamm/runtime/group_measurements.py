@@ -21,7 +21,7 @@ __all__ = ["GroupMeasurements"]
 class GroupMeasurements:
     """The figures of all groups, from the latest traffic of the partitions.
 
-    `shard_of` returns the shard of a group id, None if it is not led here or not loaded yet.
+    `shard_of` returns the shard of a group id, None if its partition is not led here or not loaded yet.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class GroupMeasurements:
         self._meter = GroupMeter()
 
     def on_traffic(self, traffic: Traffic) -> None:
-        """Takes the latest traffic, and has the shards weigh the groups that are assigned by load."""
+        """Stores the latest traffic, and has the shards check the groups that are assigned by load."""
         self._traffic = traffic
         self._runtime.tell(lambda shard, now: shard.on_traffic(traffic, now))
 
@@ -51,7 +51,7 @@ class GroupMeasurements:
         seen: set[str] = set()
         for shard in self._runtime.shards():
             for group_id in [*shard.store.groups, *shard.store.consumer_groups]:
-                if shard.groups.is_known(group_id):  # The group may have gone between two steps.
+                if shard.groups.is_known(group_id):  # The group may have been deleted between two steps.
                     seen.add(group_id)
                     yield (yield from self._measure(shard, group_id))
         yield from self._meter.forget_others(seen)

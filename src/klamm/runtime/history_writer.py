@@ -1,9 +1,8 @@
-"""Writes what the groups of this broker go through into the topic `__group_history`.
+"""Writes the changes of this broker's groups into the topic `__group_history`.
 
-Each change of a group becomes a record in the partition that has the index of the group's partition in
-`__consumer_offsets`, once the change is committed. Nothing waits for it and nothing fails with it: what can't be
-written, or would have to wait with too many others, is dropped with a line in the log, and readers see the gap by the
-sequence.
+Once a change of a group is committed, it becomes a record in the history partition that has the same index as the
+group's partition in `__consumer_offsets`. No request waits for that record or fails with it. A change is dropped, with
+a line in the log, if it can't be written or if too many changes are pending. Readers detect the gap by the sequence.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ __all__ = ["GroupHistory", "HistoryLog"]
 _log = logging.getLogger(__name__)
 
 _LINGER_MS: Final = 10.0
-"""What happens within this time is written together."""
+"""Changes within this time are written together."""
 _STEP_MS: Final = 3.0
-"""Writing gives the event loop back after so long."""
+"""After this time of writing, the event loop gets control back."""
 _LATER_MS: Final = 250.0
-"""The topic is made so long after it was first needed: whoever made the need has better things to do just then."""
+"""Delay before the topic is created, so that its creation does not compete with the work that led to the change."""
 _MAXIMUM_WEIGHT: Final = 50_000
-"""So many members, before and after, may be in changes that wait to be written: some ten megabytes. What the groups
-have committed is kept with them, and weighs as well."""
+"""Limit for the pending changes, about ten megabytes: their members before and after, plus the weight of the groups'
+committed offsets, which are kept with the changes."""
 _OFFSETS_PER_WEIGHT: Final = 5
-"""A copy of offsets takes 30 to 60 bytes for each, and holds on to another hundred once the group commits anew; a topic
-of its own takes as much as a member."""
+"""A copy takes 30 to 60 bytes for each offset, and retains another hundred once the group commits again. Each topic
+counts as much as a member."""
 _LARGE_SIZE: Final = 200
-"""A change of a group of a hundred members takes a millisecond or two to write; a larger one is put into words beside
-the event loop."""
+"""Changes with more members than this, before and after together, are encoded outside the event loop. Encoding a change
+of a group of a hundred members takes a millisecond or two."""
 _RECORD_OVERHEAD_BYTES: Final = 100
 _COMPRESSED_FROM_BYTES: Final = 1024
 _COMPRESSION: Final = Compression.GZIP
-"""The one that every client can read without another library."""
+"""Every client can read gzip without an additional library."""
 
 
 class HistoryLog(Protocol):
@@ -53,17 +52,17 @@ class HistoryLog(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the topic is there."""
+        """Whether the topic exists."""
 
     def make(self, done: Callable[[bool], None]) -> Cancellable:
-        """Make the topic, and call back later: with False if it could not be done, which is logged already."""
+        """Creates the topic, and calls back later: with False after a failure, which is already logged."""
 
     @property
     def max_batch_bytes(self) -> int:
         """The largest batch that `append` takes."""
 
     def append(self, partition: PartitionIndex, batch: bytes) -> Offset:
-        """Append one encoded batch as the leader. Raises KafkaError."""
+        """Appends one encoded batch as the leader. Raises KafkaError."""
 
 
 class _Waiting(NamedTuple):
@@ -72,9 +71,9 @@ class _Waiting(NamedTuple):
     change: Change
     committed: CommittedOffsets
     size: int
-    """What it takes to put it into words: one for each member, before and after."""
+    """Cost of encoding the change: one, plus one for each member before and after."""
     weight: int
-    """What it takes to keep it."""
+    """Memory that the change takes, in members; see `_MAXIMUM_WEIGHT`."""
 
 
 class GroupHistory:
@@ -104,7 +103,7 @@ class GroupHistory:
         self._is_stopped = False
 
     def publish(self, partition: PartitionIndex, events: Sequence[object]) -> None:
-        """Take in what a decision of a coordinator's partition has led to. Quick, and never raises."""
+        """Enqueues the changes that follow from the events of a partition's decision. Quick, and never raises."""
         if self._is_stopped:
             return
         try:
@@ -115,15 +114,15 @@ class GroupHistory:
             self._trackers.forget(partition)
 
     def under_way(self, group_id: str) -> UnderWay | None:
-        """The change of a group that is in progress; None while the group is at rest, or not known."""
+        """Returns the change of a group that is in progress; None if the group is stable or unknown."""
         return self._trackers.under_way(group_id)
 
     def on_resignation(self, partition: PartitionIndex) -> None:
-        """The partition of `__consumer_offsets` is led by another broker, which tells what happens from now on."""
+        """Forgets a partition of `__consumer_offsets` that another broker leads now; that broker writes its history."""
         self._trackers.forget(partition)
 
     def stop(self) -> None:
-        """Write what can be written at once, and nothing more."""
+        """Writes the pending changes if the topic exists, and accepts no further ones."""
         self._is_stopped = True
         for pending in (self._alarm, self._making):
             if pending is not None:
@@ -133,7 +132,7 @@ class GroupHistory:
                 self._write_some(float("inf"))
 
     def _enqueue(self, partition: PartitionIndex, change: Change) -> None:
-        # The new owners will commit before this is written: where they began is what it says now.
+        # Copied now: the record tells where the new owners start, and they may commit before it is written.
         committed = self._committed_offsets(change.group_id)
         size = 1 + len(change.before) + len(change.after)
         weight = size + len(committed) + sum(map(len, committed.values())) // _OFFSETS_PER_WEIGHT
@@ -173,7 +172,7 @@ class GroupHistory:
         self._weight = 0
 
     def _write_some(self, deadline_ms: float) -> None:
-        """Write what waits, until the deadline."""
+        """Writes pending changes until the deadline, or until a large change is next."""
         records: dict[PartitionIndex, list[UnstampedRecord]] = {}
         while self._waiting and not self._is_large_next():
             waiting = self._waiting.popleft()
@@ -194,7 +193,7 @@ class GroupHistory:
         return bool(self._waiting) and self._waiting[0].size > _LARGE_SIZE and not self._is_stopped
 
     def _write_large(self) -> None:
-        """Have the next change put into words elsewhere. It stays the next one: all are written in their order."""
+        """Encodes the next change outside the event loop. It stays in the queue, so that the order is kept."""
         waiting = self._waiting[0]
         self._is_encoding = True
         self._executor.submit(lambda: _encode_batch([_encode(waiting)]), self._on_encoded)
@@ -202,7 +201,7 @@ class GroupHistory:
     def _on_encoded(self, outcome: object) -> None:
         self._is_encoding = False
         if self._is_stopped:
-            return  # What waited then is written.
+            return  # `stop` has written all pending changes, including this one.
         waiting = self._waiting.popleft()
         self._weight -= waiting.weight
         if isinstance(outcome, bytes):

@@ -1,4 +1,4 @@
-"""The metadata image as coordinators see it: topics, with what a change of them would mean for assignments."""
+"""The coordinators' view of the metadata image: topics, with the facts that assignments depend on."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["ImageTopics"]
 
 
 _SPARE_FACTS: Final = 1000
-"""So many facts of topics that are gone are kept before anybody looks for them."""
+"""Facts of deleted topics are removed once the cache has this many more entries than the image has topics."""
 
 
 class ImageTopics:
-    """The topics of one image; facts are worked out when somebody asks, once.
+    """The topics of one image; the facts of a topic are computed at the first request, and cached.
 
-    `earlier` is the picture before: facts of topics that did not change are taken over, as the same objects. Nothing is
-    copied for it: both pictures share what is known, each fact beside the topic that it is of.
+    `earlier` is the previous image's object. Facts of unchanged topics are reused as the same objects, without a copy:
+    both objects share one cache, in which each entry stores facts together with their topic.
     """
 
     def __init__(self, image: MetadataImage, earlier: ImageTopics | None = None) -> None:
@@ -40,21 +40,21 @@ class ImageTopics:
         return self._image.revision
 
     def by_name(self, name: str) -> TopicFacts | None:
-        """The topic of that name."""
+        """Returns the facts of the topic with that name."""
         topic = self._image.topics.get(name)
         return None if topic is None else self._facts_of(topic)
 
     def by_id(self, topic_id: TopicId) -> TopicFacts | None:
-        """The topic of that id."""
+        """Returns the facts of the topic with that id."""
         topic = self._image.topics_by_id.get(topic_id)
         return None if topic is None else self._facts_of(topic)
 
     def names(self) -> Iterable[str]:
-        """The names of all topics."""
+        """Returns the names of all topics."""
         return self._image.topics.keys()
 
     def changes_since(self, earlier: ClusterTopics) -> TopicChanges:
-        """What has changed; worked out once for all who ask the same."""
+        """Returns the topics that changed since `earlier`; cached for callers with the same `earlier`."""
         if not isinstance(earlier, ImageTopics):
             return TopicChanges(
                 frozenset(earlier.names()) | self._image.topics.keys(), has_new=bool(self._image.topics)

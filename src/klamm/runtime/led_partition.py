@@ -1,4 +1,4 @@
-"""What the runtime keeps for one partition that it leads."""
+"""The runtime's state of one partition that this broker leads."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _START: Final = Offset(0)
 
 
 class PartitionState(Enum):
-    """How far a partition is from answering."""
+    """The stages of a partition from loading to closing; an ACTIVE partition answers requests."""
 
     LOADING = "loading"
     STARTING = "starting"
-    """The log is read, and the shard takes its groups over; nobody is answered yet."""
+    """The log is read, and the shard derives its volatile state; requests are still refused."""
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
@@ -37,19 +37,19 @@ class PartitionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A decision whose replies wait until everything below `offset` is committed."""
+    """A decision whose replies are held back until everything below `offset` is committed."""
 
     offset: Offset
     result: Result
     ticket: Ticket | None
-    """The request that asked for the decision, if it was one."""
+    """The ticket of the decided request; None for a decision without a request."""
     refuse: Callable[[ErrorCode], Message] | None
     deadline_ms: float
 
 
 @dataclass(slots=True, eq=False)
 class LedPartition(Generic[S]):
-    """One partition, its shard, and what waits for its log."""
+    """One partition, its shard, and the decisions that wait for its log."""
 
     partition: PartitionIndex
     leader_epoch: LeaderEpoch
@@ -60,13 +60,13 @@ class LedPartition(Generic[S]):
     log_end_offset: Offset = _START
     high_watermark: Offset = _START
     lingering: list[Waiting] = field(default_factory=list)
-    """Requests whose records the shard keeps aside, in the order in which they came."""
+    """Decisions whose records the shard holds back, in the order of the requests."""
     waiting: deque[Waiting] = field(default_factory=deque)
     deleted_topics: list[DeletedTopic] = field(default_factory=list)
     """Topics that were deleted while the partition was loading."""
     high_watermark_listener: Cancellable | None = None
     skipped: SkippedRecords | None = None
-    """What was passed over when the log was read."""
+    """The records that were skipped when the log was read."""
     is_appending: bool = False
 
     @property
@@ -76,5 +76,5 @@ class LedPartition(Generic[S]):
 
     @property
     def is_committed(self) -> bool:
-        """Whether an answer has nothing to wait for."""
+        """Whether the whole log is committed and no decision waits, so that an answer may go out at once."""
         return self.high_watermark >= self.log_end_offset and not self.waiting

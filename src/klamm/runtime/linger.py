@@ -1,12 +1,12 @@
-"""When the commits of one partition that may linger are written.
+"""Decides when the lingering commits of one partition are written.
 
-Theory of operation. Adaptive, as Kafka's: a commit that comes alone is written at once. When a second one comes within
-the same turn of the event loop, the partition is busy: from then on commits wait for the end of the turn, when whoever
-could be heard has been heard, and are written together. A turn that brought one commit or none is the last busy one.
-So there is no clock in it: a client that is alone never waits, and the more there is to do, the longer a turn takes and
-the more commits it brings.
+Theory of operation. Adaptive, as in Kafka: a single commit is written at once. When a second commit comes within the
+same iteration of the event loop, the partition becomes busy. From then on commits wait for the end of the iteration,
+when all readable requests have been read, and are written together. An iteration with one commit or none ends the busy
+phase. So no clock is involved: a client that is alone never waits, and under more load an iteration takes longer and
+brings more commits.
 
-With a bound in milliseconds every commit waits so long for others, and with 0 none waits at all.
+With a linger time in milliseconds commits wait that long for others; with 0 no commit waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ADAPTIVE: Final = -1
 
 
 class Linger:
-    """Says for the commits of one partition whether they linger; `flush` is called when they are to be written."""
+    """Decides whether the commits of one partition linger, and calls `flush` when they have to be written."""
 
     __slots__ = ("_commits_in_turn", "_due", "_flush", "_is_busy", "_linger_ms", "_timers")
 
@@ -35,7 +35,7 @@ class Linger:
         self._is_busy = False
 
     def admits(self) -> bool:
-        """Whether the commit that has just been decided is to linger; if so, `flush` will be called."""
+        """Returns whether the commit that has just been decided lingers; if so, `flush` will be called."""
         if self._linger_ms == ADAPTIVE:
             self._commits_in_turn += 1
             if self._due is None:
@@ -46,12 +46,12 @@ class Linger:
         return self._linger_ms > 0
 
     def note_flush(self) -> None:
-        """Nothing lingers any more: the next commit has its full time again."""
+        """Notes that no commit lingers any more: the next commit gets its full linger time."""
         if self._linger_ms > 0:
             self.stop()
 
     def stop(self) -> None:
-        """`flush` will not be called, unless another commit is admitted."""
+        """Cancels the pending call of `flush`; the next admitted commit schedules a new one."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

@@ -1,6 +1,6 @@
-"""Partitions that are being loaded, in turns and in steps, so that the event loop is free in between.
+"""Loads partitions in small steps, in rotation, so that the event loop is free in between.
 
-A large partition does not hold up a small one that comes after it, and what is loaded already goes on answering.
+A large partition does not delay a small one that comes after it, and loaded partitions continue to answer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ S = TypeVar("S", bound=Shard)
 _log = logging.getLogger(__name__)
 
 _STEP_MS: Final = 4.0
-"""After so long the event loop has its turn. What it finds then should not have waited ten."""
+"""After this time the event loop gets control back. No request should wait for ten milliseconds."""
 
 
 class LoadQueue(Generic[S]):
-    """The loads under way."""
+    """The loads in progress."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -35,14 +35,14 @@ class LoadQueue(Generic[S]):
         self._is_in_step = False
 
     def add(self, led: LedPartition[S], steps: Iterator[Offset]) -> None:
-        """Load a partition: `steps` does a little of it each time it is asked for the next offset."""
+        """Adds the load of a partition; each `next` on `steps` does a small part of it."""
         self._queue.append((led, steps))
         if self._next_step is None and not self._is_in_step:
-            # The first step is made at once: a partition that is new, or small, answers at once.
+            # The first step runs immediately, so that a new or small partition answers without delay.
             self._step()
 
     def stop(self) -> None:
-        """Load no more."""
+        """Drops all loads and cancels the next step."""
         self._queue.clear()
         if self._next_step is not None:
             self._next_step.cancel()

@@ -1,7 +1,7 @@
-"""Runs the background tasks of transaction shards: each says which marker is wanted, and this has it written.
+"""Runs the background tasks of transaction shards: each task names a transaction marker to write.
 
-It is written where the partition's leader is, be that here or elsewhere, and the outcome goes back to the shard that
-asked, if it still leads.
+The leaders of the marker's partitions, this broker or others, write it. The outcome goes back to the shard of the task,
+if this broker still leads its partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MarkerExecutor:
         self._spawn = spawn
 
     def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
-        """Have the marker written that `run` returns, and report the outcome for each of its partitions."""
+        """Writes the marker that `run` returns, and calls `done` with the error code of each of its partitions."""
         marker = run()
         assert isinstance(marker, TransactionMarker)
         self._spawn(self._write(marker, done))
@@ -37,7 +37,7 @@ class MarkerExecutor:
         try:
             outcome = await self._writer.write_markers(marker)
         except Exception:
-            # The shard asks again, for as long as it takes.
+            # The shard retries without limit.
             _log.exception("markers of producer %d could not be written", marker.producer_id)
             outcome = dict.fromkeys(marker.partitions, ErrorCode.unknown_server_error)
         done(outcome)

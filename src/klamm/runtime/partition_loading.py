@@ -1,9 +1,8 @@
-"""Reading a coordinator's partition back: every record of the log goes through the same `replay` that it went through
-when it was new.
+"""Loads a coordinator's partition: replays every record of the log in the same way as when the record was new.
 
-Offsets that a transaction committed come with their producer id, and its marker follows in a control batch. A record
-of a type that the shard does not know is skipped, as is one that can't be read, and stays in the log. After Apache
-Kafka's `CoordinatorLoaderImpl`.
+Offsets that a transaction committed carry its producer id, and the transaction's marker follows in a control batch.
+Records of unknown types and unreadable records are skipped, and stay in the log. After Apache Kafka's
+`CoordinatorLoaderImpl`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from klamm.runtime.skipped_records import SkippedRecords
 __all__ = ["Deserialize", "replay_log"]
 
 Deserialize = Callable[[bytes, bytes | None], CoordinatorRecord | None]
-"""Key and value of a record as the shard takes them, or None for a type that it does not know.
+"""Decodes key and value of a record for the shard; returns None for a type that the shard does not know.
 
 Raises MalformedMessage.
 """
@@ -32,8 +31,7 @@ _RECORDS_PER_STEP = 64
 def replay_log(
     log: CoordinatorLog, partition: PartitionIndex, shard: Shard, deserialize: Deserialize, skipped: SkippedRecords
 ) -> Iterator[Offset]:
-    """Replay the log to its end, and pause every few records: yields the offset reached, which at last is the log end
-    offset.
+    """Replays the log to its end, and yields the reached offset every few records; at last the log end offset.
 
     Raises KafkaError if the log can't be read.
     """
@@ -43,7 +41,7 @@ def replay_log(
         reached = position
         for start, header in iterate_batches(view):
             if header.next_offset <= position:
-                continue  # The read began in front of the offset that was asked for.
+                continue  # A read may begin below the requested offset.
             is_control, producer_id = header.is_control, header.producer_id
             for count, record in enumerate(iterate_records(view, start), 1):
                 offset, _, key, value, _ = record
@@ -56,7 +54,7 @@ def replay_log(
             reached = header.next_offset
             yield reached
         if reached == position:
-            return  # The log ends in a gap: what stood there is gone.
+            return  # The log ends in a gap: the records there have been removed.
         position = reached
 
 

@@ -1,4 +1,4 @@
-"""What the runtime needs from outside, so that it turns the same way on a broker's event loop and in the simulator.
+"""The runtime's interfaces to its environment, which is a broker's event loop or the simulator.
 
 All calls come from one thread. None of them may call back into the runtime before it returns, except
 `CoordinatorLog.append`, which may report a new high watermark.
@@ -16,80 +16,80 @@ __all__ = ["Cancellable", "CoordinatorLog", "Executor", "Ids", "Promise", "Promi
 T = TypeVar("T")
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
-"""Begins a coroutine at the end of this turn of the event loop, and sees to it that it runs to its end or is cancelled
-with the broker. Nobody waits for it."""
+"""Starts a coroutine at the end of this iteration of the event loop. The coroutine runs to its end or is cancelled with
+the broker; the caller does not wait for it."""
 
 WallClock = Callable[[], Millis]
-"""Milliseconds since the epoch: what records are stamped with. It may jump; no deadline depends on it."""
+"""Returns milliseconds since the epoch, for the timestamps of records. It may jump; no deadline depends on it."""
 
 
 class Cancellable(Protocol):
-    """Something that was asked for and can be called off."""
+    """A pending operation that can be cancelled."""
 
     def cancel(self) -> None:
-        """Call it off; harmless when it has happened already."""
+        """Cancels the operation; does nothing if it has happened already."""
 
 
 class Timers(Protocol):
     """A monotonic clock and one-shot alarms on it."""
 
     def now_ms(self) -> float:
-        """Milliseconds on a clock that never goes back; its zero means nothing."""
+        """Returns the milliseconds of a monotonic clock with an arbitrary zero."""
 
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Cancellable:
-        """Call back once the clock has reached the deadline, never before this call returns.
+        """Calls back once the clock has reached the deadline, never before this call returns.
 
         Sockets that are readable at that moment should be read first, so that a heartbeat that has arrived counts.
         """
 
     def call_soon(self, callback: Callable[[], None]) -> Cancellable:
-        """Call back at the end of this turn of the event loop, never before this call returns: once everything that
-        was readable when the turn began has been handled, and before the loop waits for more.
+        """Calls back at the end of this iteration of the event loop, never before this call returns.
+
+        By then all data that was readable when the iteration began is handled; the loop has not waited for more.
         """
 
 
 class Executor(Protocol):
-    """Where work runs that would hold up everybody else."""
+    """Runs work outside the event loop that would block it for too long."""
 
     def submit(self, run: Callable[[], object], done: Callable[[object], None]) -> None:
-        """Run it somewhere, then call back with what it returned or raised: later, on the thread of the caller."""
+        """Runs `run` elsewhere, then calls `done` with its result or exception: later, on the thread of the caller."""
 
 
 class Ids(Protocol):
-    """Where randomness comes from."""
+    """A source of random ids."""
 
     def member_id(self, prefix: str) -> str:
-        """A member id that was never handed out before: the client id or group instance id, a dash, and a random
-        UUID.
-        """
+        """Returns a new member id: the prefix (a client id or group instance id), a dash, and a random UUID."""
 
     def uuid(self) -> str:
-        """A random UUID in base64, as Kafka writes one and as members of consumer groups are named: 22 characters,
-        the first no dash.
+        """Returns a random UUID in Kafka's base64 form, as for member ids of consumer groups.
+
+        It has 22 characters, and the first is not a dash.
         """
 
 
 class Promise(Protocol[T]):
-    """An answer that is still to come; `asyncio.Future` is one."""
+    """A pending answer; `asyncio.Future` is one."""
 
     def done(self) -> bool:
-        """Whether it has its result, or nobody waits any more."""
+        """Returns whether the promise has its result or is cancelled."""
 
     def set_result(self, result: T, /) -> None:
-        """Wake who waits, later: not inside this call."""
+        """Sets the result; the waiting coroutine continues later, not inside this call."""
 
     def __await__(self) -> Generator[Any, None, T]: ...
 
 
 class Promises(Protocol):
-    """Where promises come from: an event loop is one such place."""
+    """A factory of promises, such as an event loop."""
 
     def create_future(self) -> Promise[Any]:
-        """A promise without result."""
+        """Returns a promise without result."""
 
 
 class CoordinatorLog(Protocol):
-    """The partitions of one internal topic, as their leader sees them.
+    """The leader's view of the partitions of one internal topic.
 
     Failures are `KafkaError` with the log's own code.
     """
@@ -106,23 +106,23 @@ class CoordinatorLog(Protocol):
         verification_guard: int = 0,
         transaction_version: int = 0,
     ) -> Offset:
-        """Append one encoded batch as the leader and return the offset of its last record.
+        """Appends one encoded batch as the leader and returns the offset of its last record.
 
-        Base offset and leader epoch are stamped on the way. The guard is that of the first batch of a transaction,
-        the version that of a marker. Raises KafkaError and writes nothing if it cannot be done.
+        The append sets base offset and leader epoch. `verification_guard` is for the first batch of a transaction,
+        `transaction_version` for a marker. Raises KafkaError after a failure, and writes nothing then.
         """
 
     def read(self, partition: PartitionIndex, offset: Offset) -> bytes | memoryview:
-        """Whole batches from the one that holds `offset` on, a few hundred kilobytes; empty at the end of the log."""
+        """Returns whole batches, a few hundred kilobytes, from the one that contains `offset`; empty at the log end."""
 
     def log_start_offset(self, partition: PartitionIndex) -> Offset:
-        """The first offset that can be read."""
+        """Returns the first offset that can be read."""
 
     def log_end_offset(self, partition: PartitionIndex) -> Offset:
-        """The offset that the next record gets."""
+        """Returns the offset of the next record to be appended."""
 
     def high_watermark(self, partition: PartitionIndex) -> Offset:
-        """The first offset that is not committed."""
+        """Returns the first offset that is not committed."""
 
     def on_high_watermark(self, partition: PartitionIndex, callback: Callable[[Offset], None]) -> Cancellable:
-        """Call back with the new high watermark whenever it rises, until cancelled."""
+        """Calls back with the new high watermark whenever it rises, until cancelled."""

@@ -1,7 +1,7 @@
-"""Producer ids that are at hand when a coordinator's shard needs one.
+"""A pool of prefetched producer ids for a coordinator's shards.
 
-A shard decides at once, and a new producer id may have to be fetched from the metadata: so a few are fetched ahead.
-After Apache Kafka's `RPCProducerIdManager`, which asks for the next block while it hands out the one it has.
+A shard decides synchronously, but a new producer id may have to be fetched from the metadata. So a few are fetched in
+advance. After Apache Kafka's `RPCProducerIdManager`, which requests the next block while it hands out the current one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STOCK: Final = 16
 
 
 class ProducerIdPool:
-    """Hands out producer ids that nobody else has, as long as there are any at hand."""
+    """Hands out unique producer ids, as long as any are prefetched."""
 
     def __init__(self, next_producer_id: Callable[[], Awaitable[ProducerId]], spawn: Spawn) -> None:
         self._next_producer_id = next_producer_id
@@ -33,12 +33,13 @@ class ProducerIdPool:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the next one has to be waited for."""
+        """Whether no producer id is prefetched, so that a caller has to await `refill`."""
         return not self._at_hand
 
     def take(self) -> ProducerId:
-        """One that nobody has. Raises COORDINATOR_LOAD_IN_PROGRESS, as Kafka does, if there is none at the moment; then
-        more are fetched.
+        """Returns an unused producer id.
+
+        Raises COORDINATOR_LOAD_IN_PROGRESS, as Kafka does, if the pool is empty, and starts to refill it.
         """
         if not self._at_hand:
             if not self._is_refilling:
@@ -48,7 +49,7 @@ class ProducerIdPool:
         return self._at_hand.popleft()
 
     async def refill(self) -> None:
-        """Return once some are at hand. Raises what the metadata raises."""
+        """Fetches producer ids until the pool is full. Raises the errors of `next_producer_id`."""
         while len(self._at_hand) < _STOCK:
             self._at_hand.append(await self._next_producer_id())
 

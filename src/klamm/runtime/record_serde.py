@@ -1,6 +1,6 @@
-"""Records of `__consumer_offsets` as the group coordinator's shard takes them.
+"""Encodes and decodes the records of `__consumer_offsets` for the group coordinator's shard.
 
-Types beyond those of classic and consumer groups (share and streams groups) are not understood by the shard: they are
+The shard knows the record types of classic and consumer groups only. Other types (share and streams groups) are
 skipped, and stay in the log.
 """
 
@@ -35,34 +35,34 @@ _UNDERSTOOD: Final = frozenset((key_class.API_KEY or 0).to_bytes(2, "big") for k
 
 
 class RecordSerde(Protocol):
-    """How the records of one internal topic become bytes and come back."""
+    """Encodes and decodes the records of one internal topic."""
 
     @property
     def topic(self) -> str:
-        """The internal topic."""
+        """The name of the internal topic."""
 
     @property
     def owner_word(self) -> str:
-        """What the keys of all its records begin with."""
+        """The noun for the id that the keys of all its records begin with, such as "group"."""
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-        """Key and value; a tombstone has no value."""
+        """Returns key and value; a tombstone has no value."""
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """The record, or None for a type that is not understood.
+        """Returns the record, or None for an unknown type.
 
-        Raises MalformedMessage for what is no record at all, and for a version of a value that is not known.
+        Raises MalformedMessage for malformed bytes and for an unknown version of the value.
         """
 
 
 class GroupRecordSerde:
-    """The records that classic groups, consumer groups and their offsets are made of."""
+    """Encodes and decodes the records of classic groups, consumer groups and their offsets."""
 
     topic: Final = GROUP_METADATA_TOPIC
     owner_word: Final = "group"
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-        """Key and value; a tombstone has no value."""
+        """Returns key and value; a tombstone has no value."""
         key, value = record.key, record.value
         if (
             isinstance(key, OffsetCommitKey)
@@ -74,9 +74,9 @@ class GroupRecordSerde:
         return encoded_key, None if value is None else encode_record_value(value, record.value_version)
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """The record, or None for a type that is not understood.
+        """Returns the record, or None for an unknown type.
 
-        Raises MalformedMessage for what is no record at all, and for a version of a value that is not known.
+        Raises MalformedMessage for malformed bytes and for an unknown version of the value.
         """
         if len(key) >= 2 and key[:2] not in _UNDERSTOOD:
             return None

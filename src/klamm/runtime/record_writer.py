@@ -1,4 +1,4 @@
-"""Writes down what a shard has decided: the records go to the log and then, as what the log says, back to the shard."""
+"""Appends the records of a shard's decisions to the log, and then replays them into the shard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_TRANSACTION: Final = TransactionalWrite(ProducerId(-1), ProducerEpoch(-1), 0
 
 
 class OutOfSync(Exception):
-    """The shard and the log tell different stories; only reading the log anew helps."""
+    """The shard and the log have different end offsets; the log must be loaded again."""
 
 
 class RecordWriter:
@@ -36,9 +36,9 @@ class RecordWriter:
         self._compression = compression
 
     def write(self, led: LedPartition[S], result: Result) -> None:
-        """Append and replay the records, or the marker.
+        """Appends and replays the records, or the marker.
 
-        Raises KafkaError if the log refused them, OutOfSync if it is not what the shard knows.
+        Raises KafkaError if the log refuses the append, OutOfSync if the log ends at another offset than expected.
         """
         transaction = result.transaction
         if isinstance(transaction, EndOfTransaction):

@@ -1,13 +1,13 @@
-"""Answers to heartbeats that are given again without another decision.
+"""Cached answers to heartbeats, which are sent again without another decision.
 
 Two heartbeats are equal if they differ only in the correlation id. Most heartbeats of a member are equal to the one
 before, and get the same answer. The shard says under which condition an answer may be repeated
 (`core.coordinator.shard_contract.ReusableAnswer`). While the condition holds, a client that sends the same bytes gets
-the same bytes back, and the session of the member starts again; the request is not decoded, decided or encoded.
-Otherwise the request takes the normal way.
+the same bytes back, and the session of the member starts again; the request is not decoded or decided, and no response
+is encoded. Otherwise the request takes the normal path.
 
-One answer is kept for each session timer, so one for each member. The answer goes with the timer: when the member
-leaves, when the session expires, when leadership ends.
+One answer is cached for each session timer, so one for each member. The answer is dropped with the timer: when the
+member leaves, when the session expires, or when leadership ends.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from klamm.runtime.ports import WallClock
 __all__ = ["LARGEST_REQUEST_BYTES", "ReusableAnswers"]
 
 LARGEST_REQUEST_BYTES: Final = 1024
-"""Of a request whose answer is kept; heartbeats are a hundred bytes long, and what is kept is paid with memory."""
+"""Size limit for a request whose answer is cached, to bound the memory. Heartbeats are about a hundred bytes long."""
 
 
 class _Answer:
-    """One answer, until its timer is no longer armed."""
+    """One cached answer, which is valid while its timer is armed."""
 
     __slots__ = ("alarm", "answers", "delay_ms", "encoded", "led", "request_fingerprint", "reusable_answer")
 
@@ -52,13 +52,13 @@ class _Answer:
         self.encoded = encoded
 
     def cancel(self) -> None:
-        """It is given no more."""
+        """Drops the answer from the cache."""
         if self.answers.get(self.request_fingerprint) is self:
             del self.answers[self.request_fingerprint]
 
 
 class ReusableAnswers:
-    """The answers of one coordinator that stand."""
+    """The cached answers of one coordinator."""
 
     __slots__ = ("_alarm_queue", "_answers", "_wall_clock")
 
@@ -68,7 +68,7 @@ class ReusableAnswers:
         self._answers: dict[bytes, _Answer] = {}
 
     def repeat(self, request_fingerprint: bytes) -> bytes | None:
-        """The encoded answer to what was said, with all that the decision on it would do; None if it has to be made."""
+        """Returns the cached encoded answer and restarts the session timer; None if the request must be decided."""
         answer = self._answers.get(request_fingerprint)
         if answer is None:
             return None
@@ -86,7 +86,7 @@ class ReusableAnswers:
     def keep(
         self, request_fingerprint: bytes, led: LedPartition[Any], result: Result, response: Message, api_version: int
     ) -> None:
-        """Keep the answer to what was said, if it stands on something. Its timer must have been armed."""
+        """Caches the answer to a request if the result has a `reusable_answer`. Its timer must be armed already."""
         if result.reusable_answer is None or len(request_fingerprint) > LARGEST_REQUEST_BYTES:
             return
         ((key, delay_ms),) = result.timers

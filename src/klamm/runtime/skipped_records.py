@@ -1,8 +1,8 @@
-"""What a coordinator passes over when it loads a partition of its internal topic.
+"""Counts and logs the records that a coordinator skips when it loads a partition of its internal topic.
 
-Records of unknown types may be left over from a newer version, and are told once for each load. A record that can't be
-read is an error: what it said of its group is not known, and all others hold. Apache Kafka fails the whole partition
-there (`CoordinatorLoaderImpl`), and with it every group that has nothing to do with the record.
+Records of unknown types may be left over from a newer version; their types are logged once for each load. An unreadable
+record is logged as an error: its content is lost for its group, and all other records count. Apache Kafka fails the
+whole partition in this case (`CoordinatorLoaderImpl`), and with it all groups that the record does not concern.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _ADVICE: Final = "They stay in the log, where `klamm log dump` shows them."
 
 
 class SkippedRecords:
-    """The records that were passed over in one load of one partition. `owner_word` is what its keys begin with."""
+    """The records that one load of one partition skipped.
+
+    `owner_word` is the noun for the id that the records' keys begin with, such as "group".
+    """
 
     def __init__(self, topic: str, partition: PartitionIndex, owner_word: str) -> None:
         self._where = f"{topic}-{partition}"
@@ -31,7 +34,7 @@ class SkippedRecords:
         self._unknown_types: set[int] = set()
 
     def add_unreadable(self, offset: Offset, key: bytes, reason: str) -> None:
-        """Notes a record of a known type, or of none, that can't be read."""
+        """Counts an unreadable record, and logs the first few of one load. The record may have no type."""
         self.unreadable += 1
         if self.unreadable <= _LINES_PER_LOAD:
             owner = _owner(key)
@@ -41,11 +44,11 @@ class SkippedRecords:
             )
 
     def add_unknown(self, key: bytes) -> None:
-        """Notes a record of a type that the coordinator doesn't know."""
+        """Collects the type of a record that the coordinator doesn't know."""
         self._unknown_types.add(int.from_bytes(key[:_TYPE_BYTES], "big", signed=True))
 
     def end(self) -> None:
-        """Tells of what has no line of its own."""
+        """Logs the unknown types, and the number of unreadable records if not all of them have been logged."""
         if self._unknown_types:
             _log.warning(
                 "%s has records of types that this coordinator doesn't know (%s), left over from another version. %s",
@@ -58,9 +61,9 @@ class SkippedRecords:
 
 
 def _owner(key: bytes) -> str | None:
-    """The group or transactional id that a key begins with, behind its type; None if it has none.
+    """Returns the group or transactional id that follows the type in a key; None if the key has none.
 
-    The keys of all types begin with it, and none of them is of a flexible version.
+    All key types begin with that id, and none of them has a flexible version.
     """
     length = int.from_bytes(key[_TYPE_BYTES : _TYPE_BYTES + 2], "big", signed=True)
     owner = key[_TYPE_BYTES + 2 :][: max(length, 0)]

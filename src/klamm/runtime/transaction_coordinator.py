@@ -1,11 +1,11 @@
-"""The transaction coordinator as the handlers see it: one method per API, from decoded request to response.
+"""The transaction coordinator's interface for the handlers: one method per API, from decoded request to response.
 
-Checks what needs no transactional id to be known (an empty one, a timeout out of range), finds the partition that is
-responsible, lets the runtime decide there, and puts errors into the shape of each API. After Apache Kafka's
+Makes the checks that need no state (an empty transactional id, a timeout out of range), finds the responsible
+partition, lets the runtime decide there, and puts errors into the shape of each API. After Apache Kafka's
 `TransactionCoordinator` and the parts of `KafkaApis` and `AddPartitionsToTxnManager` around it.
 
-A method returns the response at once where it is known, and else an awaitable of it; none but `list_transactions`
-raises KafkaError.
+A method returns the response if it is known at once, otherwise an awaitable of it. Only `list_transactions` raises
+KafkaError.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["TransactionCoordinator", "merge_lists"]
 
 _log = logging.getLogger(__name__)
 
-# Before these versions clients don't know PRODUCER_FENCED; they take INVALID_PRODUCER_EPOCH for the same.
+# Clients of earlier versions don't know PRODUCER_FENCED; they get INVALID_PRODUCER_EPOCH instead.
 _INIT_KNOWS_FENCED_FROM: Final = 4
 _END_KNOWS_FENCED_FROM: Final = 2
 _ADD_KNOWS_FENCED_FROM: Final = 2
@@ -107,7 +107,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
     def init_producer_id(
         self, request: InitProducerIdRequest, context: ClientContext
     ) -> Answer[InitProducerIdResponse]:
-        """InitProducerId with a transactional id."""
+        """Answers InitProducerId with a transactional id."""
         refuse = partial(_refuse_init, context.api_version)
         if not self._partition_count:
             return refuse(request, ErrorCode.coordinator_not_available)
@@ -129,9 +129,10 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
     def add_partitions_to_txn(
         self, request: AddPartitionsToTxnTransaction, context: ClientContext
     ) -> Answer[AddPartitionsToTxnResult]:
-        """AddPartitionsToTxn, or AddOffsetsToTxn with the group's partition, of one transaction; partitions that exist.
+        """Adds partitions to a transaction, for AddPartitionsToTxn or (with the group's partition) AddOffsetsToTxn.
 
-        The version of AddPartitionsToTxn in `context` says who asks: clients up to 3, brokers from 4 on.
+        All partitions must exist. The version of AddPartitionsToTxn in `context` tells the sender: clients up to
+        version 3, brokers from version 4.
         """
         refuse = partial(_refuse_addition, context.api_version)
         handle = TransactionShard.handle_add_partitions
@@ -148,13 +149,14 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         *,
         verify_only: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """What a broker asks before it writes for a transaction (KIP-890); `ErrorCode.none` says that it may.
+        """Decides whether a broker may write for a transaction (KIP-890): yes for each partition with `ErrorCode.none`.
 
-        With `verify_only` the partitions must have been added by the producer, else they get TRANSACTION_ABORTABLE;
-        without it they are added, as for clients of transaction version 2. A fenced producer is told
-        INVALID_PRODUCER_EPOCH, which is what a producer expects of the partitions it writes to. Of the other codes
-        CONCURRENT_TRANSACTIONS and those of coordinators are retriable; of an addition the former only comes after a
-        while in which the transaction before might have ended. Raises nothing.
+        With `verify_only` the producer must have added the partitions, otherwise they get TRANSACTION_ABORTABLE.
+        Without it the partitions are added, as for clients of transaction version 2. A fenced producer gets
+        INVALID_PRODUCER_EPOCH, the code that producers expect from the partitions that they write to. Of the other
+        codes, CONCURRENT_TRANSACTIONS and the coordinator's codes are retriable. Without `verify_only`,
+        CONCURRENT_TRANSACTIONS is returned only after `add_retry_max_ms`, in which the previous transaction could have
+        ended. Raises nothing.
         """
         request = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
@@ -188,19 +190,19 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
             alarm.cancel()
 
     def end_txn(self, request: EndTxnRequest, context: ClientContext) -> Answer[EndTxnResponse]:
-        """EndTxn. The answer comes when the outcome is safe; the markers follow."""
+        """Answers EndTxn once the outcome is committed; the markers follow."""
         refuse = partial(_refuse_end, context.api_version)
         handle = TransactionShard.handle_end_txn
         return self._ask(
             request.transactional_id, handle, request, context, refuse, empty_key=ErrorCode.invalid_request
         )
 
-    # Requests of those who look
+    # Requests of admin clients
 
     def describe_transactions(
         self, request: DescribeTransactionsRequest, context: ClientContext
     ) -> Answer[DescribeTransactionsResponse]:
-        """DescribeTransactions; the ids may lie on several partitions."""
+        """Answers DescribeTransactions; the ids may belong to several partitions."""
         if not self._partition_count:
             return _refuse_description(request, ErrorCode.coordinator_not_available)
         parts = self._ask_each(
@@ -215,7 +217,7 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
     def transactional_ids(self, size: int) -> list[tuple[PartitionIndex, list[str]]]:
         """Returns the transactional ids that are known now, by partition and at most `size` at a time.
 
-        A partition without any is there once, too.
+        A partition without transactional ids yields one empty slice.
         """
         return self._slices(lambda shard: shard.store.transactions, size)
 
@@ -225,14 +227,13 @@ class TransactionCoordinator(CoordinatorFacade[TransactionShard]):
         context: ClientContext,
         among: tuple[PartitionIndex, Sequence[str]] | None = None,
     ) -> Answer[ListTransactionsResponse]:
-        """ListTransactions over all partitions led here, or over some ids of one of them; as long as one is loading,
-        COORDINATOR_LOAD_IN_PROGRESS.
+        """Answers ListTransactions for all partitions led here, or for the ids of one partition in `among`.
 
-        Raises INVALID_REGULAR_EXPRESSION.
+        The response has COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. Raises INVALID_REGULAR_EXPRESSION.
         """
 
         def refuse(request: ListTransactionsRequest, code: ErrorCode) -> ListTransactionsResponse:
-            # A partition that went away meanwhile is somebody else's to list.
+            # This broker does not lead the partition any more: the new leader lists it.
             return ListTransactionsResponse(error_code=0 if code is ErrorCode.not_coordinator else code)
 
         if not self._partition_count:
@@ -284,7 +285,7 @@ def _in_order(
 def merge_lists(
     request: ListTransactionsRequest, parts: Sequence[ListTransactionsResponse]
 ) -> ListTransactionsResponse:
-    """All that the parts list, or the error of the first that has one."""
+    """Returns the transactions of all parts, or the first error among the parts."""
     for part in parts:
         if part.error_code:
             return ListTransactionsResponse(error_code=part.error_code)

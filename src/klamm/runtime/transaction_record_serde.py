@@ -1,6 +1,6 @@
-"""Records of `__transaction_state` as the transaction coordinator's shard takes them.
+"""Encodes and decodes the records of `__transaction_state` for the transaction coordinator's shard.
 
-After Apache Kafka's `TransactionLog.read`: a type of record that isn't known is skipped.
+After Apache Kafka's `TransactionLog.read`: records of unknown types are skipped.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _PREFIX: Final = Struct(">h")
 
 
 class TransactionRecordSerde:
-    """The one kind of record that there is."""
+    """Encodes and decodes the single record type of `__transaction_state`."""
 
     topic: Final = TRANSACTION_STATE_TOPIC
     owner_word: Final = "transactional id"
 
     def serialize(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-        """Key and value; a tombstone has no value."""
+        """Returns key and value; a tombstone has no value."""
         value = record.value
         encoded = None if value is None else encode_record_value(value, record.value_version)
         return encode_record_key(record.key), encoded
 
     def deserialize(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """The record, or None for a type that isn't understood.
+        """Returns the record, or None for an unknown type.
 
-        Raises MalformedMessage for what is no record at all, and for a version of a value that is not known.
+        Raises MalformedMessage for malformed bytes and for an unknown version of the value.
         """
         if _prefix(key) != TransactionLogKey.API_KEY:
             return None
