@@ -312,10 +312,8 @@ class OffsetTable:
     """A hash, a number, and their entry in a dict."""
 
     def __init__(self, memory_bytes: int, secret: bytes) -> None:
-        """Creates an empty table that may grow to `memory_bytes`.
-
-        Raises ValueError for less memory than one entry, or if the secret does not have 16 bytes.
-        """
+        """Creates an empty table that may grow to `memory_bytes`. Raises ValueError if that is less than one entry, or
+        if the secret does not have 16 bytes."""
         if len(secret) != 16:
             raise ValueError("the secret has 16 bytes")
         self.slots = memory_bytes // self.BYTES_PER_ENTRY

@@ -356,10 +356,7 @@ class ProducerState:
         self.end_offset = end_offset
 
     def clear(self, end_offset: Offset) -> None:
-        """Drops all producers, transactions and pending verifications.
-
-        The verified batches might follow batches that are no longer in the log.
-        """
+        """Drops all producers, transactions and pending verifications, whose batches might follow lost ones."""
         self._producers.clear()
         self._refused.clear()
         self.verifications.clear()
