@@ -29,8 +29,10 @@ class TestKafkaPythonRecords(RecordScenarios):
     )
 
 
-# Seen in its debug log: when poll() runs out of time in the moment in which the answer to SyncGroup arrives, kafka-
-# python 3 does nothing with that answer and waits for good. Four other clients run the same scenarios, once.
+# When poll() ends just before the answer to SyncGroup, kafka-python 3.0.12 drops that answer: the next poll finds its
+# join done (`self._join_task.is_done`) and joins again. A member was seen without partitions for 30 s after that, and
+# each scenario can meet it. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py, `join_group_async`.
+# Four other clients run the same scenarios, once.
 @pytest.mark.flaky(reruns=2)
 class TestKafkaPythonGroups(GroupScenarios):
     """Consumer groups."""
