@@ -31,7 +31,7 @@ class TestKafkaPythonRecords(RecordScenarios):
 
 # When poll() ends just before the answer to SyncGroup, kafka-python 3.0.12 drops that answer: the next poll finds its
 # join done (`self._join_task.is_done`) and joins again. A member was seen without partitions for 30 s after that, and
-# each scenario can meet it. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py, `join_group_async`.
+# each scenario can meet it. See `join_group_async`, https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py
 # Four other clients run the same scenarios, once.
 @pytest.mark.flaky(reruns=2)
 class TestKafkaPythonGroups(GroupScenarios):
