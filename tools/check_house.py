@@ -2,10 +2,13 @@
 
 - Two modules have the same name only if they mean the same thing in two rooms: `SAME_MEANING` lists the meanings.
 - No file has more than 400 lines without a reason: `LONG` says why it is long, and how long it may be.
+- The docstring of a function begins with a verb in the third person: "Returns", "Appends". Properties are described.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -51,7 +54,7 @@ LONG: Final = {
 
 def main() -> int:
     """Returns 1 if there is a breach, else 0."""
-    breaches = [*same_names(), *long_files()]
+    breaches = [*same_names(), *long_files(), *docstrings_without_verb()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
@@ -80,6 +83,24 @@ def long_files() -> Iterator[str]:
     for name in LONG:
         if lengths.get(name, 0) <= LIMIT:
             yield f"{name} has no more than {LIMIT} lines any more: remove it from {_HERE}"
+
+
+def docstrings_without_verb() -> Iterator[str]:
+    """Yields a breach for each function whose docstring begins with another word than a verb in the third person."""
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_property(node):
+                continue
+            docstring = ast.get_docstring(node)
+            if docstring and not re.match(r"[A-Z][a-z-]+s\b", docstring):
+                place = f"{path.relative_to(ROOT).as_posix()}:{node.lineno}"
+                yield f"{place}: {node.name} begins with {docstring.split()[0]!r}, not with a verb like 'Returns'"
+
+
+def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Returns whether callers read the function as an attribute."""
+    names = {getattr(each, "attr", getattr(each, "id", "")) for each in function.decorator_list}
+    return bool(names & {"property", "cached_property"})
 
 
 def modules() -> Iterator[Path]:

@@ -3,7 +3,8 @@
 During a step the broker serves no other client. A step is measured by the processor time of the loop's thread
 (`loop_steps.py`), so neither other processes nor klamm's own threads count; Apache Kafka has no such loop. Clients can
 cause every load. The load of many groups runs once with 50 partitions of `__consumer_offsets`, and once with a single
-one, where nothing is spread. Work that happens once in a process, the loading of code, comes before the measurement.
+one, where nothing is spread. One request of each kind comes before the measurement. The last two figures tell how much
+of a longest step may be the machine's: the same work, repeated (`fixed_work.py`), at its median and at its longest.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.fixed_work import measure_fixed_work
 from bench.hostile_loads import (
     create_hostile_topics,
     look_up_large_batches,
@@ -249,7 +251,8 @@ def _measure(peer: Peer, folder: Path, load: Load) -> Mapping[str, float]:
             running.stop()
         for name, value in steps.longest_ms.items():
             longest_ms[name] = max(longest_ms.get(name, 0.0), value)
-    return longest_ms
+    fixed_work = measure_fixed_work()
+    return {**longest_ms, "fixed_work": fixed_work.median_ms, "fixed_work_longest": fixed_work.longest_ms}
 
 
 def _figure(key: str, title: str) -> Figure:
@@ -277,6 +280,8 @@ WORKLOAD = LifeWorkload(
         _figure("large_batches_produced", "batches of some kilobytes that hold millions of records are produced"),
         _figure("large_batches_looked_up", "a time is looked for in such batches"),
         _figure("large_batches_cleaned", "such batches are cleaned"),
+        Figure("fixed_work", "For comparison, the same Python work repeated for 10 s: median", "ms", True),
+        Figure("fixed_work_longest", "For comparison, the same Python work repeated for 10 s: longest", "ms", True),
     ),
     rounds=3,
     without={"kafka": _NOT_A_LOOP, "tansu": _NOT_A_LOOP, "mock": _NOT_A_LOOP},

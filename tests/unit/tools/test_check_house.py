@@ -19,7 +19,8 @@ def house(tmp_path: Path) -> Any:
     for path in ("broker/listener.py", "storage/segment.py"):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text("")
-    return SimpleNamespace(rooms=rooms, breaches=lambda: [*rooms["same_names"](), *rooms["long_files"]()])
+    checks = ("same_names", "long_files", "docstrings_without_verb")
+    return SimpleNamespace(rooms=rooms, breaches=lambda: [breach for name in checks for breach in rooms[name]()])
 
 
 def test_an_orderly_house_has_no_breach(house: Any) -> None:
@@ -47,3 +48,21 @@ def test_a_long_file_needs_a_reason_and_has_a_limit_even_so(house: Any, tmp_path
     assert house.breaches()[0].startswith("storage/segment.py has 411 lines, more than 410")
     path.write_text("")
     assert house.breaches()[0].startswith("storage/segment.py has no more than 400 lines any more")
+
+
+@pytest.mark.parametrize(
+    ("source", "is_breach"),
+    [
+        ('def ends() -> int:\n    """The ends."""\n', True),
+        ('async def ends() -> int:\n    """Return the ends."""\n', True),
+        ('def ends() -> int:\n    """Returns the ends."""\n', False),
+        ("def ends() -> int:\n    return 1\n", False),
+        ('class Log:\n    """The log."""\n    @property\n    def ends(self) -> int:\n        """The ends."""\n', False),
+    ],
+)
+def test_the_docstring_of_a_function_begins_with_a_verb(
+    house: Any, tmp_path: Path, source: str, is_breach: bool
+) -> None:
+    """In the third person. A property and a class are described by a noun."""
+    (tmp_path / "storage" / "segment.py").write_text(source)
+    assert bool(house.breaches()) == is_breach
