@@ -110,7 +110,7 @@ def _finish(directory: Path, base_offset: Offset, swaps: list[str]) -> None:
             end_offset = _end_of(log, base_offset)
         except BadBatch as error:
             raise OSError(EIO, f"{log} is damaged at position {error.position}: {error}") from error
-        logger.info("%s replaces the segments up to offset %d: the swap of a cleaner is finished", log, end_offset)
+        logger.info("%s replaces the segments up to offset %d, which an interrupted cleaner left", log, end_offset)
         _remove_replaced(directory, base_offset, end_offset)
     for name in sorted(swaps):
         path = directory / name
