@@ -38,6 +38,15 @@ class Outcome:
                 yield figure, self.results[workload.name]
 
 
+_SUBJECTS = {
+    "": "produce, consume, start, memory",
+    "groups": "consumer groups",
+    "log": "the log",
+    "spark": "the Spark source",
+}
+"""The subject of each page, by the end of its name."""
+
+
 def median_of(result: RowResult, peer: str, key: str) -> float | None:
     """Returns the median over a peer's rounds; None if it has none."""
     values = [figures[key] for figures in result.rounds.get(peer, ()) if key in figures]
@@ -171,11 +180,11 @@ def markdown(outcome: Outcome, *, picture: str, about: str) -> str:
     """
     header = ["Row", "Unit", *outcome.peers.values(), "klamm / Kafka", "Target", "klamm"]
     lines = [
-        f"# klamm beside its peers{': ' + about if about else ''}",
+        f"# Benchmarks: {_SUBJECTS.get(about, about)}",
         "",
         *(f"- {name}: {fact}" for name, fact in outcome.facts.items()),
         "",
-        f"![klamm beside its peers]({picture})",
+        f"![klamm compared with its peers]({picture})",
         "",
         f"| {' | '.join(header)} |",
         "|---|---|" + "---:|" * (len(outcome.peers) + 1) + "---|---|",

@@ -26,7 +26,7 @@ from klamm.insight.group_watcher import GroupWatcher
 from klamm.testing import Broker
 
 TARGET: Final = Path(__file__).resolve().parents[1] / "docs" / "group-watch.svg"
-WIDTH: Final = 112
+WIDTH: Final = 88
 TOPIC: Final = "orders"
 GROUP: Final = "billing"
 PATIENCE_S: Final = 30.0
