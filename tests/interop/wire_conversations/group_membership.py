@@ -224,8 +224,8 @@ def session_that_runs_out(talk: Talk) -> None:
     """A member that says nothing for its session's time is gone; an id that was not used is, too."""
     group = talk.name("g")
     one, two = Member(talk, "one", group), Member(talk, "two", group)
-    # The group is empty when the session of `one` runs out. The id of `two` must be gone by then, and no request shows it:
-    # its time begins later, so it is much shorter.
+    # The group is empty when the session of `one` runs out. The id of `two` must be gone by then, and no request
+    # shows it: its time begins later, so it is much shorter.
     one.join(session_timeout_ms=1000)
     one.sync(assignments={one.member_id: b"all"})
     two.begin_join(session_timeout_ms=200)
