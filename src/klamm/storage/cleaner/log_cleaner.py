@@ -73,14 +73,16 @@ class LogCleaner:
     # -- which log -----------------------------------------------------------------------------------------------------
 
     def look(self, now_ms: Millis) -> Iterator[Cleaning | None]:
-        """Checks one compacted log per step, and yields the dirtiest log so far that is due for cleaning.
+        """Checks one log per step, and yields the dirtiest log so far that is due for cleaning.
 
-        As in Kafka, the cleaner also applies retention to these logs; that happens in the same step.
+        A log that is not compacted is a step too, since there may be tens of thousands of them. As in Kafka, the
+        cleaner also applies retention to the compacted logs; that happens in the same step.
         """
         best: Cleaning | None = None
         dirtiest_ratio = 0.0
         self._looked_ms = now_ms
         for topic_partition in list(self._logs):
+            yield best
             log = self._logs.get(topic_partition)
             if log is None or not log.config.compact or log.is_offline or log.compaction.is_under_way:
                 continue
@@ -93,7 +95,7 @@ class LogCleaner:
                 and (best is None or plan.cleanable_ratio > best.plan.cleanable_ratio)
             ):
                 best = Cleaning(log, plan)
-            yield best
+        yield best
         self._dirtiest_ratio = dirtiest_ratio
         for topic_partition in [each for each, log in self._uncleanable.items() if self._logs.get(each) is not log]:
             del self._uncleanable[topic_partition]

@@ -548,3 +548,10 @@ def test_a_reader_from_the_beginning_ends_up_with_the_latest_values(
 
     assert table((record.key, record.value) for record in kept) == table(written.values())
     folder.close()
+
+
+def test_each_log_is_a_step_of_the_search_even_if_it_is_not_compacted(folder: LogFolder) -> None:
+    """The caller can pause between any two logs: a broker with many logs that are not compacted stays responsive."""
+    for partition in range(20):
+        folder.create(TopicPartition("orders", PartitionIndex(partition)))
+    assert len(list(folder.directory.cleaner.look(folder.now_ms))) >= 20
