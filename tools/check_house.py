@@ -3,11 +3,14 @@
 - Two modules have the same name only if they mean the same thing in two rooms: `SAME_MEANING` lists the meanings.
 - No file has more than 400 lines without a reason: `LONG` says why it is long, and how long it may be.
 - The docstring of a function begins with a verb in the third person: "Returns", "Appends". Properties are described.
+- A logger is `_logger = logging.getLogger(__name__)`. Members of an enum are upper case. A constant of a module begins
+  with an underscore unless another module uses it.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections import defaultdict
@@ -19,6 +22,9 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "src" / "klamm"
 GENERATED: Final = SOURCE / "protocol" / "schema"
 LIMIT: Final = 400
+USERS: Final = ("src", "tests", "tools", "bench", "examples")
+CONSTANT: Final = re.compile(r"[A-Z][A-Z0-9_]+")
+ENUM: Final = re.compile(r"\b(Int|Str)?(Enum|Flag)$")
 
 SAME_MEANING: Final = {
     "__init__": "a package",
@@ -54,7 +60,7 @@ LONG: Final = {
 
 def main() -> int:
     """Returns 1 if there is a breach, else 0."""
-    breaches = [*same_names(), *long_files(), *docstrings_without_verb()]
+    breaches = [*same_names(), *long_files(), *docstrings_without_verb(), *broken_conventions()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
@@ -95,6 +101,55 @@ def docstrings_without_verb() -> Iterator[str]:
             if docstring and not re.match(r"[A-Z][a-z-]+s\b", docstring):
                 place = f"{path.relative_to(ROOT).as_posix()}:{node.lineno}"
                 yield f"{place}: {node.name} begins with {docstring.split()[0]!r}, not with a verb like 'Returns'"
+
+
+def broken_conventions() -> Iterator[str]:
+    """Yields each logger, member of an enum, and constant of a module whose name breaks the convention."""
+    used = {path: used_names(path) for folder in USERS for path in python_files(ROOT / folder)}
+    for module in modules():
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        where = module.relative_to(ROOT)
+        for name, value in assignments(tree.body):
+            if "getLogger(" in ast.unparse(value):
+                if (name, ast.unparse(value)) != ("_logger", "logging.getLogger(__name__)"):
+                    yield f"{where}: a logger is `_logger = logging.getLogger(__name__)`, not `{name}`"
+            elif CONSTANT.fullmatch(name) and "TypeVar(" not in ast.unparse(value):
+                if not any(name in names for path, names in used.items() if path != module):
+                    yield f"{where}: no other module uses the constant {name}; it begins with an underscore"
+        for each in ast.walk(tree):
+            if isinstance(each, ast.ClassDef) and any(ENUM.search(ast.unparse(base)) for base in each.bases):
+                for name, _ in assignments(each.body):
+                    if not name.startswith("_") and not name.isupper():
+                        yield f"{where}: the member {name} of the enum {each.name} is upper case"
+
+
+def python_files(folder: Path) -> Iterator[Path]:
+    """Yields the Python files of a folder, without those in hidden folders: environments and caches."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        yield from (Path(parent, each) for each in files if each.endswith(".py"))
+
+
+def used_names(path: Path) -> set[str]:
+    """Returns the names that a module takes from others: imported names, attributes, and names in short strings."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names.update(each.name for each in node.names)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+    return names
+
+
+def assignments(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Yields name and value of each assignment to one name."""
+    for statement in body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            yield statement.target.id, statement.value
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            yield statement.targets[0].id, statement.value
 
 
 def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -70,7 +70,7 @@ while refused < 3:
         append(log, batch(value=b"%d" % acknowledged + bytes(777)))
         acknowledged += 1
     except KafkaError as error:
-        assert error.code is ErrorCode.kafka_storage_error, error
+        assert error.code is ErrorCode.KAFKA_STORAGE_ERROR, error
         refused += 1
         assert len(read_all(log)) == acknowledged
         assert folder.log_files()[0].stat().st_size == log.size_bytes

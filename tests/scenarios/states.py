@@ -114,4 +114,4 @@ def _named(world: World, assignment: consumer.Assignment) -> Partitions:
 
 def show_error(code: int) -> str:
     """An error by its name, as Kafka writes it."""
-    return "ok" if not code else ErrorCode(code).name.upper()
+    return "ok" if not code else ErrorCode(code).name

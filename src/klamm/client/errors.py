@@ -46,7 +46,7 @@ class RequestRefused(KlammError):
     """A broker responded with an error that a retry does not change."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(f"{code.name.upper()}: {message}")
+        super().__init__(f"{code.name}: {message}")
         self.code = code
 
 

@@ -55,7 +55,7 @@ def export_metadata(
     for topic in image.topics.values():
         records.append(MetadataRecord(TopicRecord(name=topic.name, topic_id=topic.topic_id), 0))
         records.extend(_partitions(topic, node_id, directory_id))
-        records.extend(_configs(ResourceType.topic, topic.name, topic.configs, known_keys, left_behind))
+        records.extend(_configs(ResourceType.TOPIC, topic.name, topic.configs, known_keys, left_behind))
     for (resource_type, name), configs in image.configs.items():
         records.extend(_configs(resource_type, name, configs, known_keys, left_behind))
     if image.next_producer_id:
@@ -89,7 +89,7 @@ def _configs(
     left_behind: list[str],
 ) -> Iterator[MetadataRecord]:
     known = known_keys.get(resource_type, ())
-    kind = ResourceType(resource_type).name
+    kind = ResourceType(resource_type).name.lower()
     for key, value in configs.items():
         if key in known:
             record = ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)

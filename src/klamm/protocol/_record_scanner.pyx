@@ -215,7 +215,7 @@ _FLAWS = {
 
 
 def _invalid(message):
-    return KafkaError(ErrorCode.invalid_record, message)
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
 
 
 cdef class _Buffers:

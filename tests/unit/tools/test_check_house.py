@@ -15,11 +15,11 @@ def house(tmp_path: Path) -> Any:
     """The checks, on a house of two rooms with a module each and no exceptions."""
     tool = runpy.run_path(str(TOOL))
     rooms = tool["main"].__globals__
-    rooms |= {"ROOT": tmp_path, "SOURCE": tmp_path, "SAME_MEANING": {}, "LONG": {}}
+    rooms |= {"ROOT": tmp_path, "SOURCE": tmp_path, "SAME_MEANING": {}, "LONG": {}, "USERS": ["."]}
     for path in ("broker/listener.py", "storage/segment.py"):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text("")
-    checks = ("same_names", "long_files", "docstrings_without_verb")
+    checks = ("same_names", "long_files", "docstrings_without_verb", "broken_conventions")
     return SimpleNamespace(rooms=rooms, breaches=lambda: [breach for name in checks for breach in rooms[name]()])
 
 
@@ -66,3 +66,32 @@ def test_the_docstring_of_a_function_begins_with_a_verb(
     """In the third person. A property and a class are described by a noun."""
     (tmp_path / "storage" / "segment.py").write_text(source)
     assert bool(house.breaches()) == is_breach
+
+
+@pytest.mark.parametrize(
+    ("source", "breach"),
+    [
+        ("_log = logging.getLogger(__name__)\n", "not `_log`"),
+        ('_logger = logging.getLogger("klamm")\n', "not `_logger`"),
+        ("_logger = logging.getLogger(__name__)\n", None),
+        ("class Kind(StrEnum):\n    segment = 'segment'\n", "the member segment of the enum Kind"),
+        ("class Kind(enum.IntEnum):\n    SEGMENT = 1\n", None),
+        ("LIMIT: Final = 4\n", "the constant LIMIT"),
+        ("_LIMIT: Final = 4\n", None),
+        ('T = TypeVar("T")\n', None),
+    ],
+)
+def test_names_follow_the_conventions(house: Any, tmp_path: Path, source: str, breach: str | None) -> None:
+    """Loggers, members of enums, and constants of modules have one form each."""
+    (tmp_path / "broker" / "listener.py").write_text(source)
+    breaches = house.breaches()
+    assert len(breaches) == (breach is not None)
+    assert breach is None or breach in breaches[0]
+
+
+def test_a_constant_that_another_module_uses_is_public(house: Any, tmp_path: Path) -> None:
+    """By import, as an attribute of the module, or by name in a string, as `monkeypatch.setattr` takes it."""
+    (tmp_path / "broker" / "listener.py").write_text("LIMIT: Final = 4\n")
+    for use in ("from broker.listener import LIMIT\n", "listener.LIMIT\n", 'patch(listener, "LIMIT", 2)\n'):
+        (tmp_path / "storage" / "segment.py").write_text(use)
+        assert house.breaches() == []

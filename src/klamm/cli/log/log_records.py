@@ -101,7 +101,7 @@ def _control(record: Record) -> Meaning:
     marker = read_end_transaction_marker(record)
     if marker is None:
         return Meaning(complaint=f"a control record of type {record_type}, which is not known")
-    return Meaning(ControlRecordType(record_type).name, None, {"coordinator_epoch": marker.coordinator_epoch})
+    return Meaning(ControlRecordType(record_type).name.lower(), None, {"coordinator_epoch": marker.coordinator_epoch})
 
 
 decode_control: Final = _guarded(_control)

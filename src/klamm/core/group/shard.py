@@ -185,7 +185,7 @@ class GroupShard:
         result = Result()
         for group in self.groups.rounds():
             for member in group.members.values():
-                answer_parked_requests(group, member, ErrorCode.not_coordinator, result)
+                answer_parked_requests(group, member, ErrorCode.NOT_COORDINATOR, result)
             group.move(GroupEvent.UNLOADED, group.state_timestamp_ms or Millis(0))
         self._deletions.on_unloaded(result)
         return result

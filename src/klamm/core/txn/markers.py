@@ -38,6 +38,6 @@ class MarkerWriter(Protocol):
     async def write_markers(self, marker: TransactionMarker) -> Mapping[TopicPartition, ErrorCode]:
         """Writes the marker, and returns the outcome for each of its partitions.
 
-        `ErrorCode.none` means that the marker is committed. A partition that doesn't exist gets
+        `ErrorCode.NONE` means that the marker is committed. A partition that doesn't exist gets
         UNKNOWN_TOPIC_OR_PARTITION. Raises nothing.
         """

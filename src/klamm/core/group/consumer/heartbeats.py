@@ -150,8 +150,8 @@ class Heartbeat:
             return group
         if self.request.member_epoch != JOINING_EPOCH:
             if group_id in self.groups.store.groups:
-                raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
-            raise KafkaError(ErrorCode.group_id_not_found, f"Consumer group {group_id} not found.")
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         classic = self.groups.registry.find(group_id)
         if classic is not None:
             if not classic.is_empty:
@@ -187,7 +187,7 @@ class Heartbeat:
             return find_or_make(self.group, member_id)
         if present.classic is None and present.member_epoch != STATIC_LEAVING_EPOCH:
             raise KafkaError(
-                ErrorCode.unreleased_instance_id,
+                ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
                 f"id is owned by {present.member_id} member.",
             )
@@ -225,7 +225,7 @@ def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: Sequence[OwnedP
         return
     relation = "greater" if epoch > member.member_epoch else "smaller"
     raise KafkaError(
-        ErrorCode.fenced_member_epoch,
+        ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
         f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
     )

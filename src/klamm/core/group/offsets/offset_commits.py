@@ -71,7 +71,7 @@ def commit_offsets(
         # A commit without a member creates a simple group, which begins with its first offset.
         if request.generation_id_or_member_epoch >= 0:
             is_recent = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
-            raise KafkaError(ErrorCode.group_id_not_found if is_recent else ErrorCode.illegal_generation)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_recent else ErrorCode.ILLEGAL_GENERATION)
     else:
         member = _check(group, request)
         if member is not None:
@@ -140,7 +140,7 @@ class _Commit:
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             if metadata and is_longer(metadata, self._max_metadata_length):
-                yield partition, ErrorCode.offset_metadata_too_large
+                yield partition, ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             index = PartitionIndex(partition.partition_index)
             if check_partition is not None:
@@ -170,7 +170,7 @@ class _Commit:
                         topic_id=topic_id,
                     )
                 )
-            yield partition, ErrorCode.none
+            yield partition, ErrorCode.NONE
 
 
 def _says(record: CoordinatorRecord, offset: int, leader_epoch: int, topic_id: bytes, metadata: str) -> bool:
@@ -191,13 +191,13 @@ def _check(group: ClassicGroup, request: OffsetCommitRequest) -> Member | None:
     if generation < 0 and group.state is GroupState.EMPTY:
         return None
     if generation < 0 and not request.member_id and request.group_instance_id is None:
-        raise KafkaError(ErrorCode.unknown_member_id)
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
     if generation != group.generation:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The member knows the generation, so it has joined; it has nothing to commit before it gets its assignment.
-        raise KafkaError(ErrorCode.rebalance_in_progress)
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member
 
 

@@ -69,7 +69,7 @@ def commit_transactional_offsets(
         member = _check_classic_group(group, request)
     elif request.generation_id >= 0:
         # A commit without a member creates a simple group, which begins with its first offset.
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     result = Result()
     answers = [_commit_topic(result.records, group_id, topic, config, now) for topic in request.topics]
     if result.records:
@@ -93,7 +93,7 @@ def end_transaction(partition: PartitionIndex, marker: WritableTxnMarker, ticket
         marker.transaction_result,
         marker.transaction_version,
     )
-    result.reply(ticket, WritableTxnMarkerPartitionResult(partition_index=partition, error_code=ErrorCode.none))
+    result.reply(ticket, WritableTxnMarkerPartitionResult(partition_index=partition, error_code=ErrorCode.NONE))
     return result
 
 
@@ -106,10 +106,10 @@ def _commit_topic(
 ) -> TxnOffsetCommitResponseTopic:
     answer = TxnOffsetCommitResponseTopic(name=topic.name)
     for partition in topic.partitions:
-        code = ErrorCode.none
+        code = ErrorCode.NONE
         metadata = partition.committed_metadata or ""
         if is_longer(metadata, config.offset_metadata_max_bytes):
-            code = ErrorCode.offset_metadata_too_large
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             records.append(
                 offset_commit_record(
@@ -142,7 +142,7 @@ def _check_classic_group(group: ClassicGroup, request: TxnOffsetCommitRequest) -
         return None
     member = group.check_member(request.member_id, request.group_instance_id)
     if generation != group.generation:
-        raise KafkaError(ErrorCode.illegal_generation)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     return member
 
 
