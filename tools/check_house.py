@@ -113,9 +113,12 @@ def broken_conventions() -> Iterator[str]:
             if "getLogger(" in ast.unparse(value):
                 if (name, ast.unparse(value)) != ("_logger", "logging.getLogger(__name__)"):
                     yield f"{where}: a logger is `_logger = logging.getLogger(__name__)`, not `{name}`"
-            elif CONSTANT.fullmatch(name) and "TypeVar(" not in ast.unparse(value):
-                if not any(name in names for path, names in used.items() if path != module):
-                    yield f"{where}: no other module uses the constant {name}; it begins with an underscore"
+            elif (
+                CONSTANT.fullmatch(name)
+                and "TypeVar(" not in ast.unparse(value)
+                and not any(name in names for path, names in used.items() if path != module)
+            ):
+                yield f"{where}: no other module uses the constant {name}; it begins with an underscore"
         for each in ast.walk(tree):
             if isinstance(each, ast.ClassDef) and any(ENUM.search(ast.unparse(base)) for base in each.bases):
                 for name, _ in assignments(each.body):
