@@ -33,7 +33,7 @@ class Topic:
         self, records: Iterable[Mapping[str, Any]], partition: int | None = None, **config: Any
     ) -> None:
         """Writes records given as keyword arguments of librdkafka's `produce`; all are acknowledged on return."""
-        # Idempotence keeps the order when a batch is sent again, as the first one may be while the topic is being created.
+        # Idempotence keeps the order when a batch is sent again, which happens while the topic is being created.
         own = {"bootstrap.servers": self.bootstrap_servers, "linger.ms": 1, "enable.idempotence": True}
         producer = Producer({**own, **config})
         failures = []
