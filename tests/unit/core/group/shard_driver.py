@@ -430,7 +430,7 @@ class ShardDriver:
     # What tests look at
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
-        group = self.shard.groups.find(group_id)
+        group = self.shard.classic_groups.find(group_id)
         assert group is not None
         return group
 

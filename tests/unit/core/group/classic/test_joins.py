@@ -51,7 +51,7 @@ def test_new_group_that_cannot_be_written_does_not_exist() -> None:
     driver.append_error = ErrorCode.kafka_storage_error
     ticket = driver.join()
     assert driver.answers[ticket] is ErrorCode.kafka_storage_error
-    assert driver.shard.groups.find(GROUP) is None
+    assert driver.shard.classic_groups.find(GROUP) is None
 
 
 def test_old_version_joins_without_an_id() -> None:
