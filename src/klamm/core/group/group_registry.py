@@ -15,20 +15,22 @@ __all__ = ["GroupRegistry"]
 class GroupRegistry:
     """All groups; `shards` are the kinds, in the order of the table."""
 
-    __slots__ = ("_by_type", "_first", "_others", "shards", "store")
+    __slots__ = ("_by_type", "_first", "_first_groups", "_others", "shards", "store")
 
     def __init__(self, store: GroupStore, shards: Sequence[KindShard]) -> None:
         self.store = store
         self.shards = shards
         self._first = shards[0]
+        self._first_groups = shards[0].store.groups
         self._others = tuple((shard.store.groups, shard) for shard in shards[1:])
         self._by_type = {shard.store.group_type: shard for shard in shards}
 
     def kind_of(self, group_id: str) -> KindShard:
         """Returns the kind that has the group; if there is no such group, the first kind."""
-        for groups, shard in self._others:
-            if group_id in groups:
-                return shard
+        if group_id not in self._first_groups:
+            for groups, shard in self._others:
+                if group_id in groups:
+                    return shard
         return self._first
 
     def find(self, group_id: str) -> Group | None:

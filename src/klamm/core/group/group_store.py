@@ -9,8 +9,9 @@ become visible with the transaction's marker. After Apache Kafka's `OffsetMetada
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord
 from klamm.core.group.classic.classic_store import ClassicStore
@@ -33,6 +34,10 @@ _NO_OFFSETS: Mapping[str, PartitionOffsets] = {}
 
 _PartitionKey = tuple[str, str, PartitionIndex]
 
+# Tuples, because `isinstance` is slower with a union.
+_OFFSET_KEYS: Final = (OffsetCommitKey, LegacyOffsetCommitKey)
+_OFFSET_VALUES: Final = (OffsetCommitValue, LegacyOffsetCommitValue)
+
 _DURABLE: Final = ("stores", "offsets", "open_transactions", "pending_offsets")
 
 
@@ -50,8 +55,12 @@ class KindStore(Protocol):
     def groups(self) -> Mapping[str, object]:
         """All groups of this kind by id; always the same mapping. No id is in the stores of two kinds."""
 
-    def replay(self, key: Any, value: Any) -> str:
-        """Applies one record, whose key type is one of `keys`; returns the group id in the key."""
+    @staticmethod
+    def group_id(key: Any) -> str:
+        """Returns the group id in the key of a record."""
+
+    def replay(self, key: Any, value: Any) -> bool:
+        """Applies one record, whose key type is one of `keys`; returns whether the record created its group."""
 
     def drop(self, group_id: str) -> None:
         """Removes an existing group, because a record of another kind has its id now."""
@@ -67,13 +76,10 @@ class EndedGroup(NamedTuple):
 S = TypeVar("S", bound=KindStore)
 
 
-class _Reader(NamedTuple):
-    """The store that a type of record belongs to."""
-
-    store: KindStore
-    others: tuple[KindStore, ...]
-    ends_group: bool
-    """Whether a tombstone of this type ends a group."""
+# A plain tuple, because a named one is slower to unpack.
+_Reader: TypeAlias = tuple[Callable[[Any, Any], bool], KindStore, bool]
+"""What replays the records of one type: the method `replay` of a store, the store, and whether each group has such a
+record as long as it exists."""
 
 
 class GroupStore:
@@ -84,6 +90,7 @@ class GroupStore:
 
     __slots__ = (
         "_classic",
+        "_groups",
         "_last_ended",
         "_readers",
         "converted",
@@ -108,14 +115,11 @@ class GroupStore:
         A hint for loading a group: a downgrade asked its members to join again. Compaction may remove the hint.
         """
         self._classic = self.of(ClassicStore)
+        self._groups = tuple(store.groups for store in self.stores.values())
         self._last_ended: tuple[GroupType, str, int] = GroupType.CLASSIC, "", 0
-        self._readers = dict(self._each_reader())
-
-    def _each_reader(self) -> Iterator[tuple[type[Message], _Reader]]:
-        for store in self.stores.values():
-            others = tuple(each for each in self.stores.values() if each is not store)
-            for key in store.keys:
-                yield key, _Reader(store, others, key is store.group_key)
+        self._readers: dict[type[Message], _Reader] = {
+            key: (store.replay, store, key is store.group_key) for store in self.stores.values() for key in store.keys
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GroupStore):
@@ -134,14 +138,14 @@ class GroupStore:
 
     def is_known(self, group_id: str) -> bool:
         """Returns whether the group exists, of any kind."""
-        for store in self.stores.values():  # noqa: SIM110 - faster than any(), and called for each of very many groups
-            if group_id in store.groups:
+        for groups in self._groups:  # noqa: SIM110 - faster than any(), and called for each of very many groups
+            if group_id in groups:
                 return True
         return False
 
     def group_ids(self) -> list[str]:
         """Returns the ids of all groups, kind by kind."""
-        return [group_id for store in self.stores.values() for group_id in store.groups]
+        return [*chain.from_iterable(self._groups)]
 
     def offset(self, group_id: str, topic: str, partition: PartitionIndex) -> CommittedOffset | None:
         """Returns the group's committed offset for the partition, without those of open transactions."""
@@ -179,20 +183,16 @@ class GroupStore:
         reader = self._readers.get(type(key))
         if reader is not None:
             # Checked first, because a new target has one record per member, all replayed at once.
-            store, others, ends_group = reader
-            group_id = store.replay(key, value)
-            if value is not None:
-                for other in others:
-                    # A group whose first records were offsets was stored as a simple group.
-                    if group_id in other.groups:
-                        other.drop(group_id)
-            return self._note_group_record(store, group_id, offset, value is None) if ends_group else None
-        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            replay, store, is_group_record = reader
+            if replay(key, value):
+                self._drop_others(store, store.group_id(key))
+            return self._note_group_record(store, key, offset, value is None) if is_group_record else None
+        if isinstance(key, _OFFSET_KEYS):
             partition = PartitionIndex(key.partition)
             if value is None:
                 self._drop_offset(key.group, key.topic, partition)
                 return None
-            assert isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue)
+            assert isinstance(value, _OFFSET_VALUES)
             committed = committed_offset(offset, value)
             self.note_group(key.group)
             if producer_id == -1:
@@ -202,10 +202,21 @@ class GroupStore:
             return None
         raise TypeError(f"not a record of groups: {type(key).__name__}")
 
-    def _note_group_record(self, store: KindStore, group_id: str, offset: Offset, is_end: bool) -> EndedGroup | None:
+    def _drop_others(self, store: KindStore, group_id: str) -> None:
+        """Removes the group of another kind that has the id of a new group.
+
+        A group whose first records were offsets was stored as a simple group. Compaction may remove tombstones.
+        """
+        for other in self.stores.values():
+            if other is not store and group_id in other.groups:
+                other.drop(group_id)
+
+    def _note_group_record(
+        self, store: KindStore, key: Message, offset: Offset, is_tombstone: bool
+    ) -> EndedGroup | None:
+        group_id, group_type = store.group_id(key), store.group_type
         self.converted.discard(group_id)
-        group_type = store.group_type
-        if is_end:
+        if is_tombstone:
             self._last_ended = group_type, group_id, offset
             return EndedGroup(group_type, group_id)
         ended_type, *ended = self._last_ended
@@ -229,7 +240,7 @@ class GroupStore:
 
     def note_group(self, group_id: str) -> None:
         """Registers the group of a replayed offset: a group without a record of its own is a simple group."""
-        if group_id not in self._classic.groups and not self.is_known(group_id):
+        if not self.is_known(group_id):
             self._classic.add_simple_group(group_id)
 
     def offsets_for(self, group_id: str, topic: str) -> PartitionOffsets:

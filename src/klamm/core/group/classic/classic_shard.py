@@ -13,7 +13,6 @@ from klamm.core.group.classic.classic_store import ClassicStore
 from klamm.core.group.classic.heartbeats import heartbeat
 from klamm.core.group.classic.joins import Join
 from klamm.core.group.classic.leaves import leave_group
-from klamm.core.group.classic.member import Member
 from klamm.core.group.classic.offset_checks import check_commit, check_transactional_commit
 from klamm.core.group.classic.syncs import sync_group
 from klamm.core.group.group_kind import KindServices
@@ -37,7 +36,7 @@ class ClassicShard:
         self.store = services.store.of(ClassicStore)
         self.groups = ClassicGroups(self.store)
         self._converted = services.store.converted
-        self._config = services.config
+        self.config = services.config
         self._new_member_id = services.new_member_id
         self._topics: ClusterTopics = NO_TOPICS
 
@@ -69,7 +68,7 @@ class ClassicShard:
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         """Yields the steps that take over the loaded groups; see `callbacks.py`."""
         self._topics = topics
-        return on_classic_groups_loaded(self.groups, self._config, self._converted, now)
+        return on_classic_groups_loaded(self.groups, self.config, self._converted, now)
 
     def on_unloaded(self, result: Result) -> None:
         """Answers every parked request with NOT_COORDINATOR."""
@@ -82,7 +81,7 @@ class ClassicShard:
 
     def on_timer(self, key: TimerKey, now: Millis) -> Result:
         """Decides on an expired timer; see `callbacks.py`."""
-        return on_classic_timer(self.groups, self._config, key, now)
+        return on_classic_timer(self.groups, self.config, key, now)
 
     # Requests of the classic protocol
 
@@ -95,7 +94,7 @@ class ClassicShard:
         return Join(
             groups=self.groups,
             topics=self._topics,
-            config=self._config,
+            config=self.config,
             request=request,
             context=context,
             ticket=ticket,
@@ -105,7 +104,7 @@ class ClassicShard:
 
     def sync_group(self, request: SyncGroupRequest, ticket: Ticket, now: Millis) -> Result:
         """Decides on SyncGroup; see `syncs.py`."""
-        return sync_group(self.groups, self._config, request, ticket, now)
+        return sync_group(self.groups, self.config, request, ticket, now)
 
     def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Millis) -> Result:
         """Decides on Heartbeat; see `heartbeats.py`."""
@@ -113,7 +112,7 @@ class ClassicShard:
 
     def leave_group(self, request: LeaveGroupRequest, ticket: Ticket, now: Millis) -> Result:
         """Decides on LeaveGroup; see `leaves.py`."""
-        return leave_group(self.groups, self._config, request, ticket, now)
+        return leave_group(self.groups, self.config, request, ticket, now)
 
     # Offsets
 
@@ -129,7 +128,8 @@ class ClassicShard:
 
         An unchanged offset counts as well: its member has nothing to read, and is in no crash loop.
         """
-        member = self._member(request.group_id, request.member_id)
+        group = self.groups.find(request.group_id)
+        member = None if group is None else group.members.get(request.member_id)
         if member is not None and not member.has_committed:
             member.has_committed = any(not each.error_code for topic in response.topics for each in topic.partitions)
 
@@ -139,13 +139,10 @@ class ClassicShard:
 
     def note_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
         """Notes that the member has committed."""
-        member = self._member(request.group_id, request.member_id)
+        group = self.groups.find(request.group_id)
+        member = None if group is None else group.members.get(request.member_id)
         if member is not None:
             member.has_committed = True
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
         """Does nothing: every client may read the offsets of a classic group."""
-
-    def _member(self, group_id: str, member_id: str) -> Member | None:
-        group = self.groups.find(group_id)
-        return None if group is None else group.members.get(member_id)

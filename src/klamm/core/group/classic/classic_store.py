@@ -32,13 +32,19 @@ class ClassicStore:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> str:
-        """Applies one record; returns the group id in its key."""
+    @staticmethod
+    def group_id(key: GroupMetadataKey) -> str:
+        """Returns the group id in the key of a record."""
+        return key.group
+
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> bool:
+        """Applies one record; returns whether the record created its group."""
         if value is None:
             self.groups.pop(key.group, None)
-        else:
-            self.groups[key.group] = group_metadata(value)
-        return key.group
+            return False
+        is_new = key.group not in self.groups
+        self.groups[key.group] = group_metadata(value)
+        return is_new
 
     def drop(self, group_id: str) -> None:
         """Removes an existing group, because a record of another kind has its id now."""

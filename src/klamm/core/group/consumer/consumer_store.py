@@ -35,22 +35,30 @@ class ConsumerStore:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def replay(self, key: Message, value: Message | None) -> str:
-        """Applies one record; returns the group id in its key. The first record that is no tombstone creates the group.
+    @staticmethod
+    def group_id(key: Message) -> str:
+        """Returns the group id in the key of a record."""
+        group_id: str = key.group_id  # type: ignore[attr-defined]
+        return group_id
+
+    def replay(self, key: Message, value: Message | None) -> bool:
+        """Applies one record; the first one that is no tombstone creates the group. Returns whether it did.
 
         A tombstone for something that does not exist does nothing.
         """
         group_id: str = key.group_id  # type: ignore[attr-defined]
         group = self.groups.get(group_id)
+        is_new = group is None
         if group is None:
             if value is None:
-                return group_id
+                return False
             group = self.groups[group_id] = ConsumerGroup(group_id, self.index)
-        if value is None and type(key) is ConsumerGroupMetadataKey:
+        key_type = type(key)
+        if value is None and key_type is ConsumerGroupMetadataKey:
             self.drop(group_id)
         else:
-            REPLAY[type(key)](group, key, value)
-        return group_id
+            REPLAY[key_type](group, key, value)
+        return is_new
 
     def drop(self, group_id: str) -> None:
         """Removes an existing group, because it has ended, or because a record of another kind has its id now."""
