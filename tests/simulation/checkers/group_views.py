@@ -43,8 +43,8 @@ Values = dict[GroupKey, Any]
 class StoreView(NamedTuple):
     """All that counts of a store, for comparisons."""
 
-    groups: dict[str, GroupMetadata]
     consumer_groups: dict[str, ConsumerGroup]
+    groups: dict[str, GroupMetadata]
     topic_index: TopicIndex
     offsets: dict[str, TopicOffsets]
     open_transactions: object
@@ -55,8 +55,8 @@ def view(store: GroupStore) -> StoreView:
     """All that counts of a store."""
     consumer = store.of(ConsumerStore)
     return StoreView(
-        store.of(ClassicStore).groups,
         consumer.groups,
+        store.of(ClassicStore).groups,
         consumer.index,
         store.offsets,
         store.open_transactions,

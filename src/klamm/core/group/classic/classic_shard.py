@@ -138,8 +138,8 @@ class ClassicShard:
         check_transactional_commit(self.groups.find(request.group_id), request)
 
     def note_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
-        """Notes that the member has committed."""
-        group = self.groups.find(request.group_id)
+        """Notes that the member has committed, if the request names one."""
+        group = self.groups.find(request.group_id) if request.member_id else None
         member = None if group is None else group.members.get(request.member_id)
         if member is not None:
             member.has_committed = True
